@@ -91,13 +91,13 @@ async def _append(sizes: Sizes, home: Path) -> dict[int, list[int]]:
     coming = {length: _Coming(length, sizes) for length in sizes.lengths}
     transcripts: dict[int, Transcript] = {}
     async with AsyncExitStack() as open_logs:
-        keepers = {length: await _log_of(ahead, home) for length, ahead in coming.items()}
-        for keeper in keepers.values():
-            open_logs.push_async_callback(keeper.close)
+        writers = {length: await _log_of(ahead, home) for length, ahead in coming.items()}
+        for writer in writers.values():
+            open_logs.push_async_callback(writer.close)
         for sample in range(sizes.samples):
             for length, ahead in coming.items():
                 if ahead.is_start(sample):
-                    transcripts[length] = Transcript(ahead.history, write=keepers[length].write)
+                    transcripts[length] = Transcript(ahead.history, write=writers[length].write)
                 transcript, new = transcripts[length], ahead.at(sample)
                 begun = time.perf_counter_ns()
                 await transcript.append(new)
@@ -107,9 +107,9 @@ async def _append(sizes: Sizes, home: Path) -> dict[int, list[int]]:
 
 async def _log_of(ahead: _Coming, home: Path) -> SessionLogWriter:
     """A log that holds the history already."""
-    keeper = start(home, Path("/work/project")).keeper
-    await keeper.write(ahead.history)
-    return keeper
+    writer = start(home, Path("/work/project")).writer
+    await writer.write(ahead.history)
+    return writer
 
 
 def _ratio(times: dict[int, list[int]]) -> float:

@@ -226,9 +226,9 @@ async def _run(sizes: Sizes, window: int, way: str) -> JsonObject:
             tools=lambda usual: [*(one for one in usual if one.name in {"Edit", "Read", "Write"}), look],
             clock=clock,
         ) as ready:
-            keeper = ready.agent.session.keeper
-            assert isinstance(keeper, SessionLogWriter)
-            noter.file = NotesFile.of(keeper.folder)
+            writer = ready.agent.session.writer
+            assert isinstance(writer, SessionLogWriter)
+            noter.file = NotesFile.of(writer.folder)
             playing = asyncio.create_task(_play(ready, clock, sizes.turns))
             await watched(playing, noter, waits, still_ticks=PATIENCE)
             records = ready.agent.session.view.records

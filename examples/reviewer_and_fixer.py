@@ -66,7 +66,7 @@ def people() -> Cast:
 
 async def main() -> None:
     async with open_agent(SETTINGS, provider=people()) as opened:
-        opened.agent.session.ends_with_answer = True  # there is no next turn: wait until all agents are done
+        opened.agent.session.is_one_shot = True  # there is no next turn: wait until all agents are done
         await opened.agent.run("Have it fixed.")
         for state in opened.team.states() if opened.team else ():
             print(f"{state.name}: {state.status} after {state.calls} tool calls")

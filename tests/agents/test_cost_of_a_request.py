@@ -10,7 +10,7 @@ from types import FrameType
 
 from nacre.app.layers import kept_warm
 from nacre.app.open_agent import open_agent
-from nacre.loop.round import heard, said
+from nacre.loop.round import message_record, reply_record
 from nacre.messages.blocks import Message, Text, ToolCall, ToolResult
 from nacre.messages.events import Reply
 from nacre.messages.records import Noted, Record, ReplyFacts, Said
@@ -67,14 +67,14 @@ def _past(rounds: int, clock: FrozenClock) -> Iterator[Record]:
 
 async def _round(session: Session, n: int) -> None:
     call = ToolCall(f"new{n}", "Bash", {"command": "ls"})
-    session.send(session.view)
+    session.start_request(session.view)
     reply = Reply(
         message=Message("assistant", (call,)), id=f"reply{n}", model=MODEL, usage=Usage(input=9, output=9)
     )
-    await session.transcript.append(said(reply, session.clock, session.view))
-    session.heard(reply)
-    results = heard("user", (ToolResult(call.id, (Text(f"new {n}"),)),), session.clock)
-    await session.transcript.append(*await session.keep(results))
+    await session.transcript.append(reply_record(reply, session.clock, session.view))
+    session.on_reply(reply)
+    results = message_record("user", (ToolResult(call.id, (Text(f"new {n}"),)),), session.clock)
+    await session.transcript.append(*await session.message_records(results))
     await session.transcript.append(*await session.fit(session.view, None))
 
 

@@ -63,7 +63,7 @@ def results(events: list[Event]) -> list[str]:
 
 
 def folder_of(ready: OpenedAgent) -> Path:
-    return ready.agent.session.keeper.folder  # type: ignore[attr-defined,no-any-return]
+    return ready.agent.session.writer.folder  # type: ignore[attr-defined,no-any-return]
 
 
 async def test_a_typed_agent_works_alone_and_its_last_words_are_the_result(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ async def test_an_answer_that_ends_a_run_waits_for_what_was_sent_for(tmp_path: P
     main = ScriptedProvider([together(*orders), *(opened_next(n) for n in range(count + 1))])  # type: ignore[arg-type,list-item]
     parts = {f"Part {n}.": ScriptedProvider([together(f"report {n}", gate=gates[n])]) for n in range(count)}
     async with opened(tmp_path, Cast(main, parts)) as ready:
-        ready.agent.session.ends_with_answer = True
+        ready.agent.session.is_one_shot = True
         with anyio.fail_after(20):
             events = await played(ready, "Go")
     done = events[-1]

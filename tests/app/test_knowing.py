@@ -95,7 +95,7 @@ async def test_a_local_only_file_hides_no_namesake_of_another_directory(settings
     pay = project.location.directory / "a.md"
     pay.write_text(pay.read_text().replace("name: Pay", "name: Pay\nlocal-only: true"))
     async with AsyncExitStack() as stack:
-        known = await load_startup_context(settings, stack, keeper=None, clock=FrozenClock())
+        known = await load_startup_context(settings, stack, writer=None, clock=FrozenClock())
     assert "[Whales](a.md)" in known.context
     assert "Pay" not in known.context
 

@@ -101,13 +101,13 @@ async def at_a_desk(
 ) -> AsyncIterator[Desk]:
     settings = load(project, {"NACRE_HOME": str(home)}, policy_path=home / "none")
     async with AsyncExitStack() as stack:
-        keeper = start(home, project, clock=clock).keeper
-        stack.push_async_callback(keeper.close)
+        writer = start(home, project, clock=clock).writer
+        stack.push_async_callback(writer.close)
         hands = await build_toolset(settings, stack)
-        known = await load_startup_context(settings, stack, keeper=keeper, clock=clock, leaves=leaves)
+        known = await load_startup_context(settings, stack, writer=writer, clock=clock, leaves=leaves)
         with_memory(hands, known)
         base = base_of("claude-opus-5-5", known, hands.tools, settings, clock)
-        session = Session(base, keeper=keeper, clock=clock)
+        session = Session(base, writer=writer, clock=clock)
         join(session, known, hands, leaves=leaves)
         restorer = join_restoring(session, known, hands, settings, leaves=leaves)
         yield Desk(session, hands, known, restorer, clock, project)

@@ -44,7 +44,7 @@ async def test_another_model_gets_the_conversation_as_text_and_only_the_tools_it
         (tmp_path / "work" / "a.txt").write_text("the parser is green\n", encoding="utf-8")
         may = Narrowing(tools=frozenset({"Read"}))
         side = Side(ready.forker, other, OTHER)
-        done = await side(ForkTask(source="session_memory", directive="Check it.", may=may, max_rounds=2))
+        done = await side(ForkTask(source="session_memory", directive="Check it.", access=may, max_rounds=2))
         await ready.background.flush()
         notes = ready.agent.session.view.noted(SIDE_QUERY)
     first, second = other.requests

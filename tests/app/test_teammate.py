@@ -83,7 +83,7 @@ def letter(ready: OpenedAgent, to: str, text: str, *, sender: str = "friend", ki
 
 
 def _inbox(ready: OpenedAgent, name: str = "main") -> Path:
-    folder: Path = ready.agent.session.keeper.folder  # type: ignore[attr-defined]
+    folder: Path = ready.agent.session.writer.folder  # type: ignore[attr-defined]
     return folder / "inboxes" / f"{name}.jsonl"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from nacre.context.plan import MAX_BYTES, PLAN, SHOWN_CHARS, Plan
 from nacre.errors import StoreError
-from nacre.loop.round import heard
+from nacre.loop.round import message_record
 from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.draft import Fragment
 from nacre.messages.records import Compacted, Noted
@@ -82,7 +82,7 @@ async def test_what_the_model_changed_itself_it_is_not_shown_again(talk: Talk) -
     path = str(talk.planning.path)
     await read_tool(talk.workspace).call({"file_path": path})
     await edit_tool(talk.workspace).call({"file_path": path, "old_string": "one", "new_string": "two"})
-    results = heard("user", (ToolResult("t", (Text("done"),)),), talk.session.clock)
+    results = message_record("user", (ToolResult("t", (Text("done"),)),), talk.session.clock)
     (extra,) = await talk.planning.attach(results, talk.session.view)
     assert (extra.text, extra.notice) == ("", "the model changed the plan; /plan shows it")
     assert "Step" not in await talk.says("on")

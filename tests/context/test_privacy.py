@@ -64,7 +64,7 @@ async def test_a_letter_that_a_turn_goes_on_with_loses_it_too(tmp_path: Path) ->
 
     async with open_agent(settings_with_a_secret(tmp_path), provider=main) as ready:
         session = ready.agent.session
-        session.ends_with_answer = True
+        session.is_one_shot = True
         session.layers.append(Writes())
         await played(ready, "Begin")
     assert MARKER in sent(main)

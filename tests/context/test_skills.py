@@ -33,7 +33,7 @@ from nacre.context.skills import (
     skill_text,
 )
 from nacre.errors import ToolError
-from nacre.loop.round import heard
+from nacre.loop.round import message_record
 from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.records import Noted
 from nacre.session.attachments import RECORD, Attachment
@@ -249,7 +249,7 @@ class Talk:
         self.session.layers.append(self.riding)
 
     async def told(self, text: str = "words") -> list[Attachment]:
-        said = heard("user", (Text(text),), self.session.clock)
+        said = message_record("user", (Text(text),), self.session.clock)
         return list(await self.riding.attach(said, self.session.view))
 
 
@@ -320,7 +320,7 @@ async def test_a_list_that_is_no_longer_in_view_is_told_again(tmp_path: Path, cl
     await talk.session.transcript.append(gone)
     (extra,) = await talk.told()
     assert "- deploy:" in extra.text
-    results = heard("user", (ToolResult("t", (Text("done"),)),), clock)
+    results = message_record("user", (ToolResult("t", (Text("done"),)),), clock)
     assert list(await talk.riding.attach(results, talk.session.view)) == [extra]
     await talk.session.add_user("go on")
     write(tmp_path, "new")

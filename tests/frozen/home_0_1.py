@@ -105,7 +105,7 @@ async def _long_session(scene: Scene) -> None:
     async with scene.opened(
         scene.settings(environ), provider=Cast(main, parts), ask=_allow, tools=lambda usual: [*usual, facts]
     ) as ready:
-        file = ready.agent.session.keeper.folder / "session-memory" / "summary.md"  # type: ignore[attr-defined]
+        file = ready.agent.session.writer.folder / "session-memory" / "summary.md"  # type: ignore[attr-defined]
         state = f"{STATE}\n\nThe function `one` was changed."
         notes.script(call("Edit", file_path=str(file), old_string=STATE, new_string=state), say("Done."))
         await scene.said(ready, "Look up rivers, read a.py and tell me a story. Never say blue.")

@@ -165,7 +165,7 @@ async def notes(scene: Scene) -> Voices:
     fork = ScriptedProvider()
     environ = {**QUIET, "NACRE_NOTES": "1", "NACRE_NOTES_FIRST_TOKENS": "5000"}
     async with scene.opened(scene.settings(environ), provider=Cast(main, {NOTES: fork})) as ready:
-        file = ready.agent.session.keeper.folder / "session-memory" / "summary.md"  # type: ignore[attr-defined]
+        file = ready.agent.session.writer.folder / "session-memory" / "summary.md"  # type: ignore[attr-defined]
         state = f"{STATE}\n\nThe function `one` was read."
         fork.script(
             call("Edit", file_path=str(file), old_string=STATE, new_string=state), say("They are up to date.")

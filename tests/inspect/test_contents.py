@@ -21,7 +21,7 @@ from nacre.inspect.context_usage import (
     parts,
 )
 from nacre.layers.l4_compact.install import STANDING
-from nacre.loop.round import heard
+from nacre.loop.round import message_record
 from nacre.memory.instructions.load import load_instructions
 from nacre.memory.startup_text import MemoryFacts, memory_part, render_context, render_memory
 from nacre.messages.blocks import Json, Text, Thinking, ToolCall, ToolResult
@@ -205,7 +205,7 @@ def test_what_rides_with_a_message_is_filed_by_what_it_is(inside: bool, clock: F
 
 
 def test_a_note_without_words_leaves_the_persons_message_theirs(clock: FrozenClock) -> None:
-    spoken = heard("user", (Text("words" * 4),), clock)
+    spoken = message_record("user", (Text("words" * 4),), clock)
     records = with_attachments(spoken, [Attachment(kind="instructions", facts={"told": "elsewhere"})], clock)
     assert nonzero(View.of(records)) == {"user_text": 5}
 

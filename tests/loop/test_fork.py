@@ -125,7 +125,7 @@ async def test_a_fork_says_what_it_said_what_that_cost_and_how_much_the_first_re
     log: list[str] = []
     first, second = Usage(input=5, cache_read=95, output=3), Usage(input=7, output=2)
     provider = ScriptedProvider([together(call("read"), usage=first), together("It was read.", usage=second)])
-    errand = replace(ERRAND, may=ALL, max_rounds=3)
+    errand = replace(ERRAND, access=ALL, max_rounds=3)
     forked = await sent(parent().view, provider, errand, tools=reading(log))
     assert forked == ForkResult(
         source="session_memory",
@@ -155,7 +155,7 @@ async def test_a_fork_stops_after_its_rounds_and_asks_for_no_more_room_than_it_w
     assert (forked.text, forked.stop_reason, provider.calls) == ("half", "max_tokens", 1)
     assert provider.requests[0].max_tokens == 77
     calls = ScriptedProvider(otherwise=call("read"))
-    forked = await sent(parent().view, calls, replace(ERRAND, may=ALL, max_rounds=2), tools=reading([]))
+    forked = await sent(parent().view, calls, replace(ERRAND, access=ALL, max_rounds=2), tools=reading([]))
     assert (len(forked.replies), forked.text) == (2, "")
 
 
@@ -177,7 +177,7 @@ async def test_a_fork_cannot_fork_by_who_asks_and_by_what_its_history_says() -> 
 
     tools = {"read": Tool(name="read", description="", input_schema={}, call=nested)}
     provider = ScriptedProvider([call("read"), say("Then not.")])
-    forked = await sent(mine, provider, replace(ERRAND, may=ALL, max_rounds=2), tools=tools)
+    forked = await sent(mine, provider, replace(ERRAND, access=ALL, max_rounds=2), tools=tools)
     assert forked.text == "Then not."
     assert "A fork cannot fork (session_memory)" in str(provider.requests[-1].messages[-1])
     history = await branch(mine, ERRAND)

@@ -57,7 +57,7 @@ class Scene:
             yield event
 
     async def play(self, slots: LoopCallbacks = LoopCallbacks(), limits: Limits = Limits()) -> list[Event]:  # noqa: B008
-        events = run(self.transcript, self.ask, self.tools, slots=slots, limits=limits, clock=self.clock)
+        events = run(self.transcript, self.ask, self.tools, callbacks=slots, limits=limits, clock=self.clock)
         return [event async for event in events]
 
     @property
@@ -133,7 +133,7 @@ async def test_every_slot_is_called_where_it_belongs(scene: Scene) -> None:
         ]
         return (replace(results, blocks=tuple(kept)),)
 
-    slots = LoopCallbacks(fit=fit, keep=keep, heard=lambda reply: calls.append("heard"))
+    slots = LoopCallbacks(fit=fit, result_records=keep, on_reply=lambda reply: calls.append("heard"))
     scene.provider.script(call("read"), say("done"))
     await scene.play(slots)
     assert calls == ["fit", "heard", "keep", "fit", "heard"]
@@ -249,7 +249,7 @@ async def test_cancel_while_results_are_kept_loses_none_and_keeps_none_twice(
         raise AssertionError
 
     scene.provider.script(call("read"))
-    task = asyncio.create_task(scene.play(LoopCallbacks(keep=keep)))
+    task = asyncio.create_task(scene.play(LoopCallbacks(result_records=keep)))
     await waits.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

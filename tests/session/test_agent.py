@@ -240,7 +240,7 @@ async def test_a_failed_turn_keeps_the_words_and_the_next_one_works(
 
 
 class FullDisk:
-    """A keeper whose disk is full after so many writes."""
+    """A writer whose disk is full after so many writes."""
 
     session_id = "s"
 
@@ -267,14 +267,14 @@ async def test_what_could_not_be_written_did_not_happen(
 ) -> None:
     """T1: on disk first; the view never holds what a resumed session would not."""
     provider.script(call("look", at="it"), say("done"))
-    keeper = FullDisk(room)
-    one = agent(provider, clock, keeper=keeper)
+    writer = FullDisk(room)
+    one = agent(provider, clock, writer=writer)
     with pytest.raises(TranscriptError, match="disk full"):
         await played(one, "go")
-    assert list(one.session.transcript.records) == keeper.written
+    assert list(one.session.transcript.records) == writer.written
     assert provider.calls == (1 if room else 0)
-    keeper.room = 100
+    writer.room = 100
     provider.script(say("done"))
     await played(one, "again")
-    assert list(one.session.transcript.records) == keeper.written
+    assert list(one.session.transcript.records) == writer.written
     assert not one.session.view.open_calls

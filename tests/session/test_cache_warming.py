@@ -34,7 +34,7 @@ from nacre.session.cache_ttl import (
     TURN_TOKENS,
     ExpectedUse,
     cheapest_lifetime,
-    chosen,
+    choose_lifetime,
     last_touched,
     pauses_in,
 )
@@ -569,7 +569,7 @@ def test_a_lifetime_is_chosen_for_turns_as_large_as_they_were_so_far() -> None:
         expected = cheapest_lifetime(
             pauses_in(records), prefix, ahead=ExpectedUse(turn_tokens=growth, warming=None)
         )
-        assert chosen(View.of(records), prefix, None) == expected
+        assert choose_lifetime(View.of(records), prefix, None) == expected
 
 
 async def test_a_refresh_counts_from_when_it_was_sent_and_one_at_a_time_is_under_way(

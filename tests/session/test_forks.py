@@ -77,7 +77,7 @@ async def test_a_fork_writes_into_memory_through_its_owner_and_nowhere_else(
         )
         may = Narrowing(tools=frozenset({"Write", "Bash"}), writes_in=(memory,))
         forked = await ready.forker(
-            ForkTask(source="extract_memories", directive="Save.", may=may, max_rounds=3)
+            ForkTask(source="extract_memories", directive="Save.", access=may, max_rounds=3)
         )
         assert forked.denials == 3
         assert "tea.md" in (memory / "MEMORY.md").read_text(encoding="utf-8")
@@ -108,7 +108,7 @@ async def test_a_fork_knows_what_the_parent_has_read_and_keeps_what_it_learns_to
         may = Narrowing(
             tools=frozenset({"Edit", "Read", "TaskList"}), writes_in=((tmp_path / "work").resolve(),)
         )
-        await ready.forker(ForkTask(source="side", directive="Try.", may=may, max_rounds=2))
+        await ready.forker(ForkTask(source="side", directive="Try.", access=may, max_rounds=2))
         workspace = ready.hands.workspace
         assert (tmp_path / "work" / "a.txt").read_text(encoding="utf-8") == "uno\n"
         assert [path.name for path in workspace.recently_seen()] == ["a.txt"]
@@ -235,7 +235,7 @@ async def test_a_tool_that_only_the_parent_has_says_so_to_a_fork_that_may_name_i
     async with opened(tmp_path, provider, NACRE_WEB_FETCH="1") as ready:
         ready.forker._make = lambda workspace: ()  # as if nobody could build it
         may = Narrowing(tools=frozenset({"WebFetch"}))
-        await ready.forker(ForkTask(source="side", directive="Fetch.", may=may, max_rounds=2))
+        await ready.forker(ForkTask(source="side", directive="Fetch.", access=may, max_rounds=2))
     assert "WebFetch cannot be called from a fork." in str(provider.requests[-1].messages[-1])
 
 
@@ -250,7 +250,7 @@ async def test_background_forks_stop_at_a_cap_and_forks_of_a_turn_do_not(
         say("never"),
     )
     may = Narrowing(tools=frozenset({"Read"}))
-    errand = ForkTask(source="extract_memories", directive="Look.", may=may, max_rounds=5)
+    errand = ForkTask(source="extract_memories", directive="Look.", access=may, max_rounds=5)
     async with opened(tmp_path, provider, NACRE_SPEND_SESSION_TOKENS="1000") as ready:
         assert ready.background.start("extract", ready.forker(errand))
         await ready.background.wait("extract")
@@ -286,5 +286,5 @@ async def test_inside_a_fork_nobody_can_send_another(tmp_path: Path, provider: S
         ready.agent.session.layers.append(Nested())
         provider.script(asked, say("Done."))  # type: ignore[arg-type]
         may = Narrowing(tools=frozenset({"Read"}))
-        await ready.forker(ForkTask(source="side", directive="Try.", may=may, max_rounds=2))
+        await ready.forker(ForkTask(source="side", directive="Try.", access=may, max_rounds=2))
         assert [str(one)[:25] for one in tried] == ["A fork cannot fork (side)"]

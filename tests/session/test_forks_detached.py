@@ -86,16 +86,16 @@ def results_of(message: JsonObject) -> list[JsonObject]:
 
 
 def log_for(ready: OpenedAgent) -> AgentLog:
-    keeper = ready.agent.session.keeper
-    assert isinstance(keeper, SessionLogWriter)
-    return AgentLog(agent_log_path(keeper.folder, "a1"), keeper.envelope, agent="a1")
+    writer = ready.agent.session.writer
+    assert isinstance(writer, SessionLogWriter)
+    return AgentLog(agent_log_path(writer.folder, "a1"), writer.envelope, agent="a1")
 
 
 def loaded(ready: OpenedAgent) -> LoadedLog:
     """The fork's log as it is on disk: nothing in it is odd, and no call is without an answer."""
-    keeper = ready.agent.session.keeper
-    assert isinstance(keeper, SessionLogWriter)
-    found = decode(read_lines(agent_log_path(keeper.folder, "a1")), subagent=True)
+    writer = ready.agent.session.writer
+    assert isinstance(writer, SessionLogWriter)
+    found = decode(read_lines(agent_log_path(writer.folder, "a1")), subagent=True)
     view = View.of(found.records)
     assert not [*found.problems, *view.problems, *view.open_calls]
     return found
@@ -258,7 +258,7 @@ async def test_a_cancelled_turn_leaves_it_running(tmp_path: Path, provider: Scri
         assert ready.background.start("agent 1", ready.forker.detached("Go."))
         while provider.calls < 2:
             await asyncio.sleep(0)
-        ready.agent.session.cancelled()
+        ready.agent.session.cancel_turn()
         gate.set()
         assert await ready.background.wait("agent 1")
         assert [one.ending for one in ready.background.outcomes] == ["done"]

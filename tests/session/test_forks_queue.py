@@ -23,7 +23,7 @@ class Crowd:
         await settled()
 
     async def _through(self, name: str, beginning: bytes) -> None:
-        async with self.line.stand(beginning) as began:
+        async with self.line.turn(beginning) as began:
             self.inside.append(name)
             begins = asyncio.ensure_future(self.begin[name].wait())
             leaves = asyncio.ensure_future(self.leave[name].wait())

@@ -55,7 +55,7 @@ async def test_a_prefix_that_moved_without_a_record_raises_where_that_is_wanted(
     await talk(one, 0)
     await one.add_user("next")
     with pytest.raises(PrefixMoved, match=r"messages\[0\]\.content\[0\].*nobody announced it"):
-        one.send(rewritten(one.view))
+        one.start_request(rewritten(one.view))
 
 
 async def test_in_use_a_prefix_that_moved_is_told_once_and_the_session_goes_on(clock: FrozenClock) -> None:
@@ -63,7 +63,7 @@ async def test_in_use_a_prefix_that_moved_is_told_once_and_the_session_goes_on(c
     one = session(clock)
     await talk(one, 0)
     await one.add_user("next")
-    one.send(rewritten(one.view))
+    one.start_request(rewritten(one.view))
     (warning,) = lines(one)
     assert "the cached prefix was lost: messages[0].content[0]" in warning
     assert lines(one) == []
@@ -74,9 +74,9 @@ async def test_a_view_that_lost_its_end_is_found_too(clock: FrozenClock) -> None
     one = session(clock, strict=True)
     await talk(one, 0)
     await one.add_user("next")
-    one.send(one.view)
+    one.start_request(one.view)
     with pytest.raises(PrefixMoved, match="is missing"):
-        one.send(View.of(one.view.records[:1]))
+        one.start_request(View.of(one.view.records[:1]))
 
 
 async def test_another_model_in_mid_session_is_found(clock: FrozenClock) -> None:
@@ -86,7 +86,7 @@ async def test_another_model_in_mid_session_is_found(clock: FrozenClock) -> None
     one.base = Base("claude-sonnet-5-5", one.base.system, one.base.tools, opening=one.base.opening)
     await one.add_user("next")
     with pytest.raises(PrefixMoved, match="model"):
-        one.send(one.view)
+        one.start_request(one.view)
 
 
 async def test_asking_for_a_request_changes_no_books(clock: FrozenClock) -> None:
@@ -121,7 +121,7 @@ async def test_what_a_provider_may_clear_by_itself_is_no_loss(clock: FrozenClock
     await talk(one, 50_000, 20_000)
     assert lines(one) == []
     await one.add_user("next")
-    one.send(rewritten(one.view))
+    one.start_request(rewritten(one.view))
     assert len(lines(one)) == 1
 
 

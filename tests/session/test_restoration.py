@@ -16,7 +16,7 @@ from nacre.inspect.savings import booked
 from nacre.layers.l3_notes.layer import NOTES, Notes
 from nacre.layers.l7_mail.layer import MAIL, received
 from nacre.layers.l7_mail.letter import Letter
-from nacre.loop.round import heard
+from nacre.loop.round import message_record
 from nacre.messages.blocks import Json, JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.facts import FACTS
 from nacre.messages.foreign_notes import listed_again
@@ -62,7 +62,7 @@ class Life:
         call = ToolCall(f"call-{self.replies}", "Read", {})
         await self.session.transcript.append(
             self._reply(f"a{self.replies}", (call,)),
-            heard("user", (ToolResult(call.id, (Text("result"),)),), self.clock),
+            message_record("user", (ToolResult(call.id, (Text("result"),)),), self.clock),
             self._reply(f"b{self.replies}", (Text("done"),)),
         )
 
@@ -91,19 +91,19 @@ class Life:
 
 @pytest.fixture
 def life(home: Path, clock: FrozenClock) -> Iterator[Life]:
-    keeper = start(home, Path("/somewhere"), clock=clock).keeper
+    writer = start(home, Path("/somewhere"), clock=clock).writer
     base = Base(MODEL, opening="<system-reminder>Where you are.</system-reminder>")
-    session = Session(base, keeper=keeper, clock=clock)
+    session = Session(base, writer=writer, clock=clock)
     yield Life(session, clock)
-    keeper._log.close()
+    writer._log.close()
 
 
 async def resumed(life: Life, home: Path) -> Session:
     """The same session in another process, read from its boundary on."""
-    keeper = life.session.keeper
-    await keeper.close()
-    opened = resume(keeper.path, home=home, clock=life.clock)  # type: ignore[attr-defined]
-    await opened.keeper.close()
+    writer = life.session.writer
+    await writer.close()
+    opened = resume(writer.path, home=home, clock=life.clock)  # type: ignore[attr-defined]
+    await opened.writer.close()
     assert len(opened.records) < len(life.session.transcript.records)
     return Session(life.session.base, opened.records, clock=life.clock)
 
@@ -144,7 +144,9 @@ async def test_who_resumes_behind_a_boundary_knows_what_a_live_session_knows(
         assert digests_in(view.noted(INSTRUCTIONS)) == {"/p/CLAUDE.md": "new"}
         assert [note.facts for note in view.noted(FACTS)] == [{"words": ["one"]}]
         assert view.noted(NOTES)[-1].facts == {"covers": "x"}
-        assert await CurrentDate(life.clock).attach(heard("user", (Text("x"),), life.clock), view) == []
+        assert (
+            await CurrentDate(life.clock).attach(message_record("user", (Text("x"),), life.clock), view) == []
+        )
     in_view = frozenset(life.session.view._body.calls)
     assert pinned(live.view) & in_view == pinned(after.view) & in_view
     assert ("call-2" in pinned(after.view)) is (kept > 0)
@@ -165,7 +167,7 @@ async def test_what_a_session_cost_is_the_same_however_much_of_its_log_is_read(
         Undone(id=life.clock.new_id(), at=life.clock.now(), target=second.id)
     )
     await life.turn("four")
-    path = life.session.keeper.path  # type: ignore[attr-defined]
+    path = life.session.writer.path  # type: ignore[attr-defined]
     after = await resumed(life, home)
     back = read_log(path)
     assert back is not None
@@ -204,7 +206,7 @@ async def test_every_carried_note_has_an_id_of_its_own(life: Life) -> None:
 async def test_titles_are_written_again_as_they_came(life: Life, home: Path) -> None:
     """C21, T2b: other readers look for them at the end of a log, and lists of our own find the last one."""
     await life.turn("one")
-    path = life.session.keeper.path  # type: ignore[attr-defined]
+    path = life.session.writer.path  # type: ignore[attr-defined]
     line: JsonObject = {"type": "custom-title", "customTitle": "Mend the loom", "sessionId": path.stem}
     await life.note("foreign/custom-title", {**line, "customTitle": "Loom"})
     await life.note("foreign/custom-title", line)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import SessionBusy, TranscriptError
-from nacre.loop.round import heard
+from nacre.loop.round import message_record
 from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.messages.jsonl import Envelope, encode
 from nacre.messages.pairing import INTERRUPTED
@@ -22,7 +22,7 @@ CWD = Path("/somewhere")
 
 
 def user(text: str, clock: FrozenClock) -> Said:
-    return heard("user", (Text(text),), clock)
+    return message_record("user", (Text(text),), clock)
 
 
 def calling(clock: FrozenClock, *ids: str) -> Said:
@@ -33,9 +33,9 @@ def calling(clock: FrozenClock, *ids: str) -> Said:
 async def kept(home: Path, clock: FrozenClock, *records: Record) -> Path:
     opened = start(home, CWD, clock=clock)
     if records:
-        await opened.keeper.write(records)
-    await opened.keeper.close()
-    return log_path(home, CWD, opened.keeper.session_id)
+        await opened.writer.write(records)
+    await opened.writer.close()
+    return log_path(home, CWD, opened.writer.session_id)
 
 
 async def test_what_was_written_is_what_is_read(home: Path, clock: FrozenClock) -> None:
@@ -43,21 +43,21 @@ async def test_what_was_written_is_what_is_read(home: Path, clock: FrozenClock) 
     records = [
         user("one", clock),
         calling(clock, "a"),
-        heard("user", (ToolResult("a", (Text("r"),)),), clock),
+        message_record("user", (ToolResult("a", (Text("r"),)),), clock),
     ]
     path = await kept(home, clock, *records)
     opened = resume(path, home=home, clock=clock)
     assert View.of(opened.records) == View.of(records)
     assert (opened.notices, opened.problems) == ([], [])
-    await opened.keeper.close()
+    await opened.writer.close()
 
 
 async def test_records_hang_on_each_other_across_a_resume(home: Path, clock: FrozenClock) -> None:
     """T2b: other readers follow the chain of parents."""
     path = await kept(home, clock, user("one", clock), user("two", clock))
     opened = resume(path, home=home, clock=clock)
-    await opened.keeper.write([user("three", clock)])
-    await opened.keeper.close()
+    await opened.writer.write([user("three", clock)])
+    await opened.writer.close()
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
     assert [line["parentUuid"] for line in lines] == [None, *(line["uuid"] for line in lines[:-1])]
     assert {line["cwd"] for line in lines} == {str(CWD)}
@@ -73,12 +73,12 @@ async def test_calls_in_flight_are_answered_in_the_log_once(home: Path, clock: F
     path = await kept(home, clock, user("go", clock), calling(clock, "a", "b"))
     opened = await close_open_calls(resume(path, home=home, clock=clock), clock)
     assert opened.notices == ["2 tool calls did not finish last time."]
-    await opened.keeper.close()
+    await opened.writer.close()
     again = await close_open_calls(resume(path, home=home, clock=clock), clock)
     assert again.notices == []
     assert path.read_text().count(INTERRUPTED) == 2
     assert View.of(again.records).open_calls == []
-    await again.keeper.close()
+    await again.writer.close()
 
 
 async def test_a_session_that_is_open_elsewhere_goes_on_as_a_branch(home: Path, clock: FrozenClock) -> None:
@@ -87,14 +87,14 @@ async def test_a_session_that_is_open_elsewhere_goes_on_as_a_branch(home: Path, 
     first = resume(path, home=home, clock=clock)
     before = path.read_bytes()
     second = resume(path, home=home, clock=clock)
-    await second.keeper.write([user("in the branch", clock)])
-    assert second.keeper.session_id != first.keeper.session_id
-    assert [second.keeper.session_id in notice for notice in second.notices] == [True]
+    await second.writer.write([user("in the branch", clock)])
+    assert second.writer.session_id != first.writer.session_id
+    assert [second.writer.session_id in notice for notice in second.notices] == [True]
     assert path.read_bytes() == before
     with pytest.raises(SessionBusy):
         SessionLog.open(path, home=home)
-    await second.keeper.close()
-    await first.keeper.close()
+    await second.writer.close()
+    await first.writer.close()
 
 
 async def test_too_much_behind_the_last_boundary_is_refused_in_one_line(
@@ -122,4 +122,4 @@ async def test_too_much_behind_the_last_boundary_is_refused_in_one_line(
         log_again.append(encode(boundary, envelope=envelope, parent=None))
     opened: OpenedLog = resume(path, home=home, clock=clock)
     assert "in short" in str(View.of(opened.records).messages)
-    await opened.keeper.close()
+    await opened.writer.close()

@@ -27,7 +27,7 @@ def session(clock: FrozenClock | None = None) -> Session:
 
 def price() -> float:
     paying = session()
-    paying.pay(MILLION)
+    paying.add_usage(MILLION)
     return paying.meter.cost_usd
 
 
@@ -41,7 +41,7 @@ def test_without_a_cap_nothing_is_ever_too_much() -> None:
     """F5: caps are the person's to set."""
     talk = session()
     spending = Spending(talk, SpendSettings())
-    talk.pay(MILLION)
+    talk.add_usage(MILLION)
     assert spending.allows("auto_dream") is None
 
 
@@ -63,9 +63,9 @@ def test_a_cap_that_is_reached_is_named_and_stops_all_but_the_conversation(
     talk = session()
     spending = Spending(talk, caps)
     assert spending.allows("auto_dream") is None
-    talk.pay(Usage(output=999_999))
+    talk.add_usage(Usage(output=999_999))
     assert spending.allows("auto_dream") is None
-    talk.pay(Usage(output=1))
+    talk.add_usage(Usage(output=1))
     assert spending.allows("auto_dream") == (
         f"background work rests: {named} is used up; raise it in the settings to let it go on"
     )
@@ -75,11 +75,11 @@ def test_a_cap_that_is_reached_is_named_and_stops_all_but_the_conversation(
 def test_a_turns_cap_begins_anew_with_every_turn_and_a_sessions_does_not() -> None:
     """F5: what was paid before a session was resumed counts for it."""
     talk = session()
-    talk.pay(MILLION)
+    talk.add_usage(MILLION)
     turn = Spending(talk, SpendSettings(turn_tokens=1_000_000))
     whole = Spending(talk, SpendSettings(session_tokens=1_000_000))
     assert (turn.allows("notes"), whole.allows("notes") is None) == (None, False)
-    talk.pay(MILLION)
+    talk.add_usage(MILLION)
     assert turn.allows("notes") is not None
     turn.begin_turn()
     assert turn.allows("notes") is None
@@ -90,8 +90,8 @@ async def test_a_days_cap_is_shared_by_sessions_and_ends_with_the_day(tmp_path: 
     clock, caps = FrozenClock(), SpendSettings(day_tokens=3_000_000)
     mine, other = session(clock), session(clock)
     one, two = (Spending(each, caps, home=tmp_path) for each in (mine, other))
-    mine.pay(MILLION)
-    other.pay(MILLION + MILLION)
+    mine.add_usage(MILLION)
+    other.add_usage(MILLION + MILLION)
     for each in (one, one, two, two, one):
         await each.settle()
     assert spent(tmp_path)["tokens"] == 3_000_000
@@ -124,7 +124,7 @@ async def test_garbage_in_the_days_file_counts_as_nothing_and_is_written_over(
     (home / FILE).write_bytes(garbage)
     talk = session()
     spending = Spending(talk, SpendSettings(day_tokens=10_000_000), home=home)
-    talk.pay(MILLION)
+    talk.add_usage(MILLION)
     await spending.settle()
     assert spent(home)["tokens"] == 1_000_000
     assert spending.allows("notes") is None
@@ -138,7 +138,7 @@ async def test_a_home_that_cannot_be_written_to_costs_only_the_sharing(
     blocked.write_text("not a folder", encoding="utf-8")
     talk = session()
     spending = Spending(talk, SpendSettings(day_tokens=1_000_000), home=blocked)
-    talk.pay(MILLION)
+    talk.add_usage(MILLION)
     for _ in range(2):
         await spending.settle()
     assert spending.allows("notes") is not None
@@ -151,7 +151,7 @@ def test_sessions_that_settle_at_the_same_time_lose_nothing(tmp_path: Path) -> N
     talks = [session() for _ in range(8)]
     watching = [Spending(talk, SpendSettings(day_usd=1), home=tmp_path) for talk in talks]
     for talk in talks:
-        talk.pay(MILLION)
+        talk.add_usage(MILLION)
 
     def settle(spending: Spending) -> None:
         import asyncio
@@ -179,7 +179,7 @@ async def test_what_could_not_be_written_down_is_the_next_time(tmp_path: Path) -
     talk = session()
     spending = Spending(talk, SpendSettings(day_tokens=10_000_000), home=tmp_path)
     (tmp_path / FILE).mkdir()
-    talk.pay(MILLION)
+    talk.add_usage(MILLION)
     await spending.settle()
     (tmp_path / FILE).rmdir()
     await spending.settle()
@@ -190,6 +190,6 @@ def test_a_person_s_own_commands_cost_nothing_and_are_never_stopped() -> None:
     """F5, C18: PostCompact is told of a compaction whatever was spent."""
     talk = session()
     spending = Spending(talk, SpendSettings(session_tokens=1))
-    talk.pay(MILLION)
+    talk.add_usage(MILLION)
     assert spending.allows("compact") is not None
     assert spending.allows("hooks") is None

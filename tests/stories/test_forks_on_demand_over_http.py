@@ -86,17 +86,17 @@ async def test_each_fork_of_a_reply_leaves_a_log_that_reads_as_a_conversation(tm
         await say(ready.agent, "Read everything, then send five.")
         for name in ready.background.running():
             await ready.background.wait(name)
-        keeper = ready.agent.session.keeper
-        assert isinstance(keeper, SessionLogWriter)
+        writer = ready.agent.session.writer
+        assert isinstance(writer, SessionLogWriter)
     for number, part in enumerate(PARTS):
-        loaded = decode(read_lines(agent_log_path(keeper.folder, str(number))), subagent=True)
+        loaded = decode(read_lines(agent_log_path(writer.folder, str(number))), subagent=True)
         view = View.of(loaded.records)
         assert not [*loaded.problems, *view.problems]
         said = [message for message in view.messages if message["role"] == "assistant"]
         assert len(said) == 2
         assert part in str(view.messages)
         assert str(view.messages).count(PENDING) == CHILDREN
-    assert PENDING.encode() not in keeper.path.read_bytes()
+    assert PENDING.encode() not in writer.path.read_bytes()
 
 
 @asynccontextmanager
@@ -108,9 +108,9 @@ async def sending(sim: Simulator, model: str, cwd: Path) -> AsyncIterator[Opened
     async def send(prompt: str) -> str:
         """Send a fork."""
         ready, number = held[0], str(PARTS.index(prompt))
-        keeper = ready.agent.session.keeper
-        assert isinstance(keeper, SessionLogWriter)
-        log = AgentLog(agent_log_path(keeper.folder, number), keeper.envelope, agent=number)
+        writer = ready.agent.session.writer
+        assert isinstance(writer, SessionLogWriter)
+        log = AgentLog(agent_log_path(writer.folder, number), writer.envelope, agent=number)
 
         async def work(running: object) -> None:
             with log:

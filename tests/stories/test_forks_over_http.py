@@ -50,9 +50,9 @@ def share(now: Exchange, before: Exchange) -> float:
 
 def log_of(ready: OpenedAgent) -> bytes:
     """The session's log as it is on disk."""
-    keeper = ready.agent.session.keeper
-    assert isinstance(keeper, SessionLogWriter)
-    return keeper.folder.with_suffix(".jsonl").read_bytes()
+    writer = ready.agent.session.writer
+    assert isinstance(writer, SessionLogWriter)
+    return writer.folder.with_suffix(".jsonl").read_bytes()
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -178,7 +178,7 @@ async def test_a_fork_of_several_rounds_reads_its_own_rounds_and_may_do_what_it_
         "Enough.",
     ]
     script: list[Json] = [*READS, "All read.", *rounds, "You are welcome."]
-    errand = ForkTask(source="extract_memories", directive="Look again.", may=READING, max_rounds=5)
+    errand = ForkTask(source="extract_memories", directive="Look again.", access=READING, max_rounds=5)
     cwd = quiet(tmp_path / "work")
     async with Simulator(script) as sim, talking_to(sim, model, cwd) as ready:
         await say(ready.agent, "Read everything.")
@@ -226,7 +226,7 @@ async def test_a_cancelled_turn_ends_its_forks_but_not_those_of_the_background(t
         await sim.arrivals(2)
         ready.background.start("notes", ready.forker(NOTES))
         await sim.arrivals(3)
-        ready.agent.session.cancelled()
+        ready.agent.session.cancel_turn()
         with pytest.raises(asyncio.CancelledError):
             await foreground
         assert await ready.background.wait("notes")

@@ -12,7 +12,7 @@ from nacre.errors import ConfigError
 from nacre.hooks.layer import HOOK
 from nacre.messages.events import TurnDone
 from nacre.messages.records import Noted, Said
-from nacre.session.turn import MAX_GO_ONS
+from nacre.session.turn import MAX_CONTINUATIONS
 from nacre.testing import ScriptedProvider, call, first_moved_block, say
 from tests.cli.program import nacre
 from tests.stories.hooked import cancel_in_the_command, configure, notices, play, settings_of, talk
@@ -76,7 +76,7 @@ async def test_a_command_that_is_never_content_holds_a_turn_three_times(tmp_path
     configure(tmp_path, Stop="echo never >&2; exit 2")
     provider = ScriptedProvider(otherwise=lambda _: say("done"))
     seen = await talk(settings_of(tmp_path), provider, "do it", "and again")
-    assert len(provider.requests) == 2 * (1 + MAX_GO_ONS)
+    assert len(provider.requests) == 2 * (1 + MAX_CONTINUATIONS)
     assert sum("The turn ends here" in line for line in notices(seen)) == 2
 
 

@@ -77,20 +77,20 @@ def test_in_one_prompt_a_block_is_one_line_and_exit_code_one(tmp_path: Path) -> 
 
 
 @pytest.fixture
-def keeper(tmp_path: Path) -> Iterator[SessionLogWriter]:
+def writer(tmp_path: Path) -> Iterator[SessionLogWriter]:
     """The log of an agent."""
     opened = start(tmp_path / "agents", tmp_path)
-    yield opened.keeper
-    asyncio.run(opened.keeper.close())
+    yield opened.writer
+    asyncio.run(opened.writer.close())
 
 
-def child_of(parent: Session, keeper: SessionLogWriter, tools: Sequence[Tool] = ()) -> Session:
+def child_of(parent: Session, writer: SessionLogWriter, tools: Sequence[Tool] = ()) -> Session:
     """A session for an agent, as whoever starts one makes it."""
-    return Session(Base(parent.base.model, "You help.", tools), keeper=keeper)
+    return Session(Base(parent.base.model, "You help.", tools), writer=writer)
 
 
 async def test_an_agent_that_ends_is_asked_about_and_its_tools_are_watched(
-    tmp_path: Path, keeper: SessionLogWriter
+    tmp_path: Path, writer: SessionLogWriter
 ) -> None:
     """It is told apart by its id and type; its words are no person's, and it begins no session."""
     again = f"{keeps(tmp_path)}; mkdir {tmp_path}/once 2>/dev/null || exit 0; echo 'look again' >&2; exit 2"
@@ -111,11 +111,11 @@ async def test_an_agent_that_ends_is_asked_about_and_its_tools_are_watched(
     async with open_agent(settings_of(tmp_path), provider=provider) as ready:
         assert ready.hooks is not None
         parent = ready.agent.session
-        assert isinstance(parent.keeper, SessionLogWriter)
-        child = child_of(parent, keeper, tools)
+        assert isinstance(parent.writer, SessionLogWriter)
+        child = child_of(parent, writer, tools)
         add_child_hooks(child, ready.hooks, "a1", "explore")
         seen: list[object] = [each async for each in SessionAgent(child, provider, tools).stream("find it")]
-        log = parent.keeper.path
+        log = parent.writer.path
     done = seen[-1]
     assert isinstance(done, TurnDone)
     assert (done.outcome, done.rounds) == ("answered", 3)
@@ -127,7 +127,7 @@ async def test_an_agent_that_ends_is_asked_about_and_its_tools_are_watched(
     for one in (used, first, second):
         assert (one["agent_id"], one["agent_type"]) == ("a1", "explore")
         assert (one["session_id"], one["transcript_path"]) == (parent.id, str(log))
-        assert one["agent_transcript_path"] == str(keeper.path)
+        assert one["agent_transcript_path"] == str(writer.path)
     assert (first["stop_hook_active"], first["last_assistant_message"]) == (False, "It is here.")
     assert (second["stop_hook_active"], second["last_assistant_message"]) == (True, "It is really here.")
 
@@ -152,12 +152,12 @@ async def test_what_an_agent_does_on_demand_is_told_apart_from_the_session(tmp_p
     ]
 
 
-async def test_an_agent_of_another_type_is_not_asked_about(tmp_path: Path, keeper: SessionLogWriter) -> None:
+async def test_an_agent_of_another_type_is_not_asked_about(tmp_path: Path, writer: SessionLogWriter) -> None:
     configure(tmp_path, SubagentStop=matched("explore", keeps(tmp_path)))
     provider = ScriptedProvider([say("Done.")])
     async with open_agent(settings_of(tmp_path), provider=provider) as ready:
         assert ready.hooks is not None
-        child = child_of(ready.agent.session, keeper)
+        child = child_of(ready.agent.session, writer)
         add_child_hooks(child, ready.hooks, "a1", "general")
         _ = [each async for each in SessionAgent(child, provider).stream("do it")]
         assert child.layers == []

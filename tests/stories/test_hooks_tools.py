@@ -308,7 +308,7 @@ async def test_in_a_fork_they_stand_before_the_tools_too(tmp_path: Path) -> None
         both = together(call("Bash", command="touch made"), call("Read", file_path="a.txt"))
         provider.script(both, say("seen"), say("on"))
         may = Narrowing(tools=frozenset({"Read"}))
-        forked = await ready.forker(ForkTask(source="side", directive="Look.", may=may, max_rounds=2))
+        forked = await ready.forker(ForkTask(source="side", directive="Look.", access=may, max_rounds=2))
         _ = [each async for each in ready.agent.stream("go on")]
     assert forked.denials == 1
     refused, read = results(provider, 2)
@@ -350,9 +350,9 @@ async def test_without_commands_for_tools_nothing_is_wrapped(tmp_path: Path) -> 
     configure(tmp_path, Stop="true", PreToolUse=matched("Bash", "true"))
     async with open_agent(settings_of(tmp_path), provider=ScriptedProvider()) as ready:
         agent = ready.agent
-        wrapped = agent.session.wrapped(agent.tools)
+        wrapped = agent.session.wrap_tools(agent.tools)
         assert [name for name in agent.tools if wrapped[name] is not agent.tools[name]] == ["Bash"]
     configure(tmp_path, Stop="true")
     async with open_agent(settings_of(tmp_path), provider=ScriptedProvider()) as ready:
-        assert ready.agent.session.wrapped(ready.agent.tools) is ready.agent.tools
+        assert ready.agent.session.wrap_tools(ready.agent.tools) is ready.agent.tools
         assert ready.agent.session.layer(ToolHookLayer) is None

@@ -32,9 +32,9 @@ async def test_a_session_writes_its_notes_beside_the_work_and_a_compaction_stand
     """C14, C16, F4: the fork reads the parent's request from the cache; then no summary is asked for."""
     cwd = with_early_notes(tmp_path / "work", firstTokens=5_000)
     async with Simulator() as sim, talking_to(sim, CLAUDE, cwd, notes=True) as ready:
-        keeper = ready.agent.session.keeper
-        assert isinstance(keeper, SessionLogWriter)
-        notes = keeper.folder / "session-memory" / "summary.md"
+        writer = ready.agent.session.writer
+        assert isinstance(writer, SessionLogWriter)
+        notes = writer.folder / "session-memory" / "summary.md"
         edit = call("Edit", file_path=str(notes), old_string=STATE, new_string=f"{STATE}\n\n{FORMER}")
         sim.extend([calls(call("Read", file_path="README.md")), "Read."])
         await say(ready.agent, "read the readme")

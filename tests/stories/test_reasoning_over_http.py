@@ -34,9 +34,9 @@ async def test_a_small_conversation_goes_on_after_a_reply_of_nearly_all_reasonin
             bill = sum(one.cost_usd or 0.0 for one in sim.log)
             assert session.meter.usage.output == sum(one.usage.output for one in sim.log) > 25_000
             assert session.meter.cost_usd == pytest.approx(bill)
-            keeper = session.keeper
-            assert isinstance(keeper, SessionLogWriter)
-            read = read_view(keeper.path)
+            writer = session.writer
+            assert isinstance(writer, SessionLogWriter)
+            read = read_view(writer.path)
             assert read is not None
             assert read.view.count() == session.view.count(), "the log says so, too"
         await provider.close()

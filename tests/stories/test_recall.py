@@ -16,7 +16,7 @@ from nacre.app.recall_once import recall_once
 from nacre.cli.chat.slash_memory import correct, forget
 from nacre.context.recall import SELECTOR_SECONDS, Recall, RecallOptions, RecallStats, Selector
 from nacre.context.recalled import RECALLED
-from nacre.loop.round import heard
+from nacre.loop.round import message_record
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.memory.recall.base import RankedMemory, RecallQuery
@@ -361,7 +361,7 @@ async def test_a_late_failure_is_told_and_stops_nothing(settings: Settings) -> N
         slow.gate.set()
         await ended("late recall")
         assert not await recaller.attach(
-            heard("user", (ToolResult("x", ()),), ready.agent.session.clock), View()
+            message_record("user", (ToolResult("x", ()),), ready.agent.session.clock), View()
         )
         assert recaller.last is not None
         assert recaller.last.problem == "recall failed: the disk is gone"

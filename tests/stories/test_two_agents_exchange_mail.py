@@ -58,7 +58,7 @@ def results(events: list[Event]) -> list[str]:
 
 def letter_to(ready: OpenedAgent, text: str, *, name: str = "main", sender: str = "friend") -> None:
     """Somebody in another process writes."""
-    folder = ready.agent.session.keeper.folder  # type: ignore[attr-defined]
+    folder = ready.agent.session.writer.folder  # type: ignore[attr-defined]
     clock = ready.agent.session.clock
     box = Mailbox(folder / "inboxes" / f"{name}.jsonl")
     box.put(Letter(id=clock.new_id(), sender=sender, to=name, text=text, summary=text, at=clock.now()))
@@ -155,7 +155,7 @@ async def test_a_reviewer_and_a_fixer_talk_until_a_real_test_passes(tmp_path: Pa
     ])  # fmt: skip
     parts = {"You fix what the reviewer finds.": fixer, "You run the tests": reviewer}
     async with opened(cwd, Cast(main, parts)) as ready:
-        ready.agent.session.ends_with_answer = True
+        ready.agent.session.is_one_shot = True
         await played(ready, "Have it fixed.")
         states = {one.name: one for one in ready.team.states()}  # type: ignore[union-attr]
     assert (cwd / "adding.py").read_text() == "def add(a, b):\n    return a + b\n"
@@ -199,7 +199,7 @@ async def test_two_agents_that_always_answer_each_other_stop_until_the_person_sa
         told = [one.text for one in ready.agent.session.notices()]
         stopped = [line for line in told if "was woken by messages 10 times without input from you" in line]
         assert len(stopped) == 1 and runs[stopped[0].partition(" ")[0]] == 11
-        folder = ready.agent.session.keeper.folder  # type: ignore[attr-defined]
+        folder = ready.agent.session.writer.folder  # type: ignore[attr-defined]
         boxes = [Mailbox(folder / "inboxes" / f"{name}.jsonl") for name in ("ping", "pong")]
         (held,) = [letter for box in boxes for letter in box.waiting().letters]
 
@@ -249,7 +249,7 @@ async def test_agents_that_write_to_each_other_within_their_turns_are_stopped_un
     async with opened(tmp_path / "work", Cast(main, {"Be ping.": ping, "Be pong.": pong})) as ready:
 
         def held() -> dict[str, int]:
-            folder = ready.agent.session.keeper.folder  # type: ignore[attr-defined]
+            folder = ready.agent.session.writer.folder  # type: ignore[attr-defined]
             boxes = {name: Mailbox(folder / "inboxes" / f"{name}.jsonl") for name in ("ping", "pong")}
             return {name: len(box.waiting().letters) for name, box in boxes.items()}
 
@@ -306,7 +306,7 @@ async def test_what_cannot_be_sent_is_refused_in_one_line_as_a_result(tmp_path: 
         tmp_path / "work", Cast(main, {"Be the reviewer.": ScriptedProvider([say("ok")])})
     ) as ready:
         events = await played(ready, "go")
-        folder = ready.agent.session.keeper.folder  # type: ignore[attr-defined]
+        folder = ready.agent.session.writer.folder  # type: ignore[attr-defined]
         boxes = list((folder / "inboxes").glob("*.jsonl")) if (folder / "inboxes").exists() else []
     refused = [event.result for event in events if isinstance(event, ToolResultEvent)][1:]
     assert all(result.is_error for result in refused)
@@ -348,7 +348,7 @@ async def test_twenty_agents_write_to_each_other_and_each_sender_keeps_its_order
     ]
     main = ScriptedProvider([together(*orders), say("go")], otherwise=say("I see."))
     async with opened(tmp_path / "work", Cast(main, parts)) as ready:
-        ready.agent.session.ends_with_answer = True
+        ready.agent.session.is_one_shot = True
         with anyio.fail_after(120):
             events = [event async for event in ready.agent.stream("Start them.")]
     assert not any(event.result.is_error for event in events if isinstance(event, ToolResultEvent))

@@ -24,10 +24,10 @@ async def send_fork(
     parent: Parent, start: View | ForkResult, text: str, *, agent: str, heard: Callable[[Event], None]
 ) -> ForkResult:
     """Run a fork to its end; what is said in it is kept where the session is."""
-    keeper = parent.session.keeper
-    if parent.folder is None or not isinstance(keeper, SessionLogWriter):
+    writer = parent.session.writer
+    if parent.folder is None or not isinstance(writer, SessionLogWriter):
         return await parent.forker.detached(text, view=start, heard=heard)
-    with AgentLog(agent_log_path(parent.folder, agent), keeper.envelope, agent=agent) as log:
+    with AgentLog(agent_log_path(parent.folder, agent), writer.envelope, agent=agent) as log:
         return await parent.forker.detached(text, view=start, write=log.write, heard=heard)
 
 

@@ -233,7 +233,7 @@ class Work:
         usage = event.usage
         if member.child is None:
             # A fork has no meter, and nobody watches it: its conversation is not at hand before it ends.
-            price = cost(profile(self.parent.session.priced_as(event.model)), usage)
+            price = cost(profile(self.parent.session.pricing_model(event.model)), usage)
             tokens = state.tokens + usage.total
             paid = state.cost_usd + (price or 0.0)
             state = replace(state, tokens=tokens, cost_usd=paid, doing=doing_in(event.message))

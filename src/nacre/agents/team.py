@@ -352,7 +352,7 @@ class Team(Layer):
         session = self._parent.session
         meter = child.session.meter
         self.house.roll.change(name, tokens=meter.usage.total, cost_usd=meter.cost_usd)
-        session.pay(usage, model, purpose=AGENT_PURPOSE)
+        session.add_usage(usage, model, purpose=AGENT_PURPOSE)
         facts: JsonObject = {
             "purpose": AGENT_PURPOSE,
             "model": model,
@@ -378,7 +378,7 @@ class Team(Layer):
 
     async def pending(self) -> list[Attachment]:
         """For a session that ends with its answer: the next reports, as long as any are to come."""
-        if not self._parent.session.ends_with_answer:
+        if not self._parent.session.is_one_shot:
             return []
         while True:
             self._changed.clear()

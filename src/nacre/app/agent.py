@@ -98,10 +98,10 @@ class Agent(SessionAgent):
             if not any(one.name == READER for one in tools):
                 tools.append(result_reader(folder))
         origins = OriginTracker()
-        keeper = NullRecordWriter(SYSTEM_CLOCK.new_id())
+        writer = NullRecordWriter(SYSTEM_CLOCK.new_id())
         if self.memory is not None:
-            tools += memory_tools(self.memory, session=keeper.session_id, origin_of=origins.origin_of)
-        session = Session(Base(base.model, base.system, tools), keeper=keeper)
+            tools += memory_tools(self.memory, session=writer.session_id, origin_of=origins.origin_of)
+        session = Session(Base(base.model, base.system, tools), writer=writer)
         origins.attend(session.transcript)
         session.telemetry.hides_words = not leaves
         session.layers += [

@@ -158,8 +158,8 @@ def _onlooker(session: Session, settings: Settings, background: Background) -> O
     background.held.push_async_callback(provider.close)
 
     def pay(usage: Usage, model: str) -> None:
-        session.pay(usage, model, purpose=PURPOSE)
-        priced = session.priced_as(model)
+        session.add_usage(usage, model, purpose=PURPOSE)
+        priced = session.pricing_model(model)
         facts: JsonObject = {"purpose": PURPOSE, "model": priced, "usage": usage.as_json()}
         note = Noted(id=session.clock.new_id(), at=session.clock.now(), kind=SIDE_QUERY, facts=facts)
         background.record(note)

@@ -89,7 +89,7 @@ def others(session: Session, settings: Settings) -> list[SessionSummary]:
 
 def reachable(session: Session, settings: Settings) -> Sessions:
     """Where other sessions lie; raises for one that leaves no trace, and a listing keeps what it has read."""
-    if isinstance(session.keeper, NullRecordWriter):
+    if isinstance(session.writer, NullRecordWriter):
         raise TranscriptError(
             "this chat leaves nothing on disk and opens nothing there; start another for that"
         )

@@ -147,13 +147,13 @@ async def _session(outfit: _ChildSetup, parent: Parent) -> Session:
     session = Session(
         _base(outfit, parent.session.clock),
         await known.stays.over(records) if outfit.hired.leaves else records,
-        keeper=opened.keeper if opened else None,
+        writer=opened.writer if opened else None,
         settings=parent.session.settings,
         clock=parent.session.clock,
     )
-    session.ends_with_answer = True
+    session.is_one_shot = True
     join(session, known, hands, leaves=outfit.hired.leaves)
-    folder = opened.keeper.folder if opened else None
+    folder = opened.writer.folder if opened else None
     join_layers(session, hands, outfit.settings, tools=outfit.tools, folder=folder)
     hands.belong_to(session, folder)
     if outfit.birth.tree is None:
@@ -222,14 +222,14 @@ def _settings_at(tree: Worktree | None, settings: Settings) -> Settings:
 async def _opened(
     birth: ChildSpec, parent: Parent, settings: Settings, stack: AsyncExitStack
 ) -> OpenedLog | None:
-    keeper = parent.session.keeper
-    if parent.folder is None or not isinstance(keeper, SessionLogWriter):
+    writer = parent.session.writer
+    if parent.folder is None or not isinstance(writer, SessionLogWriter):
         return None
-    envelope = replace(keeper.envelope, cwd=str(settings.cwd))
+    envelope = replace(writer.envelope, cwd=str(settings.cwd))
     path = agent_log_path(parent.folder, birth.id)
     clock = parent.session.clock
     opened = await open_side(path, envelope, agent=birth.id, home=settings.home, clock=clock)
-    stack.push_async_callback(opened.keeper.close)
+    stack.push_async_callback(opened.writer.close)
     return opened
 
 
@@ -363,5 +363,5 @@ def _load(log: SessionLog, envelope: Envelope, agent: str) -> OpenedLog:
     if where.bytes_to_read > MAX_RESUME_BYTES:
         raise TranscriptError(f"the log of agent {agent} is too long to go on with; start another agent")
     loaded = decode(log.read(where.offset), session_id=envelope.session_id, subagent=True)
-    keeper = SideKeeper(log, envelope, agent=agent, parent=loaded.leaf)
-    return OpenedLog(keeper, loaded.records, loaded.problems, [])
+    writer = SideKeeper(log, envelope, agent=agent, parent=loaded.leaf)
+    return OpenedLog(writer, loaded.records, loaded.problems, [])

@@ -56,14 +56,16 @@ class Staff:
 
 def join_compacting(session: Session, settings: Settings, staff: Staff) -> Compact:
     """Keep notes of a session and let it be compacted: by itself where that is wanted, by hand always."""
-    keeper = session.keeper if isinstance(session.keeper, SessionLogWriter) else None
-    folder = keeper.folder if keeper else None
-    desk = OverflowFiles(folder=folder, log=keeper.path if keeper else None, shelf=result_store_in(folder))
-    if folder is not None and keeper is not None:
+    log_writer = session.writer if isinstance(session.writer, SessionLogWriter) else None
+    folder = log_writer.folder if log_writer else None
+    desk = OverflowFiles(
+        folder=folder, log=log_writer.path if log_writer else None, shelf=result_store_in(folder)
+    )
+    if folder is not None and log_writer is not None:
         staff.hands.open_to([folder / FOLDER])
         # What a summary points to may be read without a question.
         rule = PermissionRule(
-            "allow", "Read", f"//{str(keeper.path.resolve()).lstrip('/')}", "this session's log"
+            "allow", "Read", f"//{str(log_writer.path.resolve()).lstrip('/')}", "this session's log"
         )
         staff.hands.guard.policy = staff.hands.guard.policy.with_rules([rule])
     writer = model_for_role(settings.roles.notes, staff.forker, settings)

@@ -121,7 +121,7 @@ def _selector(session: Session, settings: Settings, stack: AsyncExitStack) -> Se
     return Selector(
         provider=session.telemetry.aside(provider, PURPOSE),
         model=choice.model,
-        pay=session.pay,
+        pay=session.add_usage,
         leaves=leaves_machine(choice, settings.environ),
     )
 
@@ -164,14 +164,14 @@ def join_hooks(session: Session, settings: Settings, hands: Toolset, stack: Asyn
     They are told of its end when the stack is left, behind whatever joins it later.
     """
     table = NO_HOOKS if settings.memory.simple else parse_hooks(settings.hooks)
-    keeper = session.keeper if isinstance(session.keeper, SessionLogWriter) else None
+    writer = session.writer if isinstance(session.writer, SessionLogWriter) else None
     root = str(settings.project_root)
     place = HookContext(
         session_id=session.id,
         cwd=settings.cwd,
-        transcript=keeper.path if keeper else None,
+        transcript=writer.path if writer else None,
         environ={**settings.environ, "NACRE_PROJECT_DIR": root, "CLAUDE_PROJECT_DIR": root},
-        shelf=result_store_in(keeper.folder if keeper else None),
+        shelf=result_store_in(writer.folder if writer else None),
         mode=lambda: hands.guard.policy.mode,
     )
     hooks = Hooks(table, place, notify=session.notify)
@@ -202,7 +202,7 @@ def _attend(session: Session, hooks: Hooks, stack: AsyncExitStack) -> None:
 async def supervised(agent: SessionAgent, settings: Settings, stack: AsyncExitStack) -> Background:
     """A supervisor for an agent's session: it records at its boundaries and is drained with the stack."""
     session = agent.session
-    is_kept = not isinstance(session.keeper, NullRecordWriter)
+    is_kept = not isinstance(session.writer, NullRecordWriter)
     spending = Spending(session, settings.spend, home=settings.home if is_kept else None)
     await spending.settle()
     background = Background(session, spending)
@@ -269,7 +269,7 @@ async def kept_warm(
         return
     warmer = KeepWarm(agent.session, agent.provider, settings=settings.keep_warm, sleep=sleep)
     session = agent.session
-    session.warming = warmer.settings
+    session.keep_warm = warmer.settings
     session.layers.append(warmer)
     try:
         yield warmer

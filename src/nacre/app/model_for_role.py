@@ -19,12 +19,12 @@ class Side:
     provider: Provider
     model: str
 
-    async def __call__(self, errand: ForkTask) -> ForkResult:
-        return await self.forker.side(errand, self.provider, self.model)
+    async def __call__(self, task: ForkTask) -> ForkResult:
+        return await self.forker.side(task, self.provider, self.model)
 
 
 def model_for_role(named: str | None, forker: ForkRunner, settings: Settings) -> Fork | None:
-    """Whom to send on the errands of a role for which a model may be named; none where rules must do.
+    """Whom to send on the tasks of a role for which a model may be named; none where rules must do.
 
     What must not leave the machine stays: where the session's model is here, no side agent elsewhere is told.
     """

@@ -161,9 +161,9 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> OpenedAgent:
     opened = begun.opened
     tools = begun.tools
     leaves = _leaves(choice, settings)
-    keeper = opened.keeper if opened else None
+    writer = opened.writer if opened else None
     hands = await build_toolset(settings, stack, ask=begun.ask, keeps=opened is not None)
-    known = await load_startup_context(settings, stack, keeper=keeper, clock=begun.clock, leaves=leaves)
+    known = await load_startup_context(settings, stack, writer=writer, clock=begun.clock, leaves=leaves)
     usual = with_memory(hands, known)
     tools = usual if tools is None else as_tools(tools(usual)) if callable(tools) else tools
     known = await for_tools(known, tools, settings, leaves=leaves)
@@ -171,7 +171,7 @@ async def _ready(begun: _Beginning, stack: AsyncExitStack) -> OpenedAgent:
     base = base_of(model, known, tools, settings, begun.clock)
     opened = await _fit_to_go(opened, known, leaves)
     talk = _session(base, opened, settings, begun.clock)
-    folder = keeper.folder if keeper else None
+    folder = writer.folder if writer else None
     join(talk, known, hands, leaves=leaves)
     join_layers(talk, hands, settings, tools=tools, folder=folder)
     recaller = await join_recall(talk, known, hands, settings, stack, leaves=leaves)
@@ -250,7 +250,7 @@ def _session(base: Base, opened: OpenedLog | None, settings: Settings, clock: Cl
     return Session(
         base,
         opened.records if opened else (),
-        keeper=opened.keeper if opened else None,
+        writer=opened.writer if opened else None,
         settings=session_settings(settings),
         clock=clock,
     )
@@ -298,7 +298,7 @@ async def _opened(settings: Settings, wanted: str, clock: Clock, stack: AsyncExi
         opened = await close_open_calls(
             resume_log(path, home=settings.home, branch_name=branch, clock=clock), clock
         )
-    stack.push_async_callback(opened.keeper.close)
+    stack.push_async_callback(opened.writer.close)
     return opened
 
 

@@ -87,20 +87,20 @@ async def load_startup_context(
     settings: Settings,
     stack: AsyncExitStack,
     *,
-    keeper: RecordWriter | None,
+    writer: RecordWriter | None,
     clock: Clock,
     leaves: bool = True,
 ) -> StartupContext:
-    """Open what is known; without a keeper nothing may be written, and memory is only read.
+    """Open what is known; without a writer nothing may be written, and memory is only read.
 
     Memory that cannot be opened is a notice, never a session that does not begin. `leaves` says that what the
     model is told leaves the machine: local-only memories are not told then (M27).
     """
     places = _places(settings)
-    known = _instructed(settings, places, session=keeper.session_id if keeper else "")
+    known = _instructed(settings, places, session=writer.session_id if writer else "")
     if places is None or not settings.memory.is_on:
         return known
-    if keeper is None and not places.project.directory.is_dir():
+    if writer is None and not places.project.directory.is_dir():
         return known
     try:
         async with AsyncExitStack() as opening:

@@ -80,7 +80,7 @@ async def open_teammate(
             _place_below(ready.team.house.roll, settings.environ)
         session = ready.agent.session
         session.base = _base(session.base, f"{one.prompt}\n\n{prompts.render(FRAME, lead=lead)}")
-        session.ends_with_answer = True
+        session.is_one_shot = True
         await ready.mail.become(name, roster, kind)
         yield Teammate(ready, ready.mail, roster, chars=settings.agents.result_chars)
 
@@ -210,7 +210,7 @@ class Teammate:
         if not lead or lead == self.name or (is_told and not failure):
             return
         said = failure or (reply.message.text if reply else "") or NOTHING_SAID
-        folder = getattr(self._session.keeper, "folder", None)
+        folder = getattr(self._session.writer, "folder", None)
         letter = Letter(
             id=f"{prefix}{clock.new_id() if failure or reply is None else reply.id}",
             sender=self.name,

@@ -205,7 +205,7 @@ class PrefixMonitor:
         self._warnings: list[str] = []
         self._heard_from: str | None = None
 
-    def sending(self, model: str, view: View, *, is_cold: bool) -> None:
+    def check_request(self, model: str, view: View, *, is_cold: bool) -> None:
         """Compare what is about to be sent with what was sent before; a cold cache explains few reads."""
         self._announced = self._reason(view, is_cold)
         links = view.links
@@ -218,7 +218,7 @@ class PrefixMonitor:
         self._ledger = self._ledger.after_request(now)
         self._epochs = len(view.epochs)
 
-    def heard(self, usage: Usage, model: str | None = None, *, may_clear: bool = False) -> None:
+    def check_usage(self, usage: Usage, model: str | None = None, *, may_clear: bool = False) -> None:
         """Compare the provider's own figures with those of the request before, unless it may clear itself."""
         if model != self._heard_from and self._heard_from is not None:
             # Another model took over, or gave back: each has a cache of its own.
@@ -229,7 +229,7 @@ class PrefixMonitor:
             self._warnings.append(str(drop))
         self._ledger = self._ledger.after_usage(usage)
 
-    def warnings(self) -> list[str]:
+    def take_warnings(self) -> list[str]:
         """What there is to tell, told once."""
         told = self._warnings
         self._warnings = []

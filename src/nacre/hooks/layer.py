@@ -140,7 +140,7 @@ def add_child_hooks(
     inside = hooks.inside(
         agent_id,
         agent_type,
-        transcript=session.keeper.path if isinstance(session.keeper, SessionLogWriter) else None,
+        transcript=session.writer.path if isinstance(session.writer, SessionLogWriter) else None,
         cwd=where() if where else None,
     )
     add_tool_hooks(session, inside, where or (lambda: inside.place.cwd))

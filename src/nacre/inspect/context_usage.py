@@ -115,8 +115,8 @@ def contents_of(session: Session, booking: Sequence[Record] | None = None) -> Co
 
 def contents_now(session: Session) -> Contents:
     """The same with all of its past: one that was resumed holds only what came after its last compaction."""
-    keeper = session.keeper
-    past = booked(keeper.path) if isinstance(keeper, SessionLogWriter) and keeper.path.exists() else None
+    writer = session.writer
+    past = booked(writer.path) if isinstance(writer, SessionLogWriter) and writer.path.exists() else None
     return contents_of(session, past)
 
 

@@ -24,7 +24,7 @@ from nacre.layers.l2_microcompact.layer import Microcompact
 from nacre.layers.l2_microcompact.settings import CLEARABLE, MicrocompactSettings
 from nacre.layers.l4_compact.layer import Compact
 from nacre.layers.l4_compact.policy import CompactSettings
-from nacre.loop.round import heard
+from nacre.loop.round import message_record
 from nacre.memory.memory import Memory
 from nacre.memory.recall.base import Recalled, RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
@@ -136,9 +136,9 @@ class Following:
         if len(told.blocks) == 1 and isinstance(told.blocks[0], Text) and is_last:
             await session.add_user(told.blocks[0].text)
         else:
-            said = heard("user", told.blocks, session.clock)
+            said = message_record("user", told.blocks, session.clock)
             # Nothing rides with what was answered long ago: it would be a rewrite of what was sent.
-            await session.transcript.append(*await (session.keep(said) if is_last else session.sift(said)))
+            await session.transcript.append(*await session.message_records(said, attach=is_last))
 
     async def _take_reply(self, told: FrameworkMessage, *, is_answer: bool) -> None:
         session = self.session
@@ -252,13 +252,13 @@ class Layers:
 
 
 def opened(
-    base: Base, layers: Layers, *, records: Sequence[Record] = (), keeper: RecordWriter | None = None
+    base: Base, layers: Layers, *, records: Sequence[Record] = (), writer: RecordWriter | None = None
 ) -> Session:
     """A session with these layers, cheapest first."""
     session = Session(
         base,
         records,
-        keeper=keeper or NullRecordWriter(layers.clock.new_id()),
+        writer=writer or NullRecordWriter(layers.clock.new_id()),
         settings=SessionSettings(window_ceiling=layers.window),
         clock=layers.clock,
     )

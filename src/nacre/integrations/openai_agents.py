@@ -89,29 +89,29 @@ class NacreSession:
         """Append items, in one write."""
         if not items:
             return
-        async with self._writing() as (keeper, _):
-            await keeper.write([_recorded(group, self._clock) for group in _grouped(items)])
+        async with self._writing() as (writer, _):
+            await writer.write([_recorded(group, self._clock) for group in _grouped(items)])
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the newest item back; the log still tells of it."""
         if not self.path.exists():
             return None
-        async with self._writing() as (keeper, records):
+        async with self._writing() as (writer, records):
             live = _live(records)
             if not live:
                 return None
             *rest, last = _items_of(live[-1])
             undone: list[Record] = [self._undone(live[-1])]
-            await keeper.write([*undone, _recorded(rest, self._clock)] if rest else undone)
+            await writer.write([*undone, _recorded(rest, self._clock)] if rest else undone)
             return last
 
     async def clear_session(self) -> None:
         """Begin anew; the log still tells of what was there."""
         if not self.path.exists():
             return
-        async with self._writing() as (keeper, records):
+        async with self._writing() as (writer, records):
             if live := _live(records):
-                await keeper.write([self._undone(said) for said in live])
+                await writer.write([self._undone(said) for said in live])
 
     def _undone(self, said: Said) -> Undone:
         return Undone(id=self._clock.new_id(), at=self._clock.now(), target=said.id)
@@ -128,9 +128,9 @@ class NacreSession:
         try:
             loaded = decode(log.read(0), session_id=log.session)
             envelope = Envelope(session_id=log.session, cwd=str(self._cwd), git_branch="", version=VERSION)
-            keeper = SessionLogWriter(log, envelope, parent=loaded.leaf)
-            yield keeper, loaded.records
-            await keeper.sync()
+            writer = SessionLogWriter(log, envelope, parent=loaded.leaf)
+            yield writer, loaded.records
+            await writer.sync()
         finally:
             log.close()
 

@@ -1,7 +1,7 @@
-"""Ask, act, repeat: the query loop on one screen, with slots for whoever wants to shrink, keep or listen.
+"""The loop of a turn: send a request, run the tools of the reply, repeat.
 
-It knows nothing of memory or layers. `fit` runs before every request, `keep` before results are recorded,
-`heard` after every reply. Whatever happens, also a cancel, the transcript it leaves behind is valid (T6, Q2).
+It knows nothing of memory or layers; callbacks shrink the view, change what is recorded and observe replies.
+Whatever happens, also a cancellation, the transcript it leaves behind is valid (T6, Q2).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import PromptTooLong
 from nacre.loop.limits import Limits
-from nacre.loop.round import FitView, Recovery, Round, SendRequest, heard, request_reply
+from nacre.loop.round import FitView, Recovery, Round, SendRequest, message_record, request_reply
 from nacre.messages.blocks import Text
 from nacre.messages.events import Event, Notice, Reply
 from nacre.messages.records import Record, Said
@@ -25,28 +25,30 @@ from nacre.tools.base import Tool
 CONTINUE = "[The reply was cut off at the output limit. Go on exactly where it stopped.]"
 
 
-async def fits_as_it_is(view: View, overflow: PromptTooLong | None) -> Sequence[Record]:
+async def _no_fit(view: View, overflow: PromptTooLong | None) -> Sequence[Record]:
     return ()
 
 
-async def kept_as_it_is(results: Said) -> Sequence[Record]:
-    return (results,)
+async def _unchanged(message: Said) -> Sequence[Record]:
+    return (message,)
 
 
-def heard_by_nobody(reply: Reply) -> None:
+def _ignore(reply: Reply) -> None:
     return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopCallbacks:
-    """Where others take part in the loop."""
+    """Functions that the loop calls; the defaults change nothing."""
 
-    fit: FitView = fits_as_it_is
-    keep: Callable[[Said], Awaitable[Sequence[Record]]] = kept_as_it_is
-    """Takes the results as they would be recorded, gives what is recorded: smaller ones, with more behind."""
-    heard: Callable[[Reply], None] = heard_by_nobody
-    sift: Callable[[Said], Awaitable[Sequence[Record]]] = kept_as_it_is
-    """As `keep`, for a round that is cut short: what must not be recorded is taken out, nothing is added."""
+    fit: FitView = _no_fit
+    """Called before every request; returns records that make the view fit the window."""
+    result_records: Callable[[Said], Awaitable[Sequence[Record]]] = _unchanged
+    """Called with the tool results of a round; returns the records to append instead."""
+    cancelled_records: Callable[[Said], Awaitable[Sequence[Record]]] = _unchanged
+    """The same for the messages of a round that was cancelled."""
+    on_reply: Callable[[Reply], None] = _ignore
+    """Called after a reply was recorded."""
 
 
 NO_CALLBACKS = LoopCallbacks()
@@ -55,35 +57,35 @@ DEFAULT_LIMITS = Limits()
 
 async def run(
     transcript: Transcript,
-    ask: SendRequest,
+    send: SendRequest,
     tools: Mapping[str, Tool],
     *,
-    slots: LoopCallbacks = NO_CALLBACKS,
+    callbacks: LoopCallbacks = NO_CALLBACKS,
     limits: Limits = DEFAULT_LIMITS,
     clock: Clock = SYSTEM_CLOCK,
 ) -> AsyncGenerator[Event, None]:
-    """Run rounds until a reply calls no tool; yields what happens on the way."""
-    remedies = Recovery(limits)
+    """Run rounds until a reply calls no tool; yields the events of the provider and the tools."""
+    recovery = Recovery(limits)
     for _ in range(limits.max_rounds):
-        await transcript.append(*await slots.fit(transcript.view, None))
-        one = Round(transcript, tools, clock)
+        await transcript.append(*await callbacks.fit(transcript.view, None))
+        current = Round(transcript, tools, clock)
+        reply_events = request_reply(transcript, send, callbacks.fit, recovery, clock)
         try:
-            async with aclosing(
-                one.play(request_reply(transcript, ask, slots.fit, remedies, clock), slots.heard)
-            ) as events:
+            async with aclosing(current.run(reply_events, callbacks.on_reply)) as events:
                 async for event in events:
                     yield event
-            assert one.reply is not None, "a round that ends by itself has its reply"
-            if one.reply.message.tool_calls:
-                await transcript.append(*await slots.keep(heard("user", one.results, clock)))
+            assert current.reply is not None, "a round that ends by itself has a reply"
+            if current.reply.message.tool_calls:
+                results = message_record("user", current.results, clock)
+                await transcript.append(*await callbacks.result_records(results))
         except (CancelledError, GeneratorExit):
-            await one.cut_short(slots.sift)
+            await current.cancel(callbacks.cancelled_records)
             raise
         finally:
-            await one.stop()
-        if one.reply.message.tool_calls:
+            await current.stop()
+        if current.reply.message.tool_calls:
             continue
-        if not remedies.may_continue(one.reply):
+        if not recovery.may_continue(current.reply):
             return
-        await transcript.append(heard("user", (Text(CONTINUE),), clock, meta=True))
+        await transcript.append(message_record("user", (Text(CONTINUE),), clock, meta=True))
     yield Notice(f"Stopped after {limits.max_rounds} rounds in one turn; say something to go on.", "warning")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nacre.clock import Clock
-from nacre.loop.round import heard
+from nacre.loop.round import message_record
 from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.view import View
@@ -56,7 +56,7 @@ def with_attachments(
         if extra.text and inside:
             records[0] = said = _inside(said, extra.text)
         elif extra.text:
-            behind = heard("user", (Text(extra.text),), clock, meta=True)
+            behind = message_record("user", (Text(extra.text),), clock, meta=True)
             records.append(behind)
             place = behind.id
         facts: JsonObject = {**extra.facts, RECORD: place}

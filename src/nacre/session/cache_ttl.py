@@ -179,7 +179,7 @@ def noted_lifetime(view: View) -> Lifetime | None:
     return _LIFETIMES.get(str(note.fact("lifetime"))) if note else None
 
 
-def chosen(view: View, prefix: Prefix, warming: KeepWarmSettings | None) -> TtlChoice:
+def choose_lifetime(view: View, prefix: Prefix, warming: KeepWarmSettings | None) -> TtlChoice:
     """The lifetime that costs least from here on; `prefix` is what the next request will write."""
     pauses = pauses_in(view.records)
     turns = len(pauses.own) + 1
@@ -189,11 +189,16 @@ def chosen(view: View, prefix: Prefix, warming: KeepWarmSettings | None) -> TtlC
     return cheapest_lifetime(pauses, prefix, ahead=ExpectedUse(turn_tokens=growth, warming=warming))
 
 
-def lifetime_note(choice: TtlChoice, clock: Clock) -> Noted:
-    """A choice for the log, with its arithmetic."""
+def lifetime_change(
+    view: View, prefix: Prefix, keep_warm: KeepWarmSettings | None, clock: Clock
+) -> list[Noted]:
+    """Return a note of the cheapest lifetime from here on, if it differs from the one noted last (C31c)."""
+    choice = choose_lifetime(view, prefix, keep_warm)
+    if choice.lifetime == noted_lifetime(view):
+        return []
     costs: JsonObject = {name: round(usd, CENTS) for name, usd in choice.costs_usd.items()}
     facts: JsonObject = {"lifetime": choice.lifetime, "costs_usd": costs}
-    return Noted(id=clock.new_id(), at=clock.now(), kind=LIFETIME, facts=facts)
+    return [Noted(id=clock.new_id(), at=clock.now(), kind=LIFETIME, facts=facts)]
 
 
 def _is_refresh(record: Record) -> bool:

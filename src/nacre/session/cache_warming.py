@@ -139,10 +139,10 @@ class KeepWarm(Layer):
         async with asyncio.timeout(self.settings.margin_seconds):
             reply = await complete(provider, replace(request, max_tokens=0))
         before = self._session.meter.refresh_usd
-        self._session.touched(began)
-        self._session.pay(reply.usage, reply.model, purpose=KEEP_WARM)
+        self._session.touch_cache(began)
+        self._session.add_usage(reply.usage, reply.model, purpose=KEEP_WARM)
         self._spent_usd += self._session.meter.refresh_usd - before
-        model = self._session.priced_as(reply.model)
+        model = self._session.pricing_model(reply.model)
         usage = reply.usage.as_json()
         facts: JsonObject = {"purpose": KEEP_WARM, "model": model, "usage": usage}
         self._notes.append(Noted(id=self._session.clock.new_id(), at=began, kind=SIDE_QUERY, facts=facts))

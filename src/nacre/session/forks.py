@@ -1,8 +1,8 @@
-"""Sends forks out from a session: the parent's exact bytes, fewer permissions, and nothing comes back (F1).
+"""Runs forks of a session: the parent's exact prefix bytes with fewer permissions (F1).
 
-A fork's workspace and task list are copies. What it may write into memory goes through the same owners as
-the parent's writes, so that memory's index and history hold; file checkpoints are not kept for it, because
-what it does is no step of the conversation.
+A fork's workspace and task list are copies. What it writes into memory goes through the same code as the
+parent's writes, so that memory's index and history stay correct. No file checkpoints are made for it, because
+its changes are not part of the conversation.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ ToolFactory = Callable[[Workspace], Sequence[Tool]]
 
 
 MAX_ROUNDS = 200
-"""Of a fork that was sent for on purpose: more than any real task took, and an end to going in circles."""
+"""Limit for a detached fork: more than any real task took, and an end to endless repetition."""
 
 
 MCP_PREFIX = "mcp__"
-"""How the names of tools begin that servers offer: they belong to no workspace."""
+"""Prefix of the names of MCP tools, which belong to no workspace."""
 
 
 def no_tools(workspace: Workspace) -> Sequence[Tool]:
@@ -58,7 +58,7 @@ def no_tools(workspace: Workspace) -> Sequence[Tool]:
 
 
 class ForkRunner(Layer):
-    """Makes forks of one session; hand it to a layer as its `Fork`."""
+    """Runs forks of one session; layers use it as their `Fork`."""
 
     def __init__(
         self,
@@ -70,41 +70,41 @@ class ForkRunner(Layer):
         background: Background,
         make: ToolFactory = no_tools,
     ) -> None:
-        """`tools` are the parent's, of which forks may call those that `make` builds just alike."""
+        """`tools` are the parent's; forks may call those that `make` builds with the same definition."""
         self.session = session
         self.provider = provider
         self._tools = {one.name: one for one in tools}
-        self._guard_of_parent = guard
+        self._parent_guard = guard
         self.background = background
         self._make = make
-        self._line = PrefixQueue()
+        self._queue = PrefixQueue()
         self._foreground: set[asyncio.Task[ForkResult]] = set()
 
     @property
     def has_model(self) -> bool:
-        """Whether a fork would be answered by a model; the embedded engine knows no directives."""
+        """Whether a model would answer a fork; the embedded engine cannot follow directives."""
         return self.provider.name != "embedded"
 
-    async def __call__(self, errand: ForkTask) -> ForkResult:
-        """Send one fork out; raises what the provider raises."""
-        return await self._sent(errand, asyncio.Event())
+    async def __call__(self, task: ForkTask, /) -> ForkResult:
+        """Run one fork; raises what the provider raises."""
+        return await self._run_foreground(task, asyncio.Event())
 
-    async def fan_out(self, errands: Sequence[ForkTask]) -> list[ForkResult | Exception]:
-        """Send several: the first alone, the rest once its reply has begun, so that they read its cache."""
-        if not errands:
+    async def fan_out(self, tasks: Sequence[ForkTask]) -> list[ForkResult | Exception]:
+        """Run several forks: the first alone, the others once its reply began, to read its cache."""
+        if not tasks:
             return []
         began = asyncio.Event()
-        first = asyncio.create_task(self._sent(errands[0], began))
-        tasks = [first]
+        running = [asyncio.create_task(self._run_foreground(tasks[0], began))]
         try:
             await began.wait()
-            tasks += [asyncio.create_task(self._sent(one, asyncio.Event())) for one in errands[1:]]
-            await asyncio.wait(tasks)
+            for task in tasks[1:]:
+                running.append(asyncio.create_task(self._run_foreground(task, asyncio.Event())))
+            await asyncio.wait(running)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        return [_outcome(task) for task in tasks]
+            for one in running:
+                one.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+        return [_outcome(one) for one in running]
 
     def detached(
         self,
@@ -115,19 +115,19 @@ class ForkRunner(Layer):
         write: Write | None = None,
         heard: Callable[[Event], None] | None = None,
     ) -> Coroutine[Any, Any, ForkResult]:
-        """A fork that may do what its parent may, for a supervisor to run: a cancelled turn does not end it.
+        """Return a coroutine that runs a fork with full access, for `Background`; a cancelled turn spares it.
 
-        What the parent has said is taken now, not when it begins; where it cannot be sent, this raises at
-        once. Those that start from the same words let one go ahead (A1). Instead of a view it takes a fork
-        that has ended, which then goes on. `write` keeps what is said, `heard` is told of each event.
+        The view is taken now, not when the coroutine starts; a fork that is not allowed raises at once. Forks
+        of the same view wait for the first of them to begin (A1). Given a `ForkResult`, the fork continues
+        that one. `write` receives its records, `heard` its events.
         """
         ended = view if isinstance(view, ForkResult) else None
         start = view if isinstance(view, View) else ended.view if ended else self.session.view
         refuse_nested(View() if ended else start)
-        errand = ForkTask(
+        task = ForkTask(
             source="agent",
             directive=directive,
-            may=FULL_ACCESS,
+            access=FULL_ACCESS,
             max_rounds=max_rounds,
             max_output=self.session.settings.max_output,
             view=start,
@@ -135,129 +135,121 @@ class ForkRunner(Layer):
             on_event=heard,
             write=write or nowhere,
         )
-        return self._in_line(start, errand)
 
-    async def _in_line(self, view: View, errand: ForkTask) -> ForkResult:
-        last = bytes(view.links[-1]) if view.links else b""
-        async with self._line.stand(last) as began:
-            return await self._fork(view, errand, began)
+        async def run() -> ForkResult:
+            last_link = bytes(start.links[-1]) if start.links else b""
+            async with self._queue.turn(last_link) as began:
+                return await self._fork(start, task, began)
+
+        return run()
 
     def on_cancel(self) -> None:
-        """The turn was cancelled: its forks end with it; those of the background do not."""
-        for task in self._foreground:
-            task.cancel()
+        """Cancel the forks of the turn; those of the background continue."""
+        for running in self._foreground:
+            running.cancel()
 
-    async def _sent(self, errand: ForkTask, began: asyncio.Event) -> ForkResult:
-        view = errand.view or self.session.view
+    async def side(self, task: ForkTask, provider: Provider, model: str) -> ForkResult:
+        """Run a task on another model, which shares no cache and gets the newest messages as text (F7)."""
+        view = task.view or self.session.view
+        refuse_nested(view)
+        tokens = profile(model).window // 2 - task.max_output
+        conversation = as_text(view, tokens=max(tokens, 0))
+        directive = f"<conversation>\n{conversation}\n</conversation>\n\n{task.directive}"
+        transcript = await branch(View(), replace(task, directive=directive), clock=self.session.clock)
+        allowed = task.access.tools if isinstance(task.access, Narrowing) else frozenset()
+        requests = SideModelRequests(
+            self.session,
+            provider,
+            self.background,
+            task,
+            asyncio.Event(),
+            model=model,
+            tools=[one for name, one in self._tools.items() if name in allowed],
+        )
+        return await self._run(transcript, requests)
+
+    async def _run_foreground(self, task: ForkTask, began: asyncio.Event) -> ForkResult:
+        view = task.view or self.session.view
         try:
             refuse_nested(view)
-            task = asyncio.create_task(self._fork(view, errand, began), name=f"fork {errand.source}")
+            running = asyncio.create_task(self._fork(view, task, began), name=f"fork {task.source}")
             if not IN_BACKGROUND.get():
-                self._foreground.add(task)
-            task.add_done_callback(self._foreground.discard)
-            return await task
+                self._foreground.add(running)
+            running.add_done_callback(self._foreground.discard)
+            return await running
         finally:
             began.set()
 
-    async def side(self, errand: ForkTask, provider: Provider, model: str) -> ForkResult:
-        """The same errand for another model, which shares no cache: it gets the newest words as text (F7)."""
-        view = errand.view or self.session.view
-        session = self.session
-        refuse_nested(view)
-        room = profile(model).window // 2 - errand.max_output
-        told = as_text(view, tokens=max(room, 0))
-        words = f"<conversation>\n{told}\n</conversation>\n\n{errand.directive}"
-        transcript = await branch(View(), replace(errand, directive=words), clock=session.clock)
-        may = errand.may.tools if isinstance(errand.may, Narrowing) else frozenset()
-        asking = SideModelRequests(
-            session,
-            provider,
-            self.background,
-            errand,
-            asyncio.Event(),
-            model=model,
-            tools=[one for name, one in self._tools.items() if name in may],
-        )
-        return await self._run(transcript, asking)
-
-    async def _fork(self, view: View, errand: ForkTask, began: asyncio.Event) -> ForkResult:
+    async def _fork(self, view: View, task: ForkTask, began: asyncio.Event) -> ForkResult:
         session = self.session
         inside = session.profile.strips_old_thinking
-        transcript = await branch(view, errand, clock=session.clock, inside_results=inside)
-        return await self._run(
-            transcript, ForkRequests(session, self.provider, self.background, errand, began)
-        )
+        transcript = await branch(view, task, clock=session.clock, inside_results=inside)
+        requests = ForkRequests(session, self.provider, self.background, task, began)
+        return await self._run(transcript, requests)
 
-    async def _run(self, transcript: Transcript, asking: ForkRequests) -> ForkResult:
+    async def _run(self, transcript: Transcript, requests: ForkRequests) -> ForkResult:
         session = self.session
-        errand = asking.errand
-        async with self._apart(errand) as (tools, guard):
-            done = await run_fork(
+        task = requests.task
+        layers = [one for layer in session.layers if (one := layer.for_fork()) is not None]
+
+        async def records_of(message: Said) -> Sequence[Record]:
+            # Results pass the same filters as the parent's; no layer attaches anything.
+            attachments: list[Attachment] = []
+            if session.redactor is not None:
+                message = await session.redactor.filter(message)
+            for layer in layers:
+                message, added = await layer.filter(message, transcript.view)
+                attachments += added
+            inside = session.profile.strips_old_thinking
+            return with_attachments(message, attachments, session.clock, inside_results=inside)
+
+        async with self._isolated_tools(task) as (tools, guard):
+            result = await run_fork(
                 transcript,
-                asking.ask,
-                session.telemetry.tools(session.wrapped(tools, errand.source)),
-                errand,
-                slots=_slots(session, transcript),
+                requests.send,
+                session.telemetry.tools(session.wrap_tools(tools, task.source)),
+                task,
+                callbacks=LoopCallbacks(result_records=records_of, cancelled_records=records_of),
                 clock=session.clock,
             )
-        return replace(done, denials=done.denials + guard.denials)
+        return replace(result, denials=result.denials + guard.denials)
 
     @asynccontextmanager
-    async def _apart(self, errand: ForkTask) -> AsyncGenerator[tuple[Mapping[str, Tool], Guard], None]:
-        """The parent's tools by name, on a workspace of the fork's own, behind a guard of its own."""
-        workspace = self._guard_of_parent.workspace.clone()
-        may = errand.may
-        workspace.owned = dict(self._guard_of_parent.workspace.owned)
-        workspace.copies = errand.copies
-        for path in errand.knows:
+    async def _isolated_tools(self, task: ForkTask) -> AsyncGenerator[tuple[Mapping[str, Tool], Guard], None]:
+        """Yield the parent's tools by name, on a workspace and behind a guard of the fork's own."""
+        workspace = self._parent_guard.workspace.clone()
+        workspace.owned = dict(self._parent_guard.workspace.owned)
+        workspace.copies = task.copies
+        for path in task.shown_files:
             workspace.saw(path, await asyncio.to_thread(_version, path))
-        guard = self._guard(may, workspace)
-        built = {one.name: one for one in self._make(workspace)} if may is not None else {}
+        guard = self._guard(task.access, workspace)
+        built = {one.name: one for one in self._make(workspace)} if task.access is not None else {}
         guarded = guard.stand_before(_same(one, built.get(one.name)) for one in self._tools.values())
-        tools = deny_other_checkouts(guarded, workspace, guard.policy)
-        lent = {one.name: one for one in self._tools.values() if may == FULL_ACCESS and _is_lent(one)}
+        tools = {one.name: one for one in deny_other_checkouts(guarded, workspace, guard.policy)}
+        if task.access == FULL_ACCESS:
+            for one in self._tools.values():
+                # MCP tools are behind the parent's guard already; a caller's own tools have no guard.
+                if one.name.startswith(MCP_PREFIX) or not one.guarded:
+                    tools[one.name] = one
         try:
-            yield {one.name: one for one in tools} | lent, guard
+            yield tools, guard
         finally:
             await workspace.close()
 
-    def _guard(self, may: Narrowing | FullAccess | None, workspace: Workspace) -> Guard:
-        """Asks nobody where the fork may do less than its parent; else whom the parent's asks."""
-        if isinstance(may, FullAccess):
-            return self._guard_of_parent.apart(workspace, who="A fork of this conversation")
-        policy = self._guard_of_parent.policy
-        return Guard(policy.narrowed(may or Narrowing(tools=frozenset())), workspace)
-
-
-def _slots(session: Session, transcript: Transcript) -> LoopCallbacks:
-    """A fork's results pass through what the parent's pass through; nobody adds to them."""
-    layers = [one for layer in session.layers if (one := layer.for_fork()) is not None]
-
-    async def keep(said: Said) -> Sequence[Record]:
-        extras: list[Attachment] = []
-        if session.redactor is not None:
-            said = await session.redactor.filter(said)
-        for layer in layers:
-            said, new = await layer.filter(said, transcript.view)
-            extras += new
-        return with_attachments(
-            said, extras, session.clock, inside_results=session.profile.strips_old_thinking
-        )
-
-    return LoopCallbacks(keep=keep, sift=keep)
+    def _guard(self, access: Narrowing | FullAccess | None, workspace: Workspace) -> Guard:
+        """Return the fork's guard; only one with full access may ask the person, as the parent does."""
+        if isinstance(access, FullAccess):
+            return self._parent_guard.apart(workspace, who="A fork of this conversation")
+        policy = self._parent_guard.policy
+        return Guard(policy.narrowed(access or Narrowing(tools=frozenset())), workspace)
 
 
 def _version(path: Path) -> Version:
     return version_of(path.read_bytes(), path.stat())
 
 
-def _is_lent(tool: Tool) -> bool:
-    """Tools of servers stand behind the parent's guard already; a caller's own stand behind none."""
-    return tool.name.startswith(MCP_PREFIX) or not tool.guarded
-
-
 def _same(tool: Tool, built: Tool | None) -> Tool:
-    """What a fork has under this name: the tool built anew, or one that says that it is out of reach."""
+    """Return the tool built for the fork, or one that says that it cannot be called from a fork."""
     if built is not None and built.definition == tool.definition:
         return built
 
@@ -268,7 +260,7 @@ def _same(tool: Tool, built: Tool | None) -> Tool:
 
 
 def _outcome(task: asyncio.Task[ForkResult]) -> ForkResult | Exception:
-    """What came of it, or why nothing did; a cancel is the caller's and passes through."""
+    """Return the result or the exception of a fork; a cancellation is raised."""
     error = task.exception()
     if error is None:
         return task.result()
@@ -278,80 +270,81 @@ def _outcome(task: asyncio.Task[ForkResult]) -> ForkResult | Exception:
 
 
 TOUCHED_SHARE = 0.5
-"""Of a fork's request: where it read this much, the provider's cache lives on from there."""
+"""A fork's request that read at least this share from the cache renewed the parent's cached prefix."""
 SHARE_DECIMALS = 4
 
 
 @dataclass(slots=True)
 class ForkRequests:
-    """The requests of one fork: the parent's bytes before its own, booked beside the conversation."""
+    """The requests of one fork: the parent's bytes before its own; their cost is noted as side queries."""
 
     session: Session
     provider: Provider
     background: Background
-    errand: ForkTask
+    task: ForkTask
     began: asyncio.Event
-    """Set once a reply begins: what was sent is in the provider's cache from then on."""
+    """Set once a reply begins: from then on the request is in the provider's cache."""
     shared: int | None = None
-    """How many messages it has in common with the parent, and with other forks of this view."""
+    """How many messages it has in common with the parent and with other forks of this view."""
     requests: int = 0
     fork_id: str = ""
 
     def request(self, view: View, max_output: int) -> Request:
-        """The parent's bytes with what is the fork's own behind them."""
+        """Return the parent's bytes followed by the fork's own."""
         if self.shared is None:
             self.shared = len(self.session.request(view, max_output).messages) - 1
         return self.session.request(view, max_output, branch_at=self.shared)
 
     @property
-    def asked_model(self) -> str | None:
-        """Whose prices count where no reply says who answered; none: the session's."""
+    def requested_model(self) -> str | None:
+        """The model whose prices apply if no reply names one; None: the session's."""
         return None
 
     def expected_input(self, view: View) -> Usage:
         return self.session.expected_input(view)
 
-    async def ask(self, view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:
-        """The loop's slot; the parent's own books are not touched."""
+    async def send(self, view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:
+        """Stream a reply and note its cost; the parent's prefix monitor is not involved."""
         session = self.session
-        source = self.errand.source
-        self._check_cap()
+        source = self.task.source
+        refusal = self.background.allows(source) if IN_BACKGROUND.get() else None
+        if refusal is not None:
+            raise SpendCapReached(refusal)
         self.fork_id = self.fork_id or session.clock.new_id()
         request = self.request(view, max_output)
         begun = session.clock.now()
         stream = session.telemetry.ask(self.provider, request, purpose=source)
-        pay = partial(self._pay, model=self.asked_model, at=begun)
-        async with aclosing(metered(stream, self.expected_input(view), pay)) as events:
+        add_usage = partial(self._add_usage, model=self.requested_model, at=begun)
+        async with aclosing(metered(stream, self.expected_input(view), add_usage)) as events:
             async for event in events:
                 if not isinstance(event, Waiting | StartedOver):
                     self.began.set()
                 match event:
                     case Reply():
-                        is_touched = self._touches(view, event.usage, begun)
-                        self._pay(event.usage, event.model, at=begun, is_touched=is_touched)
+                        is_touched = self._touch_cache(view, event.usage, begun)
+                        self._add_usage(event.usage, event.model, at=begun, is_touched=is_touched)
                     case StartedOver(usage=Usage() as wasted):
-                        pay(wasted)
+                        add_usage(wasted)
                     case _:
                         pass
                 yield event
 
-    def _touches(self, view: View, usage: Usage, begun: datetime) -> bool:
-        """Whether the provider's cache of what the parent sends next lives on from here; says so."""
+    def _touch_cache(self, view: View, usage: Usage, begun: datetime) -> bool:
+        """Return whether the request renewed the parent's cached prefix, and tell the session."""
         last = self.session.warmth.touched_at
-        is_later = last is None or begun > last
         is_same = view.epochs == self.session.view.epochs and usage.hit_rate >= TOUCHED_SHARE
-        if is_later and is_same:
-            self.session.touched(begun)
+        if is_same and (last is None or begun > last):
+            self.session.touch_cache(begun)
         return is_same
 
-    def _pay(self, usage: Usage, model: str | None, *, at: datetime, is_touched: bool = False) -> None:
+    def _add_usage(self, usage: Usage, model: str | None, *, at: datetime, is_touched: bool = False) -> None:
         session = self.session
-        source = self.errand.source
+        source = self.task.source
         self.requests += 1
-        session.pay(usage, model, purpose=source)
+        session.add_usage(usage, model, purpose=source)
         facts: JsonObject = {
             "purpose": source,
-            "model": session.priced_as(model),
+            "model": session.pricing_model(model),
             "usage": usage.as_json(),
             "share": round(usage.hit_rate, SHARE_DECIMALS),
             "fork": self.fork_id,
@@ -360,15 +353,10 @@ class ForkRequests:
         }
         self.background.record(Noted(id=session.clock.new_id(), at=at, kind=SIDE_QUERY, facts=facts))
 
-    def _check_cap(self) -> None:
-        why = self.background.allows(self.errand.source) if IN_BACKGROUND.get() else None
-        if why is not None:
-            raise SpendCapReached(why)
-
 
 @dataclass(slots=True, kw_only=True)
 class SideModelRequests(ForkRequests):
-    """The same of another model, which shares nothing: of the tools it is told those it may call."""
+    """Requests to another model, which shares no cache; only tools that it may call are sent."""
 
     model: str
     tools: Sequence[Tool]
@@ -377,50 +365,50 @@ class SideModelRequests(ForkRequests):
         definitions = [one.definition for one in sorted(self.tools, key=lambda one: one.name)]
         rules = profile(self.model)
         system, tools, messages = place_markers([], definitions, view.messages, profile=rules)
-        most = min(max_output, rules.max_output)
-        return Request(model=self.model, system=system, tools=tools, messages=messages, max_tokens=most)
+        max_tokens = min(max_output, rules.max_output)
+        return Request(model=self.model, system=system, tools=tools, messages=messages, max_tokens=max_tokens)
 
     @property
-    def asked_model(self) -> str | None:
+    def requested_model(self) -> str | None:
         return self.model
 
     def expected_input(self, view: View) -> Usage:
         return Usage(input=view.count(), approximate=True)
 
-    def _touches(self, view: View, usage: Usage, begun: datetime) -> bool:
+    def _touch_cache(self, view: View, usage: Usage, begun: datetime) -> bool:
         return False
 
 
 WAIT_SECONDS = 10.0
-"""How long the others wait for the first: a reply has begun by then, or the provider is not well."""
+"""How long requests wait for the first one to be answered; a provider that takes longer has a problem."""
 
 
 class PrefixQueue:
-    """Where requests that begin alike wait until the first of them is being answered."""
+    """Makes requests with the same prefix wait until the first of them is being answered, and thus cached."""
 
     def __init__(self, *, seconds: float = WAIT_SECONDS) -> None:
-        self._ahead: dict[bytes, asyncio.Event] = {}
+        self._first: dict[bytes, asyncio.Event] = {}
         self._seconds = seconds
 
     @asynccontextmanager
-    async def stand(self, beginning: bytes) -> AsyncGenerator[asyncio.Event, None]:
-        """Come in when it is one's turn; whoever is inside sets the event once an answer begins.
+    async def turn(self, prefix: bytes) -> AsyncGenerator[asyncio.Event, None]:
+        """Wait for one's turn; the caller sets the yielded event once its answer begins.
 
-        Where the first ends without an answer, the next goes ahead in its place.
+        If the first request ends without an answer, the next one takes its place.
         """
-        while (ahead := self._ahead.get(beginning)) is not None and not ahead.is_set():
+        while (first := self._first.get(prefix)) is not None and not first.is_set():
             try:
                 async with asyncio.timeout(self._seconds):
-                    await ahead.wait()
+                    await first.wait()
             except TimeoutError:
                 break
         began = asyncio.Event()
-        if beginning not in self._ahead:
-            under_way = {key: event for key, event in self._ahead.items() if not event.is_set()}
-            self._ahead = {**under_way, beginning: began}
+        if prefix not in self._first:
+            waiting = {key: event for key, event in self._first.items() if not event.is_set()}
+            self._first = {**waiting, prefix: began}
         try:
             yield began
         finally:
-            if self._ahead.get(beginning) is began and not began.is_set():
-                del self._ahead[beginning]
+            if self._first.get(prefix) is began and not began.is_set():
+                del self._first[prefix]
             began.set()

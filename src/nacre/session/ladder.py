@@ -24,9 +24,9 @@ class Pressure:
     profile: ModelProfile
     warmth: Warmth
     starts_turn: bool = True
-    """The person just spoke: nothing of this turn was answered yet."""
+    """The first request of a turn: nothing of it was answered yet."""
     overflow: PromptTooLong | None = None
-    """The provider's own refusal, when there was one."""
+    """The provider's refusal of this view, if there was one."""
 
     @property
     def fits(self) -> bool:
@@ -44,7 +44,10 @@ class Shrinks(Protocol):
 async def fit(
     view: View, layers: Sequence[Shrinks], pressure: Pressure, *, base: int, ratio: float = 1.0
 ) -> list[Record]:
-    """Let layers shrink the view in order; raises `ContextOverflow` when too much is left."""
+    """Let layers shrink the view in order and return their records.
+
+    Raises `ContextOverflow` when the view is still too large for the window.
+    """
     records: list[Record] = []
     for layer in layers:
         # Cheapest first: a layer that costs a model call must never run while a free one could be enough.
@@ -52,36 +55,26 @@ async def fit(
             new = await layer.shrink(view, pressure)
             view = view.after(*new)
             records.extend(new)
-            left = None if new else pressure.overflow
-            pressure = replace(pressure, tokens=view.count(base, ratio=ratio), overflow=left)
+            overflow = None if new else pressure.overflow
+            pressure = replace(pressure, tokens=view.count(base, ratio=ratio), overflow=overflow)
     if pressure.overflow is None and pressure.tokens >= pressure.thresholds.blocking:
+        # A compaction can only shorten a conversation: not the system prompt, the tools or a single message.
+        has_past = any(item.role == "assistant" for item in view.items)
         was_compacted = any(isinstance(one, Compacted) for one in records)
-        raise ContextOverflow(_what_fills_it(view, base, pressure, was_compacted=was_compacted))
+        can_compact = has_past and not was_compacted and base < pressure.thresholds.blocking
+        raise ContextOverflow(
+            f"the conversation holds about {pressure.tokens:,} tokens and the model's window ends at "
+            f"{pressure.thresholds.blocking:,} ({largest_shares(view, base)}); "
+            + ("shorten it with /compact, " if can_compact else "")
+            + "start a new session with /clear or use a model with a larger window"
+        )
     return records
 
 
-def largest(view: View, base: int) -> str:
-    """What fills the window most, in words."""
-    shares = {"system prompt and tools": base, **_by_kind(view)}
-    first = sorted(shares.items(), key=lambda share: -share[1])[:3]
-    return ", ".join(f"{name} about {tokens:,}" for name, tokens in first if tokens)
-
-
-def _what_fills_it(view: View, base: int, pressure: Pressure, *, was_compacted: bool) -> str:
-    # A compaction can only shorten a conversation: not the system prompt, the tools or a single message.
-    has_past = any(item.role == "assistant" for item in view.items)
-    can_compact = has_past and not was_compacted and base < pressure.thresholds.blocking
-    return (
-        f"the conversation holds about {pressure.tokens:,} tokens and the model's window ends at "
-        f"{pressure.thresholds.blocking:,} ({largest(view, base)}); "
-        + ("shorten it with /compact, " if can_compact else "")
-        + "start a new session with /clear or use a model with a larger window"
-    )
-
-
-def _by_kind(view: View) -> dict[str, int]:
-    """Estimated tokens in view by kind, in a fixed order."""
-    kinds = {
+def largest_shares(view: View, base: int) -> str:
+    """Return the three kinds of content that fill the window most, as text."""
+    shares = {
+        "system prompt and tools": base,
         "user text": 0,
         "assistant text": 0,
         "thinking": 0,
@@ -93,13 +86,15 @@ def _by_kind(view: View) -> dict[str, int]:
         for part in item.parts:
             match part.block:
                 case Text():
-                    kinds["assistant text" if item.role == "assistant" else "user text"] += part.tokens
+                    kind = "assistant text" if item.role == "assistant" else "user text"
                 case Thinking():
-                    kinds["thinking"] += part.tokens
+                    kind = "thinking"
                 case ToolCall():
-                    kinds["tool calls"] += part.tokens
+                    kind = "tool calls"
                 case ToolResult():
-                    kinds["tool results"] += part.tokens
+                    kind = "tool results"
                 case _:
-                    kinds["other"] += part.tokens
-    return kinds
+                    kind = "other"
+            shares[kind] += part.tokens
+    largest = sorted(shares.items(), key=lambda share: -share[1])[:3]
+    return ", ".join(f"{name} about {tokens:,}" for name, tokens in largest if tokens)

@@ -1,4 +1,4 @@
-"""What takes part in a session: one ordered list of layers; list order is call order."""
+"""The base class of layers: objects in `Session.layers` that take part in a session."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ Carry = Literal["last", "all", "own", "drop"]
 
 
 class Layer:
-    """Takes part in a session. Subclasses override what they need; every default does nothing."""
+    """Takes part in a session. Subclasses override what they need; every default does nothing.
+
+    The methods stand in the order in which a turn calls them; those of a compaction come last.
+    """
 
     log_kinds: ClassVar[Mapping[str, Carry]] = {}
     """The kinds of log notes that this layer writes."""
 
     def for_fork(self) -> Layer | None:
-        """The layer that filters the messages of a fork; None: it takes no part in forks."""
+        """Return the layer that filters the messages of a fork; None if it takes no part in forks."""
         return None
 
     async def before_turn(self) -> None:
@@ -38,18 +41,18 @@ class Layer:
         """Called with a person's prompt before anything is recorded; may raise `HookRefused`."""
 
     async def filter(self, message: Said, view: View) -> tuple[Said, Sequence[Attachment]]:
-        """Return a message as it is to be recorded, with notes on what was changed."""
+        """Return a message as it is to be recorded, with attachments that note what was changed."""
         return message, ()
 
     async def attach(self, message: Said, view: View) -> Sequence[Attachment]:
-        """Return what is added behind a prompt or behind tool results."""
+        """Return attachments that follow a prompt or tool results."""
         return ()
 
     async def before_request(self) -> None:
         """Called before a request is built; may append records to the transcript."""
 
     def can_shrink(self, view: View, pressure: Pressure) -> bool:
-        """Whether `shrink` would make this view smaller now; pure, also asked about hypothetical views."""
+        """Return whether `shrink` would make this view smaller; pure, also called with hypothetical views."""
         return False
 
     async def shrink(self, view: View, pressure: Pressure) -> Sequence[Record]:
@@ -57,7 +60,7 @@ class Layer:
         return ()
 
     def cache_points(self, view: View, messages: Sequence[JsonObject]) -> Sequence[int]:
-        """Return numbers of leading messages that deserve a cache marker behind them."""
+        """Return after how many messages a cache marker is worthwhile, beside the usual places."""
         return ()
 
     def finish_request(self, request: Request, view: View) -> Request:
@@ -65,14 +68,14 @@ class Layer:
         return request
 
     def on_reply(self, reply: Reply) -> None:
-        """Called when a reply is recorded in the meter; may start background work."""
+        """Called after a reply was recorded and added to the meter; may start background work."""
 
     def wrap_tools(self, tools: Mapping[str, Tool], *, fork: str = "") -> Mapping[str, Tool]:
         """Return the tools with this layer around their calls; `fork` names the purpose of a fork."""
         return tools
 
     async def pending(self) -> Sequence[Attachment]:
-        """Wait for results that the answered turn still expects and return them; none ends the turn."""
+        """Wait for results that an answered turn still expects and return them; with none the turn ends."""
         return ()
 
     async def before_stop(self, answer: str, *, continued: bool) -> Attachment | None:
@@ -83,7 +86,7 @@ class Layer:
         return None
 
     async def after_turn(self) -> None:
-        """Called when a turn has ended by itself, before the next can begin."""
+        """Called after a turn that was not cancelled, before the next one can begin."""
 
     def on_cancel(self) -> None:
         """Called when a turn is cancelled or fails."""
@@ -100,7 +103,7 @@ class Layer:
         """Wait for a draft that is being written, within the layer's own time limit."""
 
     async def restart_context(self) -> str:
-        """Return text for the model to read when the conversation starts again behind a summary."""
+        """Return text that the model reads when the conversation continues after a summary."""
         return ""
 
     async def restore(self, kept: Sequence[Item]) -> Sequence[Fragment]:

@@ -1,7 +1,7 @@
-"""One conversation: its transcript, what stands before it, what it costs, and the requests it makes.
+"""A conversation: its transcript, its layers, what it costs, and the requests made from it.
 
-Usable on its own by people with a loop of their own: `prepare` gives a request, `record` takes the reply,
-`add_results` the answers of the tools (Q4).
+Works without nacre's loop: `prepare` returns a request, `record` takes the reply, `add_results` the results
+of the tools (Q4).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nacre.cache.warmth import FIVE_MINUTES, KeepWarmSettings, Lifetime, Warmth
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ContextOverflow, InvalidRequest, PromptTooLong
 from nacre.loop.limits import Thresholds, thresholds, window
-from nacre.loop.round import heard, said
+from nacre.loop.round import message_record, reply_record
 from nacre.messages.blocks import JsonObject, Message, Text, ToolResult
 from nacre.messages.events import Notice, NoticeLevel, Reply
 from nacre.messages.jsonl_parse import parse_usage
@@ -33,7 +33,7 @@ from nacre.messages.view import View
 from nacre.messages.wire import parse_content, without_system
 from nacre.providers.base import Request
 from nacre.session.attachments import Attachment, with_attachments
-from nacre.session.cache_ttl import chosen, last_touched, lifetime_note, lifetime_seconds, noted_lifetime
+from nacre.session.cache_ttl import last_touched, lifetime_change, lifetime_seconds, noted_lifetime
 from nacre.session.ladder import Pressure, fit
 from nacre.session.layer import Layer
 from nacre.session.meter import SIDE_QUERY, UNFINISHED, Meter
@@ -83,7 +83,7 @@ class Base:
 
     @cached_property
     def tokens(self) -> int:
-        """About what system and tools take of every request; kept, because every request asks for it."""
+        """The estimated size of system prompt and tools; cached, because every request needs it."""
         words = sum(estimate_text(str(block["text"])) for block in self.system)
         return words + sum(estimate_json(definition) for definition in self.tools)
 
@@ -92,21 +92,21 @@ class Redactor(Protocol):
     """Removes text that must not be sent to the provider."""
 
     async def filter(self, message: Said) -> Said:
-        """The message as it may be recorded."""
+        """Return the message as it may be recorded."""
         ...
 
     async def attachments(self, attached: Sequence[Attachment]) -> Sequence[Attachment]:
-        """The attachments as they may be recorded."""
+        """Return the attachments as they may be recorded."""
         ...
 
 
 OPENING = "opening"
-"""The kind of note that says that the opening words were recorded, and where."""
+"""The kind of note that says which record holds the opening text."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredRequest:
-    """The last request, once it was answered: what the provider keeps now."""
+    """The last request that was answered; the provider has it in its cache."""
 
     request: Request
     usage: Usage
@@ -117,12 +117,12 @@ LayerType = TypeVar("LayerType", bound=Layer)
 
 
 class Session:
-    """One conversation."""
+    """One conversation: records in, requests out. List order of `layers` is call order."""
 
-    warming: KeepWarmSettings | None = None
-    """How the cache is kept warm between requests; none while nobody does."""
+    keep_warm: KeepWarmSettings | None = None
+    """How the cache is kept warm between requests; None if it is not."""
     answered: AnsweredRequest | None = None
-    """What the provider keeps; none while a request is under way."""
+    """The last answered request; None while a request is under way."""
     _sent: Request | None = None
 
     def __init__(
@@ -131,17 +131,16 @@ class Session:
         records: Iterable[Record] = (),
         *,
         layers: Sequence[Layer] = (),
-        keeper: RecordWriter | None = None,
+        writer: RecordWriter | None = None,
         settings: SessionSettings = DEFAULT_SETTINGS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.base = base
-        self.keeper: RecordWriter = keeper or NullRecordWriter(clock.new_id())
-        self.telemetry = Telemetry(self.keeper.session_id, clock)
+        self.writer: RecordWriter = writer or NullRecordWriter(clock.new_id())
+        self.telemetry = Telemetry(self.writer.session_id, clock)
         self.transcript = Transcript(records, write=self._write)
         self.settings = settings
         self.layers = list(layers)
-        """What takes part, in the order in which it is called."""
         self.redactor: Redactor | None = None
         """First on messages, last on attachments; None if nothing has to be removed."""
         self.on_usage: Callable[[Usage, str], None] | None = None
@@ -149,22 +148,22 @@ class Session:
         self.clock = clock
         self.meter = Meter.of(self.transcript.records)
         self.calibration = Calibration()
-        self._books = PrefixMonitor(strict=settings.strict_prefix)
-        self.ends_with_answer = False
-        """Nobody goes on after the answer: what would only help a next turn is not paid for."""
-        self._asked = 0
-        self._touched_at = last_touched(self.transcript.records)
+        self.is_one_shot = False
+        """No turn follows this one, so work that only helps a later turn is not started."""
+        self._prefix_monitor = PrefixMonitor(strict=settings.strict_prefix)
+        self._estimated_input = 0
+        self._cache_touched_at = last_touched(self.transcript.records)
         self._starts_turn = True
-        self._untold: list[Notice] = []
-        self._unrecorded: list[Noted] = []
-        """Payments that the log does not hold yet."""
-        self._cached = Usage()
-        self._cached_epochs = 0
+        self._notices: list[Notice] = []
+        self._unfinished: list[Noted] = []
+        """Notes on the cost of unfinished replies that are not in the log yet."""
+        self._last_usage = Usage()
+        self._last_usage_epochs = 0
 
     @property
     def id(self) -> str:
-        """The name under which it can be resumed, where it is kept."""
-        return self.keeper.session_id
+        """The id under which the session can be resumed, if it is written to disk."""
+        return self.writer.session_id
 
     @property
     def view(self) -> View:
@@ -178,14 +177,14 @@ class Session:
     @property
     def thresholds(self) -> Thresholds:
         """Where in the model's window something happens (C3)."""
-        rules = self.profile
+        model = self.profile
         settings = self.settings
         size = window(
-            self.base.model, known=rules.window if rules.known else None, ceiling=settings.window_ceiling
+            self.base.model, known=model.window if model.known else None, ceiling=settings.window_ceiling
         )
         return thresholds(
             size,
-            max_output=rules.max_output,
+            max_output=model.max_output,
             percent=settings.compact_percent,
             compact_window=settings.compact_window,
         )
@@ -202,106 +201,93 @@ class Session:
     @property
     def tokens(self) -> int:
         """How many tokens the next request would hold."""
-        return self.view.count(self.base.tokens, ratio=self.calibration.ratio)
+        return self.count_tokens(self.view)
+
+    def count_tokens(self, view: View) -> int:
+        """Return the estimated size of a request for this view."""
+        return view.count(self.base.tokens, ratio=self.calibration.ratio)
+
+    def layer(self, kind: type[LayerType]) -> LayerType | None:
+        """Return the layer of this class, if there is one."""
+        return next((one for one in self.layers if isinstance(one, kind)), None)
+
+    def wrap_tools(self, tools: Mapping[str, Tool], fork: str = "") -> Mapping[str, Tool]:
+        """Return the tools with every layer around their calls; `fork` names the purpose of a fork."""
+        for layer in self.layers:
+            tools = layer.wrap_tools(tools, fork=fork)
+        return tools
+
+    # Messages
 
     async def add_user(self, text: str, *, is_persons: bool = True) -> None:
-        """Record what the person said, or what else begins a turn, and what rides along with it."""
+        """Record a prompt with its attachments; the first one goes behind the opening text."""
         for layer in self.layers if is_persons else ():
             await layer.before_prompt(text)
         self._starts_turn = True
-        records = await self.keep(heard("user", (Text(text),), self.clock, meta=not is_persons))
+        records = await self.message_records(
+            message_record("user", (Text(text),), self.clock, meta=not is_persons)
+        )
         if self.base.opening and not self.is_opened:
-            opening = heard("user", (Text(self.base.opening),), self.clock, meta=True)
+            opening = message_record("user", (Text(self.base.opening),), self.clock, meta=True)
             facts: JsonObject = {"record": opening.id}
             note = Noted(id=self.clock.new_id(), at=self.clock.now(), kind=OPENING, facts=facts)
             records = [opening, note, *records]
         await self.transcript.append(*records)
 
-    @property
-    def is_opened(self) -> bool:
-        """Whether the model was told what stands ahead of the conversation; a foreign log never says."""
-        return self.view.last_noted(OPENING) is not None
-
-    async def prepare(self) -> Request:
-        """The next request, shrunk to fit, with its cache markers."""
-        await self.transcript.append(*await self.fit(self.view, None))
-        return self.send(self.view)
-
-    async def record(self, reply: Reply | JsonObject) -> None:
-        """Add a reply to the conversation; also as the JSON that Anthropic's SDK returns."""
-        if not isinstance(reply, Reply):
-            reply = Reply(
-                message=Message("assistant", parse_content(reply["content"])),
-                usage=parse_usage(reply.get("usage")) or Usage(),
-                stop_reason=cast("str | None", reply.get("stop_reason")),
-                id=cast("str | None", reply.get("id")),
-                model=cast("str | None", reply.get("model")),
-            )
-        await self.transcript.append(said(reply, self.clock, self.view))
-        self.heard(reply)
-
-    async def drop_thinking(self) -> bool:
-        """Drop all thinking from the conversation, after `ThinkingMismatch`; whether there was any."""
-        records = drop_thinking(self.view.items, self.clock)
-        await self.transcript.append(*records)
-        return bool(records)
-
     async def add_results(self, results: Sequence[ToolResult]) -> None:
-        """Answer the calls of the last reply."""
-        await self.transcript.append(*await self.keep(heard("user", tuple(results), self.clock)))
+        """Record the results of the last reply's tool calls."""
+        message = message_record("user", tuple(results), self.clock)
+        await self.transcript.append(*await self.message_records(message))
 
     async def call_tools(self, tools: Iterable[Tool | Function]) -> list[ToolResult]:
         """Run the tool calls of the last reply, record their results and return them."""
         reply = self.view.last_reply
         if reply is None or not reply.tool_calls:
             return []
-        by_name = self.wrapped({one.name: one for one in as_tools(tools)})
+        by_name = self.wrap_tools({one.name: one for one in as_tools(tools)})
         results = await run_all(reply.tool_calls, by_name)
         await self.add_results(results)
         return results
 
-    async def keep(self, said: Said) -> Sequence[Record]:
-        """The loop's slot: words or results as they are recorded, with what others add to them."""
-        said, extras = await self._filtered(said)
-        for layer in self.layers:
-            extras += await layer.attach(said, self.view)
-        return self._with(said, await self.redacted(extras))
+    @property
+    def is_opened(self) -> bool:
+        """Whether the log says that the model has seen the opening text; logs of other programs never do."""
+        return self.view.last_noted(OPENING) is not None
 
-    async def sift(self, said: Said) -> Sequence[Record]:
-        """The loop's slot: what a round that is cut short records; nobody adds to it."""
-        return self._with(*await self._filtered(said))
+    async def message_records(self, message: Said, *, attach: bool = True) -> Sequence[Record]:
+        """Return the records of a prompt or of tool results: filtered, followed by attachments.
 
-    async def _filtered(self, said: Said) -> tuple[Said, list[Attachment]]:
-        done: list[Attachment] = []
+        `attach=False` is for a round that was cancelled: filters apply, no layer attaches anything.
+        """
         if self.redactor is not None:
-            said = await self.redactor.filter(said)
+            message = await self.redactor.filter(message)
+        attachments: list[Attachment] = []
         for layer in self.layers:
-            said, new = await layer.filter(said, self.view)
-            done += new
-        return said, done
+            message, added = await layer.filter(message, self.view)
+            attachments += added
+        if attach:
+            for layer in self.layers:
+                attachments += await layer.attach(message, self.view)
+            attachments = list(await self.redacted(attachments))
+        self._notices += [Notice(one.notice) for one in attachments if one.notice]
+        inside = self.profile.strips_old_thinking
+        return with_attachments(message, attachments, self.clock, inside_results=inside)
 
     async def redacted(self, attached: Sequence[Attachment]) -> Sequence[Attachment]:
-        """Attachments without text that must not be sent."""
+        """Return attachments without text that must not be sent."""
         return await self.redactor.attachments(attached) if self.redactor else attached
 
-    def layer(self, kind: type[LayerType]) -> LayerType | None:
-        """The layer of this class, if there is one."""
-        return next((one for one in self.layers if isinstance(one, kind)), None)
+    # Requests
 
-    def wrapped(self, tools: Mapping[str, Tool], fork: str = "") -> Mapping[str, Tool]:
-        """The tools with every layer around their calls; `fork` names the purpose of a fork."""
-        for layer in self.layers:
-            tools = layer.wrap_tools(tools, fork=fork)
-        return tools
-
-    def _with(self, said: Said, extras: Sequence[Attachment]) -> Sequence[Record]:
-        self._untold += [Notice(extra.notice) for extra in extras if extra.notice]
-        return with_attachments(said, extras, self.clock, inside_results=self.profile.strips_old_thinking)
+    async def prepare(self) -> Request:
+        """Return the next request, shrunk to fit, with its cache markers."""
+        await self.transcript.append(*await self.fit(self.view, None))
+        return self.start_request(self.view)
 
     def pressure(self, view: View, overflow: PromptTooLong | None = None) -> Pressure:
-        """How full the window would be with this view."""
+        """Return how full the window would be with this view."""
         return Pressure(
-            tokens=view.count(self.base.tokens, ratio=self.calibration.ratio),
+            tokens=self.count_tokens(view),
             thresholds=self.thresholds,
             profile=self.profile,
             warmth=self.warmth,
@@ -310,41 +296,162 @@ class Session:
         )
 
     async def fit(self, view: View, overflow: PromptTooLong | None) -> list[Record]:
-        """The loop's slot: what must happen to the view before it can be sent."""
-        stood = self.view
+        """Return the records that make a view fit the window; `overflow` is the provider's refusal."""
+        view_before = self.view
         for layer in self.layers:
             await layer.before_request()
-        # What came to rest stands in the log ahead of what the layers do, and they must know of it.
-        view = self.view if view is stood else view
-        base = self.base.tokens
-        ratio = self.calibration.ratio
+        # `before_request` may have appended records, which layers must see when they shrink the view.
+        view = self.view if view is view_before else view
         pressure = self.pressure(view, overflow)
-        told = len(self._untold)
+        notices_before = len(self._notices)
         try:
-            records = await fit(view, self.layers, pressure, base=base, ratio=ratio)
+            records = await fit(
+                view, self.layers, pressure, base=self.base.tokens, ratio=self.calibration.ratio
+            )
         except ContextOverflow:
-            # Nothing of what layers did is recorded then; what went wrong meanwhile is still shown.
-            self._untold[told:] = [one for one in self._untold[told:] if one.level == "warning"]
+            # The layers' records are lost, so their notices are wrong; their warnings are not.
+            new = self._notices[notices_before:]
+            self._notices[notices_before:] = [one for one in new if one.level == "warning"]
             raise
-        is_written_anyway = pressure.warmth.touched_at is None or pressure.warmth.is_cold
-        if self.settings.cache_ttl == "auto" and is_written_anyway:
-            records += self._lifetime_choice(view.after(*records))
+        is_cache_empty = pressure.warmth.touched_at is None or pressure.warmth.is_cold
+        if self.settings.cache_ttl == "auto" and is_cache_empty:
+            fitted = view.after(*records)
+            prefix = self.prefix(self.count_tokens(fitted))
+            records += lifetime_change(fitted, prefix, self.keep_warm, self.clock)
         return records
 
-    def _lifetime_choice(self, view: View) -> list[Record]:
-        """A note of the lifetime that costs least from here on, if it is another one (C31c)."""
-        tokens = view.count(self.base.tokens, ratio=self.calibration.ratio)
-        choice = chosen(view, self.prefix(tokens), self.warming)
-        return [] if choice.lifetime == noted_lifetime(view) else [lifetime_note(choice, self.clock)]
+    def request(self, view: View, max_output: int | None = None, *, branch_at: int | None = None) -> Request:
+        """Return a view as a request, without side effects.
+
+        `branch_at` is the number of messages that a fork shares with its parent.
+        """
+        messages = view.messages
+        if view.has_system_messages and not self.profile.system_messages:
+            messages = without_system(messages)
+        if not messages:
+            raise InvalidRequest("there is nothing to send yet: add a user's message first")
+        if branch_at is None:
+            cache_points = [end for layer in self.layers for end in layer.cache_points(view, messages)]
+        else:
+            cache_points = [branch_at]
+        system, tools, messages = place_markers(
+            list(self.base.system),
+            list(self.base.tools),
+            messages,
+            profile=self.profile,
+            branch_at=cache_points,
+            ttl=self.lifetime,
+        )
+        request = Request(
+            model=self.base.model.removesuffix("[1m]"),
+            system=system,
+            tools=tools,
+            messages=messages,
+            max_tokens=min(max_output or self.settings.max_output, self.profile.max_output),
+        )
+        for layer in self.layers:
+            request = layer.finish_request(request, view)
+        return request
+
+    def start_request(self, view: View, max_output: int | None = None) -> Request:
+        """Return a view as a request that is sent now; the prefix monitor compares it with the last one."""
+        request = self.request(view, max_output)
+        self._prefix_monitor.check_request(self.base.model, view, is_cold=self.warmth.is_cold)
+        self.touch_cache()
+        self._sent = request
+        self.answered = None
+        self._estimated_input = self.base.tokens + view.estimate
+        return request
+
+    # Replies
+
+    async def record(self, reply: Reply | JsonObject) -> None:
+        """Record a reply; also as the JSON that Anthropic's SDK returns."""
+        if not isinstance(reply, Reply):
+            reply = Reply(
+                message=Message("assistant", parse_content(reply["content"])),
+                usage=parse_usage(reply.get("usage")) or Usage(),
+                stop_reason=cast("str | None", reply.get("stop_reason")),
+                id=cast("str | None", reply.get("id")),
+                model=cast("str | None", reply.get("model")),
+            )
+        await self.transcript.append(reply_record(reply, self.clock, self.view))
+        self.on_reply(reply)
+
+    def on_reply(self, reply: Reply) -> None:
+        """Count what a reply cost, check what it read from the cache, and notify layers."""
+        self._starts_turn = False
+        self.add_usage(reply.usage, reply.model)
+        self._last_usage = reply.usage
+        self._last_usage_epochs = len(self.view.epochs)
+        self.calibration = self.calibration.after(estimated=self._estimated_input, real=reply.usage.prompt)
+        # A layer may let the provider clear by itself, and the provider need not report when it did.
+        may_clear = self._sent is not None and "context_management" in self._sent.options
+        self._prefix_monitor.check_usage(reply.usage, reply.model, may_clear=may_clear)
+        if self._sent is not None and self._cache_touched_at is not None:
+            self.answered = AnsweredRequest(self._sent, reply.usage, self._cache_touched_at)
+        for layer in self.layers:
+            layer.on_reply(reply)
+
+    async def drop_thinking(self) -> bool:
+        """Drop all thinking from the conversation, after `ThinkingMismatch`; return whether there was any."""
+        records = drop_thinking(self.view.items, self.clock)
+        await self.transcript.append(*records)
+        return bool(records)
+
+    def cancel_turn(self) -> None:
+        """Tell layers that the turn was cancelled or failed, so that they stop what it started."""
+        for layer in self.layers:
+            layer.on_cancel()
+
+    # Cost
+
+    def add_usage(self, usage: Usage, model: str | None = None, *, purpose: str = "") -> None:
+        """Add a request to the meter; `model` is the one that answered, if it is another one."""
+        priced = self.pricing_model(model)
+        self.meter = self.meter.after(usage, priced, purpose=purpose)
+        if self.on_usage is not None:
+            self.on_usage(usage, priced)
+
+    def add_unfinished_usage(self, usage: Usage) -> None:
+        """Add a request of the conversation whose reply is not recorded."""
+        self.add_usage(usage)
+        facts: JsonObject = {"purpose": UNFINISHED, "model": self.base.model, "usage": usage.as_json()}
+        note = Noted(id=self.clock.new_id(), at=self.clock.now(), kind=SIDE_QUERY, facts=facts)
+        self._unfinished.append(note)
+
+    async def write_unfinished_usage(self) -> None:
+        """Write the cost of unfinished replies to the log."""
+        notes = self._unfinished
+        self._unfinished = []
+        await self.transcript.append(*notes)
+
+    def expected_input(self, view: View) -> Usage:
+        """Return the input usage that a request for this view should have, cached as the last one was.
+
+        Call it before `start_request`, which resets the age of the cache.
+        """
+        tokens = self.count_tokens(view)
+        last = self._last_usage
+        is_cached = not self.warmth.is_cold and len(view.epochs) == self._last_usage_epochs
+        read = min(tokens, last.prompt) if is_cached and last.cache_read + last.cache_write else 0
+        written = tokens - read if last.cache_write else 0
+        return Usage(input=tokens - read - written, cache_read=read, cache_write=written, approximate=True)
+
+    def pricing_model(self, model: str | None) -> str:
+        """Return the model whose prices apply to a reply of `model`: the session's, if that is unknown."""
+        return model if model and profile(model).known else self.base.model
+
+    # The provider's cache
 
     @property
     def lifetime(self) -> Lifetime:
         """How long the provider is asked to keep what is sent."""
-        wanted = self.settings.cache_ttl
-        return (noted_lifetime(self.view) or "5m") if wanted == "auto" else wanted
+        setting = self.settings.cache_ttl
+        return (noted_lifetime(self.view) or "5m") if setting == "auto" else setting
 
     def prefix(self, tokens: int) -> Prefix:
-        """So many tokens as the provider keeps them: system, tools and opening are the head."""
+        """Return a cached prefix of this size; system, tools and opening are its head."""
         head = self.base.tokens + estimate_text(self.base.opening)
         return Prefix(
             tokens=tokens, profile=self.profile, lifetime=self.lifetime, head_tokens=min(head, tokens)
@@ -352,123 +459,31 @@ class Session:
 
     @property
     def warmth(self) -> Warmth:
-        """Whether the provider still remembers the prefix."""
-        lasts = self.profile.ttl_seconds or FIVE_MINUTES
+        """Whether the provider still has the prefix in its cache."""
+        seconds = self.profile.ttl_seconds or FIVE_MINUTES
         if self.profile.cache_markers:
-            lasts = lifetime_seconds(self.lifetime)
-        return Warmth(now=self.clock.now(), touched_at=self._touched_at, lifetime_seconds=lasts)
+            seconds = lifetime_seconds(self.lifetime)
+        return Warmth(now=self.clock.now(), touched_at=self._cache_touched_at, lifetime_seconds=seconds)
 
-    def touched(self, at: datetime | None = None) -> None:
-        """A request or a refresh begins now, or began then: the provider's cache lives on from there."""
-        self._touched_at = at or self.clock.now()
+    def touch_cache(self, at: datetime | None = None) -> None:
+        """Note that a request or a refresh began, now or at `at`; the cached prefix lives on from then."""
+        self._cache_touched_at = at or self.clock.now()
+
+    # Notices
 
     def notify(self, text: str, level: NoticeLevel = "info") -> None:
         """Show the person a line with the next events of a turn."""
         notice = Notice(text, level)
-        if notice not in self._untold:
-            self._untold.append(notice)
-
-    def send(self, view: View, max_output: int | None = None) -> Request:
-        """A view as a request that is about to be sent: the books are told."""
-        request = self.request(view, max_output)
-        self._books.sending(self.base.model, view, is_cold=self.warmth.is_cold)
-        self.touched()
-        self._sent = request
-        self.answered = None
-        self._asked = self.base.tokens + view.estimate
-        return request
-
-    def request(self, view: View, max_output: int | None = None, *, branch_at: int | None = None) -> Request:
-        """A view as a request; asking for one changes nothing. A fork says how many messages it shares."""
-        messages = view.messages
-        if view.has_system_messages and not self.profile.system_messages:
-            messages = without_system(messages)
-        if not messages:
-            raise InvalidRequest("there is nothing to send yet: add a user's message first")
-        marked_ends = (end for layer in self.layers for end in layer.cache_points(view, messages))
-        ends = list(marked_ends) if branch_at is None else [branch_at]
-        system, tools, marked = place_markers(
-            list(self.base.system),
-            list(self.base.tools),
-            messages,
-            profile=self.profile,
-            branch_at=ends,
-            ttl=self.lifetime,
-        )
-        request = Request(
-            model=self.base.model.removesuffix("[1m]"),
-            system=system,
-            tools=tools,
-            messages=marked,
-            max_tokens=min(max_output or self.settings.max_output, self.profile.max_output),
-        )
-        for layer in self.layers:
-            request = layer.finish_request(request, view)
-        return request
-
-    def heard(self, reply: Reply) -> None:
-        """The loop's slot: keep the books on a reply."""
-        self._starts_turn = False
-        self.pay(reply.usage, reply.model)
-        self._cached = reply.usage
-        self._cached_epochs = len(self.view.epochs)
-        self.calibration = self.calibration.after(estimated=self._asked, real=reply.usage.prompt)
-        # A layer may let the provider clear by itself, and the provider need not report when it did.
-        may_clear = self._sent is not None and "context_management" in self._sent.options
-        self._books.heard(reply.usage, reply.model, may_clear=may_clear)
-        if self._sent is not None and self._touched_at is not None:
-            self.answered = AnsweredRequest(self._sent, reply.usage, self._touched_at)
-        for layer in self.layers:
-            layer.on_reply(reply)
-
-    def pay(self, usage: Usage, model: str | None = None, *, purpose: str = "") -> None:
-        """Count what a request cost, whether or not its reply was of use; another model may have answered."""
-        priced = self.priced_as(model)
-        self.meter = self.meter.after(usage, priced, purpose=purpose)
-        if self.on_usage is not None:
-            self.on_usage(usage, priced)
-
-    def pay_unfinished(self, usage: Usage) -> None:
-        """Count what a request of the conversation cost whose reply is not recorded."""
-        self.pay(usage)
-        facts: JsonObject = {"purpose": UNFINISHED, "model": self.base.model, "usage": usage.as_json()}
-        note = Noted(id=self.clock.new_id(), at=self.clock.now(), kind=SIDE_QUERY, facts=facts)
-        self._unrecorded.append(note)
-
-    async def record_payments(self) -> None:
-        """Write payments for unfinished replies to the log."""
-        notes = self._unrecorded
-        self._unrecorded = []
-        await self.transcript.append(*notes)
-
-    def expected_input(self, view: View) -> Usage:
-        """The input that a request for this view is expected to use, cached as the last one was.
-
-        To be asked for before the request is sent, which counts as a use of the cache.
-        """
-        tokens = view.count(self.base.tokens, ratio=self.calibration.ratio)
-        last = self._cached
-        is_kept = not self.warmth.is_cold and len(view.epochs) == self._cached_epochs
-        read = min(tokens, last.prompt) if is_kept and last.cache_read + last.cache_write else 0
-        written = tokens - read if last.cache_write else 0
-        return Usage(input=tokens - read - written, cache_read=read, cache_write=written, approximate=True)
-
-    def priced_as(self, model: str | None) -> str:
-        """Whose prices count where this model answered."""
-        return model if model and profile(model).known else self.base.model
-
-    async def _write(self, records: Sequence[Record]) -> None:
-        await self.keeper.write(records)
-        self.telemetry.decided(records)
-
-    def cancelled(self) -> None:
-        """A turn ended before its reply: what was started for it ends, too."""
-        for layer in self.layers:
-            layer.on_cancel()
+        if notice not in self._notices:
+            self._notices.append(notice)
 
     def notices(self) -> list[Notice]:
-        """What there is to tell the person: what was added to the conversation, what is amiss; told once."""
-        told = self._untold
-        self._untold = []
-        told += [Notice(line, "warning") for line in self._books.warnings()]
-        return sorted(told, key=lambda one: one.level == "warning")
+        """Return and forget the notices for the person, warnings last."""
+        notices = self._notices
+        self._notices = []
+        notices += [Notice(line, "warning") for line in self._prefix_monitor.take_warnings()]
+        return sorted(notices, key=lambda one: one.level == "warning")
+
+    async def _write(self, records: Sequence[Record]) -> None:
+        await self.writer.write(records)
+        self.telemetry.record_decisions(records)

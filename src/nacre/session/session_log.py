@@ -15,7 +15,7 @@ from typing import BinaryIO, Protocol, Self
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ForeignTranscript, SessionBusy, TranscriptError
-from nacre.loop.round import heard
+from nacre.loop.round import message_record
 from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.jsonl import Envelope, chained_id, decode, encode
 from nacre.messages.pairing import INTERRUPTED
@@ -118,9 +118,9 @@ class SessionLogWriter:
 
 @dataclass(frozen=True, slots=True)
 class OpenedLog:
-    """A session's records and the keeper that goes on writing them."""
+    """A session's records and the writer that goes on writing them."""
 
-    keeper: SessionLogWriter
+    writer: SessionLogWriter
     records: list[Record]
     problems: list[LogProblem]
     notices: list[str]
@@ -164,8 +164,8 @@ def _load(log: SessionLog, notices: list[str], branch_name: str, clock: Clock) -
     if log.repaired is not None:
         notices.append(_torn(log.repaired))
     envelope = _envelope(log.session, Path(loaded.cwd or Path.cwd()), branch_name)
-    keeper = SessionLogWriter(log, envelope, parent=loaded.leaf)
-    return OpenedLog(keeper, loaded.records, loaded.problems, notices)
+    writer = SessionLogWriter(log, envelope, parent=loaded.leaf)
+    return OpenedLog(writer, loaded.records, loaded.problems, notices)
 
 
 def _is_foreign(records: Sequence[Record]) -> bool:
@@ -179,10 +179,10 @@ async def close_open_calls(opened: OpenedLog, clock: Clock = SYSTEM_CLOCK) -> Op
     if not open_calls:
         return opened
     results = tuple(ToolResult(call_id, (Text(INTERRUPTED),), is_error=True) for call_id in open_calls)
-    ending = heard("user", results, clock)
-    await opened.keeper.write([ending])
+    ending = message_record("user", results, clock)
+    await opened.writer.write([ending])
     notice = f"{len(open_calls)} tool call{'s' * (len(open_calls) > 1)} did not finish last time."
-    return OpenedLog(opened.keeper, [*opened.records, ending], opened.problems, [*opened.notices, notice])
+    return OpenedLog(opened.writer, [*opened.records, ending], opened.problems, [*opened.notices, notice])
 
 
 def _torn(repair: Repair) -> str:

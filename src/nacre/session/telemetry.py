@@ -92,7 +92,7 @@ class Telemetry:
             return tools
         return {name: self._told_tool(one) for name, one in tools.items()}
 
-    def decided(self, records: Sequence[Record]) -> None:
+    def record_decisions(self, records: Sequence[Record]) -> None:
         """Tell what layers did, as the records just written say."""
         if not is_enabled():
             return

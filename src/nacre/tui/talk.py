@@ -227,11 +227,11 @@ class Talk:
 
     async def _look_back(self, session: Session) -> None:
         """What the log of a session holds that it does not hold itself any more."""
-        keeper = session.keeper
+        writer = session.writer
         self._known = len(session.transcript.records)
         self._past = []
-        if self._known and isinstance(keeper, SessionLogWriter) and keeper.path.exists():
-            self._past = await asyncio.to_thread(booked, keeper.path)
+        if self._known and isinstance(writer, SessionLogWriter) and writer.path.exists():
+            self._past = await asyncio.to_thread(booked, writer.path)
 
     def _changed(self, state: AgentState) -> None:
         """An agent that worked in the background has ended: that is told."""

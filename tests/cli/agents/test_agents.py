@@ -33,9 +33,9 @@ def session(cwd: Path) -> Path:
     async def made() -> Path:
         opened = start(cwd / "home", cwd)
         said = Said(id=SYSTEM_CLOCK.new_id(), at=SYSTEM_CLOCK.now(), role="user", blocks=(Text("Hello."),))
-        await opened.keeper.write([said])
-        await opened.keeper.close()
-        return opened.keeper.folder
+        await opened.writer.write([said])
+        await opened.writer.close()
+        return opened.writer.folder
 
     return asyncio.run(made())
 

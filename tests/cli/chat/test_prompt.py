@@ -101,7 +101,7 @@ async def test_the_status_line_warns_near_the_end_of_the_window() -> None:
 
 def test_a_price_nobody_knows_is_marked() -> None:
     session = Session(Base("a-model-of-ones-own", "s", []))
-    session.pay(Usage(input=5))
+    session.add_usage(Usage(input=5))
     assert "$0.0000+" in status_line(session)
 
 

@@ -59,9 +59,9 @@ async def test_the_fork_may_edit_that_one_file_and_knows_its_text(file: NotesFil
     await update(VIEW, file, fork=fork, form=NotesForm(), settings=NotesSettings(max_rounds=4))
     (errand,) = fork.errands
     assert errand.source == "session_memory"
-    assert errand.may is not None
-    assert (errand.may.tools, errand.may.writes_in) == (frozenset({"Edit", "Read"}), (file.path,))
-    assert (errand.max_rounds, errand.view, errand.knows) == (4, VIEW, (file.path,))
+    assert errand.access is not None
+    assert (errand.access.tools, errand.access.writes_in) == (frozenset({"Edit", "Read"}), (file.path,))
+    assert (errand.max_rounds, errand.view, errand.shown_files) == (4, VIEW, (file.path,))
     assert TEMPLATE.text.strip() in errand.directive
     assert str(file.path) in errand.directive
 

@@ -110,7 +110,7 @@ async def test_where_nobody_goes_on_after_the_answer_no_notes_are_paid_for(
     """C14: `nacre -p`; the next prompt that goes on with the session finds out what is due by itself."""
     provider.script(say("I see"))
     async with talking(provider, tmp_path) as ready:
-        ready.agent.session.ends_with_answer = True
+        ready.agent.session.is_one_shot = True
         await played(ready, LONG)
         assert is_by_rule(notes_in(tmp_path).read_text())
     assert provider.calls == 1

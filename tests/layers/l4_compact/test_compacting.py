@@ -238,10 +238,10 @@ async def test_where_nobody_goes_on_after_the_answer_no_summary_is_begun() -> No
         await session.add_user("go on")
         await a_round(session, 1)
     await session.transcript.append(*said_by_assistant(session))
-    session.ends_with_answer = True
+    session.is_one_shot = True
     rung.on_reply(last_reply(session))
     assert not background.is_running("compact")
-    session.ends_with_answer = False
+    session.is_one_shot = False
     rung.on_reply(last_reply(session))
     assert background.is_running("compact")
     gate.set()

@@ -94,10 +94,10 @@ async def opened(records: Sequence[Record], home: Path) -> tuple[Session, Compac
     clock = FrozenClock()
     log = start(home, home, clock=clock)
     base = Base(MODEL, instructions=({"type": "text", "text": "s" * 4_000},))
-    session = Session(base, keeper=log.keeper, settings=SessionSettings(window_ceiling=WINDOW), clock=clock)
+    session = Session(base, writer=log.writer, settings=SessionSettings(window_ceiling=WINDOW), clock=clock)
     await session.transcript.append(*records)
-    folder = log.keeper.folder
-    desk = OverflowFiles(folder=folder, log=log.keeper.path, shelf=result_store_in(folder))
+    folder = log.writer.folder
+    desk = OverflowFiles(folder=folder, log=log.writer.path, shelf=result_store_in(folder))
     rung = Compact(session, desk=desk)
     session.layers.append(rung)
     return session, rung
@@ -116,7 +116,7 @@ async def check(records: Sequence[Record], home: Path) -> str:
             await rung.compact(CompactionRequest(by_rule=True))
     except NothingToCompact:
         assert session.view.messages == before
-        await session.keeper.close()  # type: ignore[attr-defined]
+        await session.writer.close()  # type: ignore[attr-defined]
         return "small"
     view = session.view
     assert session.view.epochs[-1:] == ("compact",)
@@ -124,8 +124,8 @@ async def check(records: Sequence[Record], home: Path) -> str:
     assert session.tokens < MOST * session.thresholds.autocompact
     assert View.of(session.transcript.records) == view
     _words_are_there(facts, session, rung.desk)
-    path = session.keeper.path  # type: ignore[attr-defined]
-    await session.keeper.close()  # type: ignore[attr-defined]
+    path = session.writer.path  # type: ignore[attr-defined]
+    await session.writer.close()  # type: ignore[attr-defined]
     _same_from_disk(session, path, home)
     await _undone(path, home, session, before=before, tokens=count)
     return "full" if is_full else "by hand"
@@ -154,24 +154,24 @@ def _same_from_disk(session: Session, path: Path, home: Path) -> None:
         assert view.count(session.base.tokens) == session.view.count(session.base.tokens)
         assert Facts.of(again.records) == Facts.of(session.transcript.records)
     finally:
-        again.keeper._log.close()
+        again.writer._log.close()
 
 
 async def _undone(path: Path, home: Path, session: Session, *, before: object, tokens: int) -> None:
     """C23: after an undo the old view is back, byte for byte, and so is its size."""
     log = resume(path, home=home)
     again = Session(
-        session.base, log.records, keeper=log.keeper, settings=session.settings, clock=session.clock
+        session.base, log.records, writer=log.writer, settings=session.settings, clock=session.clock
     )
     assert await undo_compaction(again) is not None
-    await log.keeper.close()
+    await log.writer.close()
     back = resume(path, home=home)
     try:
         view = View.of(back.records)
         assert view.messages == before
         assert view.count(session.base.tokens) == tokens
     finally:
-        await back.keeper.close()
+        await back.writer.close()
 
 
 @pytest.mark.parametrize("third", [1, 2, 3])

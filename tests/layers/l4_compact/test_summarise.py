@@ -27,7 +27,12 @@ async def test_a_good_reply_becomes_a_draft_without_its_draft_and_without_sectio
     assert "first this" not in draft.text and "All user messages" not in draft.text
     assert draft.told == {"tries": 1, "left_out_rounds": 0, "quotations": 0, "dropped": []}
     (errand,) = fork.errands
-    assert (errand.source, errand.may, errand.max_rounds, errand.max_output) == ("compact", None, 1, 20_000)
+    assert (errand.source, errand.access, errand.max_rounds, errand.max_output) == (
+        "compact",
+        None,
+        1,
+        20_000,
+    )
     assert errand.view is view
     assert errand.directive == directive()
 

@@ -44,14 +44,14 @@ class Talk:
         self, home: Path, clock: FrozenClock, *, path: Path | None = None, model: str = MODEL
     ) -> None:
         opened = resume(path, home=home, clock=clock) if path else start(home, Path("/work"), clock=clock)
-        self.clock, self.home, self.keeper = clock, home, opened.keeper
+        self.clock, self.home, self.writer = clock, home, opened.writer
         self.session = Session(
             Base(model, "s", [], opening="<system-reminder>Here.</system-reminder>"),
             opened.records,
-            keeper=opened.keeper,
+            writer=opened.writer,
             clock=clock,
         )
-        self.box = self.keeper.folder / "inboxes" / "main.jsonl"
+        self.box = self.writer.folder / "inboxes" / "main.jsonl"
         self.mailing = Mail(self.session, Mailbox(self.box))
         self.session.layers.append(self.mailing)
 
@@ -63,8 +63,8 @@ class Talk:
 
     async def restarted(self) -> Talk:
         """Another process that goes on, after this one was killed."""
-        self.keeper._log.close()
-        again = Talk(self.home, self.clock, path=self.keeper.path, model=self.session.base.model)
+        self.writer._log.close()
+        again = Talk(self.home, self.clock, path=self.writer.path, model=self.session.base.model)
         await again.mailing.catch_up()
         return again
 
@@ -73,7 +73,7 @@ class Talk:
         return Mailbox(self.box).waiting().letters
 
     async def close(self) -> None:
-        await self.keeper.close()
+        await self.writer.close()
 
 
 @pytest.fixture
@@ -141,9 +141,9 @@ async def test_killed_at_any_moment_nothing_is_lost_and_nothing_comes_twice(
             await talk.session.add_results([result])
             await talk.mailing.settle()
     if moment == "torn":
-        lines = talk.keeper.path.read_bytes().splitlines(keepends=True)
+        lines = talk.writer.path.read_bytes().splitlines(keepends=True)
         assert b'"mail"' in lines[-1]
-        talk.keeper.path.write_bytes(b"".join(lines[:-1]) + lines[-1][:20])
+        talk.writer.path.write_bytes(b"".join(lines[:-1]) + lines[-1][:20])
     again = await talk.restarted()
     assert again.left_over() == ((one,) if moment == "looked" else ())
     await again.session.add_user("on")

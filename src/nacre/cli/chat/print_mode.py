@@ -42,7 +42,7 @@ async def _run(options: RunOptions) -> int:
     settings = load_settings(options)
     async with open_agent(settings, session=options.session or NEW, ephemeral=options.incognito) as ready:
         ready.background.tell = countdown
-        ready.agent.session.ends_with_answer = True
+        ready.agent.session.is_one_shot = True
         for told in (*(problem.line for problem in settings.problems), *ready.notices):
             print_error(told)
         answer = ""

@@ -100,9 +100,9 @@ def _cost(_: str, scene: Scene) -> Ending:
 
 def _clear(_: str, scene: Scene) -> Ending:
     session = scene.session
-    stays = bool(session.view.items) and not isinstance(session.keeper, NullRecordWriter)
+    stays = bool(session.view.items) and not isinstance(session.writer, NullRecordWriter)
     print(f"new session; the old one stays: /resume {session.id[:8]}" if stays else "new session")
-    return Reopen(None if isinstance(session.keeper, NullRecordWriter) else NEW, is_clear=True)
+    return Reopen(None if isinstance(session.writer, NullRecordWriter) else NEW, is_clear=True)
 
 
 def _resume(wanted: str, scene: Scene) -> Ending:
@@ -250,7 +250,7 @@ def _compact(text: str, scene: Scene) -> Ending:
         return None
     is_back = scene.run(take_back(scene.ready))
     # What a resumed session holds in memory begins behind the compaction: the log has the rest.
-    is_kept = not isinstance(scene.session.keeper, NullRecordWriter)
+    is_kept = not isinstance(scene.session.writer, NullRecordWriter)
     return Reopen(scene.session.id) if is_back and is_kept else None
 
 

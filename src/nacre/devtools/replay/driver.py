@@ -124,7 +124,7 @@ class Driven:
         began = time.process_time()
         await self._take(step)
         records = await self._fitted()
-        request = self.session.send(self.session.view)
+        request = self.session.start_request(self.session.view)
         cpu = time.process_time() - began
         self._actions += [action for record in records if (action := _action(record))]
         self._last = WireRequest(
@@ -145,7 +145,7 @@ class Driven:
         if step.starts_turn:
             self.session.begin_turn()
         for said in step.heard:
-            kept = await self.session.keep(said)
+            kept = await self.session.message_records(said)
             self._actions += [action for record in kept if (action := _action(record))]
             await self.session.transcript.append(*kept)
 
@@ -163,7 +163,7 @@ class Driven:
         said = replace(step.reply, reply=replace(facts, usage=usage, model=self.session.base.model))
         await self.session.transcript.append(said)
         message = Message("assistant", step.reply.blocks)
-        self.session.heard(Reply(message=message, usage=usage, id=facts.id, model=self.session.base.model))
+        self.session.on_reply(Reply(message=message, usage=usage, id=facts.id, model=self.session.base.model))
         self.session.notices()
 
     def summary_of(self, view: View, question: str) -> None:
@@ -207,7 +207,7 @@ class RecordedWarmer(KeepWarm):
     ) -> None:
         """`refreshed` is told of each refresh that is sent."""
         super().__init__(session, _Refreshing(session, refreshed), settings=settings, sleep=self._pass_time)
-        session.warming = settings
+        session.keep_warm = settings
         self._clock = clock
         self._until = clock.at
         self._is_back = asyncio.Event()

@@ -149,7 +149,7 @@ class Notes(Layer):
             self.file.write(text)
 
     def _is_due(self, *, is_running: bool) -> bool:
-        if self._is_pause and self._session.ends_with_answer:
+        if self._is_pause and self._session.is_one_shot:
             return False
         tokens = self._session.tokens
         failures = self._background.failures(WORK)

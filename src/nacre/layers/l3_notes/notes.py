@@ -166,10 +166,10 @@ def _errand(
         source=SOURCE,
         directive=directive(file, start, form=form, since=since, settings=settings),
         # A place that is a file holds nothing but itself.
-        may=Narrowing(tools=TOOLS, writes_in=(file.path,)),
+        access=Narrowing(tools=TOOLS, writes_in=(file.path,)),
         max_rounds=settings.max_rounds,
         view=view,
-        knows=(file.path,),
+        shown_files=(file.path,),
     )
 
 

@@ -43,7 +43,7 @@ from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View, live_records
 from nacre.providers.base import Request
 from nacre.session.compaction import AUTOMATIC, Compaction, CompactionRequest
-from nacre.session.ladder import Pressure, largest
+from nacre.session.ladder import Pressure, largest_shares
 from nacre.session.layer import Layer
 from nacre.session.restoration import Restorer
 from nacre.session.session import OPENING, Session
@@ -62,7 +62,7 @@ WITH = "with"
 BLOCK_BETA = "compact-2026-09-04"
 """The beta under which Anthropic accepts a compaction block of its own."""
 ROUND_SHARE = 0.25
-"""Of the room: a last round that takes more has its largest results moved to disk."""
+"""Of the room: a last round that takes more has its largest_shares results moved to disk."""
 
 
 Summarise: TypeAlias = Callable[[View, CompactionRequest, Facts], Awaitable[Draft]]
@@ -173,7 +173,7 @@ class Compact(Layer):
         session = self.session
         if ahead is None or not self.is_automatic or session.tokens < session.thresholds.warning:
             return
-        if session.ends_with_answer and not reply.message.tool_calls:
+        if session.is_one_shot and not reply.message.tool_calls:
             return
         if self._wants_summary(session.view) and not self._is_spared(session.view):
             ahead.begin(session.view)
@@ -385,7 +385,7 @@ class Compact(Layer):
         return Noted(id=clock.new_id(), at=clock.now(), kind=kind, facts=facts)
 
     def _thrashing(self, view: View) -> str:
-        parts = largest(view, self.session.base.tokens)
+        parts = largest_shares(view, self.session.base.tokens)
         return (
             f"The window fills up again right after every compaction ({parts}); from now on it is made "
             "smaller by rule, without asking a model. A model with a larger window or /clear would help."

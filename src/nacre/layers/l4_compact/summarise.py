@@ -394,11 +394,11 @@ async def _asked(
     """What the fork brought back, at which try, and how many rounds it did not see (C24)."""
     now = ShortenedView(whole)
     for tries in range(1, settings.max_retries + 2):
-        errand = ForkTask(
+        task = ForkTask(
             source="compact", directive=said, max_rounds=1, max_output=settings.summary_tokens, view=now.view
         )
         try:
-            return await fork(errand), tries, now.dropped
+            return await fork(task), tries, now.dropped
         except PromptTooLong as error:
             shorter = shorten(whole, now, error, settings=settings)
             if shorter is None or tries > settings.max_retries:

@@ -73,7 +73,7 @@ async def extract_with_model(
         task = ForkTask(
             source=SOURCE,
             directive=prompt,
-            may=Narrowing(tools=TOOLS, writes_in=copies.places, commands=EXTRACTION),
+            access=Narrowing(tools=TOOLS, writes_in=copies.places, commands=EXTRACTION),
             max_rounds=max_rounds,
             view=view,
             copies=copies.copies,

@@ -92,7 +92,7 @@ async def with_model(
             ForkTask(
                 source=SOURCE,
                 directive=text,
-                may=Narrowing(tools=TOOLS, writes_in=(folder,), reads_in=transcripts),
+                access=Narrowing(tools=TOOLS, writes_in=(folder,), reads_in=transcripts),
                 max_rounds=task.settings.max_rounds,
                 view=View(),
                 on_reply=task.on_reply,

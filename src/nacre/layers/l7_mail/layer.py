@@ -187,7 +187,7 @@ class Mail(Layer):
 
     async def pending(self) -> Sequence[Attachment]:
         """For a session that ends with its answer, for good: what came while it was given."""
-        is_last = self.holds_turns and self._session.ends_with_answer
+        is_last = self.holds_turns and self._session.is_one_shot
         arrived = await self.arrived(self._session.view) if is_last else ()
         return [one for one in arrived if one.text]
 
@@ -229,7 +229,7 @@ class Mail(Layer):
         if not safe:
             return
         # A power cut must not take the transcript and leave the cursor.
-        await self._session.keeper.sync()
+        await self._session.writer.sync()
         for inbox, place in safe:
             await asyncio.to_thread(inbox.settle, place)
             self._settled[inbox] = place
