@@ -114,7 +114,7 @@ def pieces_of(record: Said) -> Iterator[Piece]:
             case ToolCall():
                 yield _called(block)
             case ToolResult():
-                shown, kept = as_shown(block.text, {})
+                shown, kept, _ = as_shown(block.text, {})
                 yield _resulted(replace(block, content=(Text(shown),)) if kept else block)
             case _:
                 pass

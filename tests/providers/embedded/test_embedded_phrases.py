@@ -243,7 +243,7 @@ UNTOUCHED = [
 @pytest.mark.parametrize(("said", "fact"), REMEMBER_EN + REMEMBER_ZH)
 def test_a_request_to_remember_keeps_the_users_exact_words(said: str, fact: str) -> None:
     """P4: several-word natural phrasing in English and Chinese."""
-    assert [(meaning.intent, meaning.text) for meaning in parse_message(said).meanings] == [
+    assert [(meaning.intent, meaning.text) for meaning in parse_message(said).requests] == [
         (Intent.REMEMBER, fact)
     ]
 
@@ -253,7 +253,7 @@ def test_a_question_or_a_request_to_forget_yields_its_subject(
     intent: Intent, said: str, subject: str
 ) -> None:
     """P4"""
-    assert [(meaning.intent, meaning.query) for meaning in parse_message(said).meanings] == [
+    assert [(meaning.intent, meaning.query) for meaning in parse_message(said).requests] == [
         (intent, subject)
     ]
 
@@ -261,51 +261,51 @@ def test_a_question_or_a_request_to_forget_yields_its_subject(
 @pytest.mark.parametrize(("said", "subject", "fact"), CORRECTIONS)
 def test_a_correction_yields_what_is_wrong_and_the_users_words(said: str, subject: str, fact: str) -> None:
     """P4"""
-    found = [(meaning.intent, meaning.query, meaning.text) for meaning in parse_message(said).meanings]
+    found = [(meaning.intent, meaning.query, meaning.text) for meaning in parse_message(said).requests]
     assert found == [(Intent.CORRECT, subject, fact)]
 
 
 @pytest.mark.parametrize(("said", "intent", "subject", "path"), FILES)
 def test_plain_file_requests_are_understood(said: str, intent: Intent, subject: str, path: str) -> None:
-    found = [(meaning.intent, meaning.query, meaning.path) for meaning in parse_message(said).meanings]
+    found = [(meaning.intent, meaning.query, meaning.path) for meaning in parse_message(said).requests]
     assert found == [(intent, subject, path)]
 
 
 @pytest.mark.parametrize(("said", "intent"), SMALL_TALK)
 def test_small_talk_is_recognised(said: str, intent: Intent) -> None:
-    assert [meaning.intent for meaning in parse_message(said).meanings] == [intent]
+    assert [meaning.intent for meaning in parse_message(said).requests] == [intent]
 
 
 @pytest.mark.parametrize("said", UNTOUCHED)
 def test_what_is_not_clearly_a_request_triggers_nothing(said: str) -> None:
     """P4: it never pretends, and not acting is the safe side."""
-    assert parse_message(said).meanings == ()
+    assert parse_message(said).requests == ()
 
 
 @pytest.mark.parametrize(
     "said", ["forget everything", "forget that", "remember this", "忘掉一切", "记住这个"]
 )
 def test_a_request_without_a_subject_stays_without_one(said: str) -> None:
-    [meaning] = parse_message(said).meanings
+    [meaning] = parse_message(said).requests
     assert (meaning.text, meaning.query) == ("", "")
 
 
 def test_two_requests_in_one_message_are_both_heard() -> None:
     heard = parse_message("Remember that I use vim. Also remember that I hate spaces.")
-    assert [meaning.text for meaning in heard.meanings] == ["I use vim", "I hate spaces"]
+    assert [meaning.text for meaning in heard.requests] == ["I use vim", "I hate spaces"]
     assert not heard.has_rest
 
 
 def test_what_stands_beside_a_request_is_known_as_not_understood() -> None:
     heard = parse_message("Remember that I use vim. Now write me a parser in Rust.")
-    assert [meaning.text for meaning in heard.meanings] == ["I use vim"]
+    assert [meaning.text for meaning in heard.requests] == ["I use vim"]
     assert heard.has_rest
 
 
 def test_a_pasted_document_or_code_is_not_read_as_commands() -> None:
     document = "\n".join(f"Line {number} of a text." for number in range(30)) + "\nRemember that I use vim."
-    assert parse_message(document).meanings == ()
-    assert parse_message("Look at this:\n```\nremember that x = 1\n```").meanings == ()
+    assert parse_message(document).requests == ()
+    assert parse_message("Look at this:\n```\nremember that x = 1\n```").requests == ()
 
 
 def test_the_table_is_as_large_as_it_claims() -> None:

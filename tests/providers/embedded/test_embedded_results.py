@@ -24,7 +24,7 @@ def message(role: str, *blocks: Block) -> JsonObject:
 def test_of_a_result_on_disk_its_beginning_is_shown_and_where_all_of_it_is(text: str) -> None:
     """C4: the words of the pointer are for a model."""
     words = pointer("Grep", [text], StoredResult(Path("/home/me/it.txt"), len(text)), preview_bytes=2_000)
-    shown, path = as_shown(words, {})
+    shown, path, _ = as_shown(words, {})
     assert path == "/home/me/it.txt"
     assert text.startswith(shown)
     assert len(shown) > 1_000
@@ -57,13 +57,13 @@ def test_a_reference_is_shown_as_the_text_it_refers_to() -> None:
         "stands in full.]"
     )
     for words in (again, same):
-        assert as_shown(words, {"call-1": "the text"}) == ("the text", None)
-        assert as_shown(words, {}) == (words, None)
+        assert as_shown(words, {"call-1": "the text"}) == ("the text", None, False)
+        assert as_shown(words, {}) == (words, None, False)
 
 
 @given(st.text())
 def test_whatever_else_a_tool_says_is_shown_as_it_is(text: str) -> None:
-    assert as_shown(text, {"a": "b"}) == (text, None)
+    assert as_shown(text, {"a": "b"}) == (text, None, False)
 
 
 async def test_a_file_read_again_is_shown_again() -> None:

@@ -1,4 +1,4 @@
-"""What the embedded provider reads off a request's messages: the user's own words, calls and results."""
+"""Read a request's messages for the embedded provider: the user's own words, tool calls and results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nacre.providers.embedded.grammar import Intent
 from nacre.providers.embedded.parse import parse_sentence, split_sentences
 
 LETTER = "teammate-message"
-"""The tag around another agent's words; it names the sender."""
+"""The tag around a message of another agent; it names the sender."""
 INJECTED_TAGS = (
     "system-reminder",
     "summary",
@@ -26,7 +26,7 @@ INJECTED_TAGS = (
 """Text in a user message that the user did not write."""
 _MEMORY = re.compile(r'<memory path="([^"\n]*)"[^>\n]*>\n(.*?)\n</memory>', re.DOTALL)
 MAX_QUOTES = 3
-"""More would bury the one that was meant."""
+"""More would hide the relevant one."""
 MIN_SHARE = 0.5
 """A sentence is about the subject when it has at least half of the subject's words."""
 MIN_STEM = 4
@@ -35,31 +35,31 @@ MIN_STEM = 4
 
 @dataclass(frozen=True, slots=True)
 class EarlierSentence:
-    """A sentence the user said before."""
+    """A sentence from an earlier message of the user."""
 
     number: int
-    """Which of the user's messages, from 1."""
+    """The number of the message among the user's, from 1."""
     sentence: str
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A request's messages, as far as an answer needs them."""
+    """The parts of a request's messages that an answer needs."""
 
     words: str = ""
-    """What the user says now; empty in a round that only brings results."""
-    said: tuple[str, ...] = ()
-    """What the user said before, one per message."""
+    """The user's new message; empty in a round that only has tool results."""
+    earlier: tuple[str, ...] = ()
+    """The user's earlier messages."""
     answered: tuple[tuple[ToolCall, ToolResult], ...] = ()
-    """Calls of the last reply, each with its result."""
+    """The calls of the last reply, each with its result."""
     recalled: tuple[tuple[str, str], ...] = ()
-    """Memories that came with the message: each one's file and words."""
+    """The memories attached to the message: file and text of each."""
     results: Mapping[str, str] = field(default_factory=dict)
-    """What tools answered, all of them, by the id of the call."""
+    """The text of every tool result, by the id of its call."""
 
 
 def read_conversation(messages: Sequence[JsonObject]) -> Conversation:
-    """The user's words and the results that wait for an answer."""
+    """Return the user's words and the results that the next reply must report."""
     said: list[str] = []
     calls: dict[str, ToolCall] = {}
     results: dict[str, str] = {}
@@ -84,47 +84,50 @@ def read_conversation(messages: Sequence[JsonObject]) -> Conversation:
 
 
 def own_words(blocks: Sequence[Block]) -> str:
-    """What the user wrote, without what was injected around it."""
-    texts = (_without_injected(block.text).strip() for block in blocks if isinstance(block, Text))
+    """Return the text that the user wrote, without injected text around it."""
+    texts: list[str] = []
+    for block in blocks:
+        if not isinstance(block, Text):
+            continue
+        text = block.text
+        # A regular expression would search the end of every opening again: minutes on a long paste.
+        for tag in INJECTED_TAGS:
+            pieces: list[str] = []
+            start = 0
+            opens = f"<{tag} from=" if tag == LETTER else f"<{tag}>"
+            while (opening := text.find(opens, start)) >= 0 and (end := text.find(f"</{tag}>", opening)) >= 0:
+                pieces.append(text[start:opening])
+                start = end + len(f"</{tag}>")
+            text = "".join(pieces) + text[start:]
+        texts.append(text.strip())
     return "\n".join(text for text in texts if text)
 
 
 def _recalled(text: str) -> list[tuple[str, str]]:
-    """The memories in a text that was injected; one that a person typed is not believed."""
+    """Return the memories in an injected text; a `<memory>` tag that a person typed is ignored."""
     if not text.startswith("<system-reminder>"):
         return []
     return [(path.rpartition("/")[2], words.strip()) for path, words in _MEMORY.findall(text)]
 
 
-def _without_injected(text: str) -> str:
-    # By hand: a pattern would look for the end of every opening again, and take minutes on a long paste.
-    for tag in INJECTED_TAGS:
-        kept: list[str] = []
-        start = 0
-        opens = f"<{tag} from=" if tag == LETTER else f"<{tag}>"
-        while (opening := text.find(opens, start)) >= 0 and (end := text.find(f"</{tag}>", opening)) >= 0:
-            kept.append(text[start:opening])
-            start = end + len(f"</{tag}>")
-        text = "".join(kept) + text[start:]
-    return text
-
-
-def find_earlier(said: Sequence[str], query: str) -> tuple[EarlierSentence, ...]:
-    """The user's sentences about a subject, best and latest chosen, told in their order."""
+def find_earlier(messages: Sequence[str], query: str) -> tuple[EarlierSentence, ...]:
+    """Return the best and latest sentences about a subject, in their order."""
     wanted = terms(query)
     about_me = query.casefold() in _ME
     scored: list[tuple[float, int, EarlierSentence]] = []
-    for number, text in enumerate(said, start=1):
+    for number, text in enumerate(messages, start=1):
         for sentence in split_sentences(text):
             share = float(bool(_I_SAY.search(sentence))) if about_me else _share(wanted, sentence)
-            if share >= MIN_SHARE and not _is_question(sentence):
+            parsed = parse_sentence(sentence) if share >= MIN_SHARE else None
+            is_question = parsed is not None and parsed.intent in _QUESTIONS
+            if share >= MIN_SHARE and not is_question:
                 scored.append((share, len(scored), EarlierSentence(number, sentence)))
     best = sorted(scored, key=lambda item: item[:2], reverse=True)[:MAX_QUOTES]
     return tuple(earlier for _, _, earlier in sorted(best, key=lambda item: item[1]))
 
 
 def terms(text: str) -> frozenset[str]:
-    """The words of a text that can be compared; Chinese in pairs of characters."""
+    """Return the words of a text for comparison; Chinese as pairs of characters."""
     lowered = text.casefold()
     words = {_stem(word) for word in _LETTERS.findall(lowered) if word not in _LITTLE_WORDS}
     pairs = {
@@ -144,11 +147,7 @@ def _stem(word: str) -> str:
     return stem if len(stem) >= MIN_STEM else word
 
 
-def _is_question(sentence: str) -> bool:
-    meaning = parse_sentence(sentence)
-    return meaning is not None and meaning.intent in {Intent.RECALL, Intent.WHEN, Intent.FORGET}
-
-
+_QUESTIONS = frozenset({Intent.RECALL, Intent.WHEN, Intent.FORGET})
 _ME = frozenset({"me", "myself", "us", "我", "我自己", "我们"})
 _I_SAY = re.compile(r"\b(?:i|i'm|my|we|our|me)\b|我", re.IGNORECASE)
 _LETTERS = re.compile(r"[^\W\d_\u3400-\u9fff]+|\d[\d.]*")
@@ -173,18 +172,12 @@ _REFERENCE = re.compile(
 )
 
 
-def is_cut_pointer(text: str) -> bool:
-    """Whether the file that a pointer names holds only what a tool returned of its result."""
-    pointer = _POINTER.fullmatch(text)
-    return pointer is not None and "it is not complete:" in pointer["about"]
-
-
-def as_shown(text: str, earlier: Mapping[str, str]) -> tuple[str, str | None]:
-    """The words to show, and the file with more of them if these are only the first.
+def as_shown(text: str, earlier: Mapping[str, str]) -> tuple[str, str | None, bool]:
+    """Return the text of a result to show, the file with more of it, and whether that file is incomplete.
 
     `earlier` holds the texts of earlier results by the id of their call.
     """
     if pointer := _POINTER.fullmatch(text):
-        return pointer["preview"], pointer["path"]
+        return pointer["preview"], pointer["path"], "it is not complete:" in pointer["about"]
     reference = _REFERENCE.match(text)
-    return (earlier.get(reference["call"], text) if reference else text), None
+    return (earlier.get(reference["call"], text) if reference else text), None, False

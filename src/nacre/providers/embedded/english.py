@@ -1,4 +1,4 @@
-"""English phrases of the embedded provider; what could mean something else is left out on purpose."""
+"""English phrases of the embedded provider; ambiguous ones are left out on purpose."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The notation of the embedded provider's phrase tables, and what a phrase can mean.
+"""The notation of the embedded provider's phrase tables, and the intents a phrase can have.
 
-A phrase matches one whole sentence. `(a|b)` is a choice, `[a]` may be left out, a space is any white space,
-`<text:…>`, `<query:…>` and `<path:…>` take the user's words out, an UPPER-CASE word is a shorthand (a regular
-expression with a name). Rules are tried in order, the first match wins: narrow ones stand before wide ones.
+A phrase matches one whole sentence. `(a|b)` is a choice, `[a]` is optional, a space is any white space,
+`<text:…>`, `<query:…>` and `<path:…>` capture the user's words, an UPPER-CASE word is a shorthand (a regular
+expression with a name). Rules are tried in order and the first match wins, so narrow ones precede wide ones.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class Intent(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PhraseRule:
-    """One way to say something."""
+    """One phrase with its intent."""
 
     intent: Intent
     pattern: str
-    """A regular expression that fits the whole sentence."""
+    """A regular expression that matches the whole sentence."""
     unless: str | None = None
-    """A sentence in which this is found means something else."""
+    """A regular expression; a sentence in which it is found has another meaning."""
 
     def match(self, sentence: str, *, without_end: str) -> re.Match[str] | None:
-        """The match on the sentence without its closing marks, unless the whole means something else."""
+        """Match the sentence without its closing punctuation, unless `unless` is found in the whole."""
         if self.unless is not None and _compiled(self.unless).search(sentence):
             return None
         return _compiled(self.pattern).fullmatch(without_end)
@@ -56,48 +56,42 @@ class PhraseRule:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    # On first use: compiling the tables takes longer than all the rest of starting the program.
+    # On first use: compiling all tables takes longer than the rest of the program's start.
     return re.compile(pattern, re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """All that is known of one language."""
+    """The phrases of one language."""
 
     language: Language
     lead: re.Pattern[str]
-    """Openings that carry nothing: "hey nacre, by the way,"."""
+    """Openings without meaning: "hey nacre, by the way,"."""
     tail: re.Pattern[str]
-    """Endings that carry nothing: ", please"."""
+    """Endings without meaning: ", please"."""
     polite: re.Pattern[str]
-    """The opening of a request put as a question: "could you please"."""
+    """The opening of a request in the form of a question: "could you please"."""
     headed: tuple[PhraseRule, ...]
-    """Tried on the whole message: a head with a colon owns everything after it."""
+    """Tried on the whole message: a heading with a colon applies to all that follows."""
     rules: tuple[PhraseRule, ...]
     """Tried on each sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """Turns phrases into rules, with a language's own shorthands."""
+    """Translates phrases into rules, with the shorthands of one language."""
 
     shorthands: Mapping[str, str]
 
     def rules(self, intent: Intent, *phrases: str, unless: str | None = None) -> tuple[PhraseRule, ...]:
-        """One rule per phrase; `unless` is a plain regular expression, searched for."""
-        return tuple(PhraseRule(intent, self._pattern(phrase), unless) for phrase in phrases)
-
-    def _pattern(self, phrase: str) -> str:
-        # Longest first: shorthands stand side by side without a space, and one may begin like another.
-        words = sorted(self.shorthands, key=len, reverse=True)
-        symbol = re.compile("|".join([r"<(?:text|query|path):|[(\[\]> ]", *words]))
-        return symbol.sub(self._expand, phrase)
-
-    def _expand(self, symbol: re.Match[str]) -> str:
-        found = symbol.group()
-        if found in _SYMBOLS:
-            return _SYMBOLS[found]
-        return self.shorthands[found].replace(" ", r"\s+")
+        """Return one rule per phrase; `unless` is a plain regular expression."""
+        symbols = _SYMBOLS | {name: part.replace(" ", r"\s+") for name, part in self.shorthands.items()}
+        # Longest first: shorthands are adjacent without a space, and one may be the beginning of another.
+        symbol = re.compile("|".join(re.escape(name) for name in sorted(symbols, key=len, reverse=True)))
+        return tuple(
+            PhraseRule(intent, symbol.sub(lambda found: symbols[found.group()], phrase), unless)
+            for phrase in phrases
+        )
 
 
 _SYMBOLS = {"(": "(?:", "[": "(?:", "]": ")?", ">": ")", " ": r"\s+"} | {

@@ -1,4 +1,4 @@
-"""What a user's message asks of the embedded provider: pure, by the phrase tables, never by guessing."""
+"""Parse a user's message into requests with the phrase tables: deterministic, and without guesses."""
 
 from __future__ import annotations
 
@@ -11,51 +11,52 @@ from nacre.providers.embedded.english import ENGLISH
 from nacre.providers.embedded.grammar import Grammar, Intent, Language, PhraseRule
 
 MAX_SENTENCE_CHARS = 1_000
-"""A longer sentence is pasted text, not a request; it also bounds the time a pattern may take."""
+"""A longer sentence is pasted text, not a request; this also bounds the time of a pattern match."""
 MAX_SENTENCES = 12
 """A message with more is a document: only its first sentence can be a request."""
-MAX_MEANINGS = 4
+MAX_REQUESTS = 4
 """More calls than this in one reply would be a list read as commands."""
 
 SMALL_TALK = frozenset({Intent.HELLO, Intent.THANKS, Intent.BYE, Intent.HELP, Intent.NEVER_MIND, Intent.RUN})
-"""Answered in words, without a tool."""
+"""Answered with text, without a tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest:
-    """One thing the user asks for, in the user's own words."""
+    """One request of the user, in the user's own words."""
 
     intent: Intent
     language: Language
     text: str = ""
-    """The fact to keep."""
+    """The fact to remember."""
     query: str = ""
-    """The subject to look for."""
+    """The subject to search for."""
     path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedMessage:
-    """All that was understood of one message."""
+    """The requests of one message."""
 
     language: Language
-    meanings: tuple[ParsedRequest, ...] = ()
+    requests: tuple[ParsedRequest, ...] = ()
     has_rest: bool = False
-    """Some of the message was not understood."""
+    """Part of the message matched no phrase."""
 
 
 def parse_message(message: str) -> ParsedMessage:
-    """The requests in a message; nothing where a phrase is not clearly one."""
+    """Return the requests in a message; none where no phrase clearly matches."""
     message = message.strip()
-    headed = _match_headed(message)
-    if headed is not None:
-        return ParsedMessage(headed.language, (headed,))
+    head = message[:MAX_SENTENCE_CHARS]
+    for grammar in (ENGLISH, CHINESE):
+        body = message[_end_of(grammar.lead, head) :]
+        headed = _match(grammar.headed, body, grammar.language, keeps_end=True)
+        if headed is not None:
+            return ParsedMessage(headed.language, (headed,))
     plain = _FENCE.sub("\n", message)
     sentences = split_sentences(plain)
-    if len(sentences) > MAX_SENTENCES:
-        sentences = sentences[:1]
-    found, has_rest = _read_sentences(sentences)
-    actions = tuple(meaning for meaning in found if meaning.intent not in SMALL_TALK)[:MAX_MEANINGS]
+    found, has_rest = _parse_sentences(sentences if len(sentences) <= MAX_SENTENCES else sentences[:1])
+    actions = tuple(request for request in found if request.intent not in SMALL_TALK)[:MAX_REQUESTS]
     if actions:
         return ParsedMessage(actions[0].language, actions, has_rest or plain != message)
     if found and not has_rest:
@@ -64,7 +65,7 @@ def parse_message(message: str) -> ParsedMessage:
 
 
 def language_of(text: str) -> Language:
-    """Chinese when it has more Chinese characters than words of letters; kana means Japanese, so not."""
+    """Return Chinese for a text with more Chinese characters than Latin words; kana mean Japanese."""
     if _KANA.search(text):
         return "en"
     han = len(_HAN.findall(text))
@@ -72,61 +73,48 @@ def language_of(text: str) -> Language:
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a text; an abbreviation or a version number does not end one."""
+    """Split a text into sentences; an abbreviation or a version number does not end one."""
     return [part for part in (piece.strip() for piece in _BREAK.split(text)) if part]
 
 
 def parse_sentence(sentence: str) -> ParsedRequest | None:
-    """What one sentence asks for, or None."""
+    """Return the request of one sentence, or None."""
     if len(sentence) > MAX_SENTENCE_CHARS:
         return None
     grammars = (CHINESE, ENGLISH) if _HAN.search(sentence) else (ENGLISH, CHINESE)
     for grammar in grammars:
         for body in _bodies(sentence, grammar):
-            meaning = _match(grammar.rules, body, grammar.language)
-            if meaning is not None:
-                return meaning
+            request = _match(grammar.rules, body, grammar.language)
+            if request is not None:
+                return request
     return None
 
 
-def _match_headed(message: str) -> ParsedRequest | None:
-    head = message[:MAX_SENTENCE_CHARS]
-    for grammar in (ENGLISH, CHINESE):
-        start = _end_of(grammar.lead, head)
-        meaning = _match(grammar.headed, message[start:], grammar.language, keeps_end=True)
-        if meaning is not None:
-            return meaning
-    return None
-
-
-def _read_sentences(sentences: list[str]) -> tuple[list[ParsedRequest], bool]:
+def _parse_sentences(sentences: list[str]) -> tuple[list[ParsedRequest], bool]:
+    """Return the requests, and whether a sentence without one remains."""
     found: list[ParsedRequest] = []
     rest: list[str] = []
     for sentence in sentences:
-        meaning = parse_sentence(sentence)
-        if meaning is None and rest:
+        request = parse_sentence(sentence)
+        if request is None and rest:
             # "No. My name is Ana." is one correction in two sentences.
             joined = parse_sentence(f"{rest[-1]} {sentence}")
             if joined is not None and joined.intent is Intent.CORRECT:
-                meaning = joined
+                request = joined
                 rest.pop()
-        if meaning is None:
+        if request is None:
             rest.append(sentence)
             continue
-        if (
-            meaning.intent is Intent.REMEMBER
-            and not meaning.text
-            and rest
-            and not _ENDS_ASKING.search(rest[-1])
-        ):
-            # "My name is Ana. Please remember that." points back.
-            meaning = replace(meaning, text=rest.pop().rstrip(_ENDS))
-        found.append(meaning)
+        points_back = request.intent is Intent.REMEMBER and not request.text
+        if points_back and rest and not _ENDS_ASKING.search(rest[-1]):
+            # "My name is Ana. Please remember that."
+            request = replace(request, text=rest.pop().rstrip(_ENDS))
+        found.append(request)
     return found, bool(rest)
 
 
 def _bodies(sentence: str, grammar: Grammar) -> Iterator[str]:
-    """The sentence without what is only manners, from the least to the most taken away."""
+    """Yield the sentence without its polite parts, from the least to the most removed."""
     plain = grammar.tail.sub("", sentence) or sentence
     yield plain
     led = plain[_end_of(grammar.lead, plain) :]
@@ -155,27 +143,22 @@ def _match(
         words = {
             name: body[slice(*found.span(name))].strip() for name in found.re.groupindex if found.group(name)
         }
-        return _meaning(rule.intent, language, words)
+        text = words.get("text", "")
+        query = words.get("query", "")
+        if not query and rule.intent is Intent.CORRECT:
+            subject = _SUBJECT.match(text)
+            query = (subject["subject"] or subject["subject_zh"]) if subject else text
+        if not query and rule.intent in {Intent.RECALL, Intent.WHEN}:
+            query = _SELF[language]
+        is_of_files = rule.intent in {Intent.READ, Intent.LIST, Intent.SEARCH}
+        query = _unquote(query) if is_of_files else clean_query(query)
+        path = _unquote(words.get("path", ""))
+        return ParsedRequest(rule.intent, language, text=text, query=query, path=path)
     return None
 
 
-def _meaning(intent: Intent, language: Language, words: dict[str, str]) -> ParsedRequest:
-    text = words.get("text", "")
-    query = words.get("query", "")
-    if not query and intent is Intent.CORRECT:
-        subject = _SUBJECT.match(text)
-        query = (subject["subject"] or subject["subject_zh"]) if subject else text
-    if not query and intent in {Intent.RECALL, Intent.WHEN}:
-        query = _SELF[language]
-    of_files = intent in {Intent.READ, Intent.LIST, Intent.SEARCH}
-    subject_words = _unquote(query) if of_files else clean_query(query)
-    return ParsedRequest(
-        intent, language, text=text, query=subject_words, path=_unquote(words.get("path", ""))
-    )
-
-
 def clean_query(query: str) -> str:
-    """The subject without the little words around it."""
+    """Return the subject without articles, pronouns and punctuation around it."""
     before = ""
     while query and query != before:
         before = query
@@ -188,7 +171,7 @@ def _unquote(words: str) -> str:
 
 
 _SELF: dict[Language, str] = {"en": "me", "zh": "我"}
-"""What a question without a subject is about: "what do you know?", "who am I?"."""
+"""The subject of a question that names none: "what do you know?", "who am I?"."""
 _FENCE = re.compile(r"```.*?```", re.DOTALL)
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff]")

@@ -1,43 +1,37 @@
-"""A provider without a model: it follows plain requests through tool calls, offline, the same way every time.
+"""A provider without a language model: it serves simple requests through tool calls, offline.
 
-It understands ways to say remember, forget, correct, what do you know about and when did I say, in English
-and Chinese, and reads, lists and searches files; to anything else it says that no model is configured (P4).
+It recognises requests to remember, forget, correct and recall, in English and Chinese, and reads, lists and
+searches files; to anything else it answers that no model is configured (P4).
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 import anyio.lowlevel
 
 from nacre.formatting import fenced
-from nacre.messages.blocks import Block, JsonObject, Message, Text, ToolCall, ToolResult
+from nacre.messages.blocks import Block, JsonObject, Message, Text, ToolCall
 from nacre.messages.events import REFUSAL, ProviderEvent, Reply, TextDelta, ToolCallEvent
 from nacre.messages.tokens import estimate_blocks, estimate_json
 from nacre.messages.usage import Usage
 from nacre.messages.wire import canonical, parse_content
 from nacre.providers.base import Capabilities, Request
-from nacre.providers.embedded.calls import ToolShape, intent_of, plan_call, shapes, words_of
-from nacre.providers.embedded.conversation import (
-    Conversation,
-    as_shown,
-    find_earlier,
-    is_cut_pointer,
-    read_conversation,
-)
+from nacre.providers.embedded.calls import ToolShape, intent_of, plan_call, tool_shapes, words_of
+from nacre.providers.embedded.conversation import Conversation, as_shown, find_earlier, read_conversation
 from nacre.providers.embedded.grammar import Intent, Language
 from nacre.providers.embedded.parse import SMALL_TALK, ParsedRequest, parse_message
 
 MODEL = "embedded"
 ID_CHARS = 20
-"""Of the request's hash: enough that two requests of one session never share an id."""
+"""Of the request's hash: enough for unique ids within a session."""
 
 
 class EmbeddedProvider:
-    """Answers from the request alone: no network, no clock, no chance."""
+    """Answers from the request alone: no network, no clock, no randomness."""
 
     @property
     def name(self) -> str:
@@ -47,15 +41,17 @@ class EmbeddedProvider:
         return Capabilities(counts_tokens=True)
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
-        """The answer word by word, its calls, then the whole reply."""
-        digest = _digest(request)
+        """Yield the answer word by word, its tool calls, then the whole reply."""
+        sent = canonical([request.model, list(request.system), list(request.tools), list(request.messages)])
+        digest = hashlib.sha256(sent).hexdigest()[:ID_CHARS]
         given = answer(request, f"toolu_{MODEL}_{digest}_")
         for word in _WORDS.findall(given.text):
             yield TextDelta(word)
             await anyio.lowlevel.checkpoint()
         for call in given.calls:
             yield ToolCallEvent(call)
-        blocks = _blocks(given)
+        text: tuple[Block, ...] = (Text(given.text),) if given.text else ()
+        blocks = text + given.calls
         yield Reply(
             message=Message("assistant", blocks),
             usage=_usage(request, blocks),
@@ -65,48 +61,33 @@ class EmbeddedProvider:
         )
 
     async def count_tokens(self, request: Request) -> int | None:
-        """The estimate, which is also what the usage figures are made of."""
-        return _base_tokens(request) + _message_tokens(request.messages)
+        """Return the estimate that the usage figures are made of."""
+        return _prompt_tokens(request, request.messages)
 
     async def close(self) -> None:
         """Nothing to close."""
 
 
-def _blocks(given: EmbeddedAnswer) -> tuple[Block, ...]:
-    text: tuple[Block, ...] = (Text(given.text),) if given.text else ()
-    return text + given.calls
-
-
 def _usage(request: Request, blocks: tuple[Block, ...]) -> Usage:
-    """As a cache of append-only prefixes counts: what the previous round sent is read, the rest is new."""
+    """Count as a prefix cache does: the messages of the previous round are read, the rest is new."""
     replies = [index for index, message in enumerate(request.messages) if message.get("role") == "assistant"]
-    sent_before = replies[-1] if replies else 0
-    read = _base_tokens(request) + _message_tokens(request.messages[:sent_before]) if replies else 0
-    prompt = _base_tokens(request) + _message_tokens(request.messages)
+    read = _prompt_tokens(request, request.messages[: replies[-1]]) if replies else 0
+    prompt = _prompt_tokens(request, request.messages)
     return Usage(input=prompt - read, cache_read=read, output=estimate_blocks(blocks))
 
 
-def _base_tokens(request: Request) -> int:
+def _prompt_tokens(request: Request, messages: list[JsonObject]) -> int:
     system = estimate_blocks(parse_content(list(request.system)))
-    return system + sum(estimate_json(tool) for tool in request.tools)
-
-
-def _message_tokens(messages: list[JsonObject]) -> int:
-    return sum(estimate_blocks(parse_content(message.get("content"))) for message in messages)
-
-
-def _digest(request: Request) -> str:
-    sent = canonical([request.model, list(request.system), list(request.tools), list(request.messages)])
-    return hashlib.sha256(sent).hexdigest()[:ID_CHARS]
+    tools = sum(estimate_json(tool) for tool in request.tools)
+    return system + tools + sum(estimate_blocks(parse_content(one.get("content"))) for one in messages)
 
 
 _WORDS = re.compile(
     r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]{1,2}\s*|[^\s\u3000-\u303f\u3400-\u9fff\uff00-\uffef]+\s*|\s+"
 )
 
-
 MAX_RESULT_CHARS = 4_000
-"""A screen or two; the whole result stands in the transcript."""
+"""A screen or two; the whole result is in the transcript."""
 MAX_RESULT_LINES = 80
 """As above, for results of many short lines."""
 
@@ -115,125 +96,110 @@ _FILE_TOOLS = {Intent.READ: "Read", Intent.LIST: "Glob", Intent.SEARCH: "Grep"}
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedAnswer:
-    """What goes into the reply."""
+    """The content of a reply."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
     declines: bool = False
-    """It says that it cannot do what was asked, and nothing else."""
+    """It only says that the request cannot be done."""
 
 
 def answer(request: Request, call_prefix: str) -> EmbeddedAnswer:
-    """Tell what the tools answered, then see to what the user says now."""
-    talk = read_conversation(request.messages)
-    told = _tell_results(talk)
-    if told and not talk.words:
-        return EmbeddedAnswer(told)
-    reply = _see_to(talk, shapes(request.tools), call_prefix)
-    text = "\n\n".join(part for part in (told, reply.text) if part)
-    return EmbeddedAnswer(text, reply.calls, declines=reply.declines and not told)
+    """Report the tool results, then answer the user's new message."""
+    conversation = read_conversation(request.messages)
+    report = _report_results(conversation)
+    if report and not conversation.words:
+        return EmbeddedAnswer(report)
+    reply = _reply_to(conversation, tool_shapes(request.tools), call_prefix)
+    text = "\n\n".join(part for part in (report, reply.text) if part)
+    return EmbeddedAnswer(text, reply.calls, declines=reply.declines and not report)
 
 
-def _tell_results(talk: Conversation) -> str:
-    if not talk.answered:
+def _report_results(conversation: Conversation) -> str:
+    if not conversation.answered:
         return ""
-    asked = parse_message(talk.said[-1] if talk.said else "")
-    told = [_tell(call, result, asked.language, talk.results) for call, result in talk.answered]
-    if asked.meanings and asked.has_rest:
-        told.append(say(asked.language, "rest"))
-    return "\n\n".join(told)
-
-
-def _tell(call: ToolCall, result: ToolResult, language: Language, earlier: Mapping[str, str]) -> str:
-    intent = intent_of(call)
-    topic = "other" if intent is Intent.UNKNOWN else intent.value
-    outcome = "error" if result.is_error else "done"
-    shown, path = as_shown(result.text, earlier)
-    is_verbatim = intent in _FILE_TOOLS and not result.is_error
-    quoted = _shorten(shown.lstrip("\n").rstrip(), language, is_verbatim=is_verbatim) or say(
-        language, "empty"
-    )
-    if path:
-        kept = "kept.cut" if is_cut_pointer(result.text) else "kept"
-        quoted += "\n" + say(language, kept, path=path)
-    return say(language, f"{topic}.{outcome}", words=words_of(call), result=quoted)
+    asked = parse_message(conversation.earlier[-1] if conversation.earlier else "")
+    language = asked.language
+    lines: list[str] = []
+    for call, result in conversation.answered:
+        intent = intent_of(call)
+        topic = "other" if intent is Intent.UNKNOWN else intent.value
+        shown, path, is_incomplete = as_shown(result.text, conversation.results)
+        is_verbatim = intent in _FILE_TOOLS and not result.is_error
+        quoted = _shorten(shown.lstrip("\n").rstrip(), language, is_verbatim=is_verbatim)
+        quoted = quoted or say(language, "empty")
+        if path:
+            quoted += "\n" + say(language, "kept.cut" if is_incomplete else "kept", path=path)
+        key = f"{topic}.{'error' if result.is_error else 'done'}"
+        lines.append(say(language, key, words=words_of(call), result=quoted))
+    if asked.requests and asked.has_rest:
+        lines.append(say(language, "rest"))
+    return "\n\n".join(lines)
 
 
 def _shorten(text: str, language: Language, *, is_verbatim: bool = False) -> str:
     lines = text.splitlines()
-    kept = "\n".join(lines[:MAX_RESULT_LINES])[:MAX_RESULT_CHARS]
-    shown = fenced(kept) if is_verbatim and kept else kept
-    if kept == "\n".join(lines):
+    beginning = "\n".join(lines[:MAX_RESULT_LINES])[:MAX_RESULT_CHARS]
+    shown = fenced(beginning) if is_verbatim and beginning else beginning
+    if beginning == "\n".join(lines):
         return shown
-    lines_left = len(lines) - len(kept.splitlines())
-    return f"{shown}\n{say(language, 'cut', lines=lines_left, chars=len(text) - len(kept))}"
+    lines_left = len(lines) - len(beginning.splitlines())
+    return f"{shown}\n{say(language, 'cut', lines=lines_left, chars=len(text) - len(beginning))}"
 
 
-def _see_to(talk: Conversation, tools: tuple[ToolShape, ...], call_prefix: str) -> EmbeddedAnswer:
-    heard = parse_message(talk.words)
-    if not heard.meanings and talk.recalled:
-        told = "\n\n".join(f"{file}: {_shorten(words, heard.language)}" for file, words in talk.recalled)
-        return EmbeddedAnswer(say(heard.language, "recalled", result=told))
-    if not heard.meanings:
-        return EmbeddedAnswer(say(heard.language, "unknown"), declines=True)
+def _reply_to(conversation: Conversation, tools: tuple[ToolShape, ...], call_prefix: str) -> EmbeddedAnswer:
+    parsed = parse_message(conversation.words)
+    if not parsed.requests and conversation.recalled:
+        memories = (f"{file}: {_shorten(text, parsed.language)}" for file, text in conversation.recalled)
+        return EmbeddedAnswer(say(parsed.language, "recalled", result="\n\n".join(memories)))
+    if not parsed.requests:
+        return EmbeddedAnswer(say(parsed.language, "unknown"), declines=True)
     calls: list[ToolCall] = []
-    spoken: list[str] = []
-    for meaning in heard.meanings:
-        call = plan_call(meaning, tools, f"{call_prefix}{len(calls)}") if _is_complete(meaning) else None
+    texts: list[str] = []
+    for request in parsed.requests:
+        call = plan_call(request, tools, f"{call_prefix}{len(calls)}") if _is_complete(request) else None
         if call is None:
-            spoken.append(_speak(meaning, talk))
+            texts.append(_reply_without_tool(request, conversation))
         else:
             calls.append(call)
-    if heard.has_rest and not calls:
-        spoken.append(say(heard.language, "rest"))
-    declines = not calls and all(_is_missing(meaning) for meaning in heard.meanings)
-    return EmbeddedAnswer("\n\n".join(spoken), tuple(calls), declines=declines)
+    if parsed.has_rest and not calls:
+        texts.append(say(parsed.language, "rest"))
+    declines = not calls and all(_needs_tool(request) for request in parsed.requests)
+    return EmbeddedAnswer("\n\n".join(texts), tuple(calls), declines=declines)
 
 
-def _is_complete(meaning: ParsedRequest) -> bool:
-    match meaning.intent:
-        case Intent.REMEMBER | Intent.CORRECT:
-            return bool(meaning.text)
-        case Intent.FORGET:
-            return bool(meaning.query)
-        case _:
-            return True
+def _is_complete(request: ParsedRequest) -> bool:
+    if request.intent in {Intent.REMEMBER, Intent.CORRECT}:
+        return bool(request.text)
+    return bool(request.query) or request.intent is not Intent.FORGET
 
 
-def _is_missing(meaning: ParsedRequest) -> bool:
-    """Whether only a tool could do it, given that none was called."""
-    spoken = meaning.intent in SMALL_TALK or meaning.intent in {Intent.RECALL, Intent.WHEN}
-    return _is_complete(meaning) and not spoken
+def _needs_tool(request: ParsedRequest) -> bool:
+    """Return whether the request can only be done with a tool."""
+    is_answered = request.intent in SMALL_TALK or request.intent in {Intent.RECALL, Intent.WHEN}
+    return _is_complete(request) and not is_answered
 
 
-def _speak(meaning: ParsedRequest, talk: Conversation) -> str:
-    """What is said where no tool is called: small talk, a question back, or that the tool is missing."""
-    language = meaning.language
-    intent = meaning.intent
+def _reply_without_tool(request: ParsedRequest, conversation: Conversation) -> str:
+    """Return small talk, a question back, quotes of this conversation, or that the tool is missing."""
+    language = request.language
+    intent = request.intent
     if intent in SMALL_TALK:
         return say(language, intent.value)
-    if not _is_complete(meaning):
+    if not _is_complete(request):
         return say(language, f"{intent.value}.what")
-    if not _is_missing(meaning):
-        return _look_back(meaning, talk)
     if intent in _FILE_TOOLS:
         return say(language, "files.absent", tool=_FILE_TOOLS[intent])
-    return say(language, f"{intent.value}.absent")
-
-
-def _look_back(meaning: ParsedRequest, talk: Conversation) -> str:
-    language = meaning.language
-    found = find_earlier(talk.said, meaning.query)
+    if _needs_tool(request):
+        return say(language, f"{intent.value}.absent")
+    found = find_earlier(conversation.earlier, request.query)
     if not found:
-        return say(language, "recall.nothing", query=meaning.query)
-    kind = meaning.intent.value
+        return say(language, "recall.nothing", query=request.query)
     quotes = say(language, "join").join(
-        say(language, f"{kind}.quote", number=earlier.number, sentence=earlier.sentence)
-        if meaning.intent is Intent.WHEN
-        else say(language, f"{kind}.quote", sentence=earlier.sentence)
+        say(language, f"{intent.value}.quote", number=earlier.number, sentence=earlier.sentence)
         for earlier in found
     )
-    return say(language, f"{kind}.found", quotes=quotes)
+    return say(language, f"{intent.value}.found", quotes=quotes)
 
 
 SENTENCES: dict[Language, dict[str, str]] = {
@@ -355,5 +321,5 @@ SENTENCES: dict[Language, dict[str, str]] = {
 
 
 def say(language: Language, key: str, **words: str | int) -> str:
-    """The sentence with its words filled in."""
+    """Return a sentence with its values filled in."""
     return SENTENCES[language][key].format(**words)
