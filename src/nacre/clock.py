@@ -1,4 +1,4 @@
-"""The one place that asks for the time, for ids and for chance, so that tests can hold them still."""
+"""The only source of time, ids and random numbers, so that tests can replace it."""
 
 from __future__ import annotations
 
@@ -8,44 +8,42 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where time, ids and chance come from."""
+    """A source of time, ids and random numbers."""
 
     def now(self) -> datetime:
-        """The date and time, in UTC."""
+        """Return the date and time in UTC."""
         ...
 
     def seconds(self) -> float:
-        """For measuring how long something takes; only differences mean anything."""
+        """Return monotonic seconds; only differences have a meaning."""
         ...
 
     def new_id(self) -> str:
-        """An id that nothing else has."""
+        """Return a unique id."""
         ...
 
     def chance(self) -> float:
-        """A number from 0 up to 1."""
+        """Return a random number in [0, 1)."""
         ...
 
 
 class SystemClock:
-    """The real thing."""
+    """The clock of the system."""
 
     def now(self) -> datetime:
-        """The time in UTC, in whole milliseconds, which is what a transcript line can hold."""
+        """Return the time in UTC in whole milliseconds, the resolution of a transcript line."""
         moment = datetime.now(UTC)
         return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
     def seconds(self) -> float:
-        """A clock that only goes forward, for measuring how long something took."""
         return time.monotonic()
 
     def new_id(self) -> str:
-        import uuid  # noqa: PLC0415 - most commands need no id, and every one of them starts with this file
+        import uuid  # noqa: PLC0415 - every command imports this module, most need no id
 
         return str(uuid.uuid4())
 
     def chance(self) -> float:
-        """A number in [0, 1)."""
         import random  # noqa: PLC0415 - as for ids
 
         return random.random()

@@ -13,9 +13,9 @@ SLOT = re.compile(r"\{\{ ([A-Za-z_][A-Za-z0-9_]*) \}\}")
 
 
 def load(package: str, name: str) -> str:
-    """The text of `<package>/prompts/<name>.md`; call it at import, so that a missing file fails at start."""
-    # Bytes, because text mode would turn a carriage return into something the lock file did not see.
-    # Not `importlib.resources`, which reads from a zip as well but takes far longer to import than to read.
+    """Return the text of `<package>/prompts/<name>.md`; call it at import, to fail early."""
+    # Bytes, because text mode would convert carriage returns, which the lock file has hashed.
+    # Not `importlib.resources`, which takes far longer to import than the file to read.
     data = pkgutil.get_data(package, f"prompts/{name}.md")
     if data is None:
         raise FileNotFoundError(f"{package} cannot be asked for its prompts")
@@ -23,7 +23,7 @@ def load(package: str, name: str) -> str:
 
 
 def render(template: str, **slots: str) -> str:
-    """The template with every slot filled; what is inserted is never looked at again."""
+    """Return the template with every slot filled in one pass; inserted text is not expanded."""
     wanted = set(SLOT.findall(template))
     if missing := sorted(wanted - slots.keys()):
         raise ValueError(f"no text given for the prompt's slots: {', '.join(missing)}")

@@ -47,7 +47,7 @@ async def test_a_tool_comes_with_its_schema_and_hints(servers: Servers) -> None:
         read_only=True,
     )
     assert not by_name["die"].read_only
-    assert servers.fragments()[0].text.startswith(
+    assert servers.summaries()[0].text.startswith(
         "MCP server sdk\n\nAsk for numbers, not for words.\n\nTools:\n- "
     )
 

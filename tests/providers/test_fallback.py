@@ -15,7 +15,7 @@ from nacre.messages.events import Event, Notice, ProviderEvent, Reply, StartedOv
 from nacre.messages.usage import Usage
 from nacre.providers.base import Provider, Request
 from nacre.providers.choose import choose
-from nacre.providers.retry import REST_SECONDS, with_fallback, with_retry
+from nacre.providers.retry import DOWN_SECONDS, with_fallback, with_retry
 from nacre.session.agent import SessionAgent
 from nacre.session.session import Base, Session
 from nacre.settings import load
@@ -76,7 +76,7 @@ async def test_the_first_is_left_alone_for_a_while_and_then_asked_again(clock: F
     second = ScriptedProvider([say("one"), say("two")])
     both = with_fallback(first, second, OTHER, clock=clock)
     await heard(both)
-    clock.advance(REST_SECONDS - 1)
+    clock.advance(DOWN_SECONDS - 1)
     assert words(await heard(both)) == ["two"]
     assert first.calls == 1
     clock.advance(2)
@@ -102,8 +102,8 @@ async def test_the_turn_is_billed_at_the_price_of_who_answered_and_no_cache_is_m
     events: list[Event] = []
     for text in ("a", "b", "c"):
         events += [event async for event in agent.stream(text)]
-        clock.advance(REST_SECONDS / 2)
-        clock.advance(REST_SECONDS / 2 if text == "b" else 0)
+        clock.advance(DOWN_SECONDS / 2)
+        clock.advance(DOWN_SECONDS / 2 if text == "b" else 0)
     assert words(events) == ["one", "two", "three"]
     bills = [event.cost_usd for event in events if isinstance(event, TurnDone)]
     wanted = [cost(profile(MAIN), cached), cost(profile(OTHER), cold), cost(profile(MAIN), cached)]
@@ -149,5 +149,5 @@ async def test_while_the_second_answers_there_is_nothing_to_refresh(clock: Froze
     assert both.capabilities(MAIN).refreshes
     await heard(both)
     assert not both.capabilities(MAIN).refreshes
-    clock.advance(REST_SECONDS)
+    clock.advance(DOWN_SECONDS)
     assert both.capabilities(MAIN).refreshes

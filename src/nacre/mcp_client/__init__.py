@@ -1,6 +1,6 @@
-"""Tools of other people's MCP servers: read from settings, started, called, and ended with the session.
+"""MCP client: starts the servers that settings name, offers their tools, and ends them with the session.
 
-May import messages, cache and the leaves. The vendor's SDK is imported when the first server starts.
+The MCP SDK is imported when the first server starts.
 """
 
 from nacre.mcp_client.base import (

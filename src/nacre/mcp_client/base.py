@@ -1,9 +1,9 @@
-"""The values this room speaks in: what a server offers, what a call brings back, how far either may go."""
+"""Types of the MCP client: server configurations and their parser, tools, call outcomes and limits."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -16,24 +16,24 @@ Pairs: TypeAlias = "tuple[tuple[str, str], ...]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StdioServerConfig:
-    """A server that is started as a child process and spoken to over its pipes."""
+    """A server that runs as a child process and communicates over its pipes."""
 
     name: str
     command: str
     args: tuple[str, ...] = ()
     env: Pairs = field(default=(), repr=False)
-    """The child's whole environment; values are often secrets and never shown."""
+    """The whole environment of the process; not in the repr, because values are often secrets."""
     cwd: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpServerConfig:
-    """A server that is reached by streamable HTTP."""
+    """A server that is reached over streamable HTTP."""
 
     name: str
     url: str
     headers: Pairs = field(default=(), repr=False)
-    """Often secrets, so never shown."""
+    """Not in the repr, because values are often secrets."""
 
 
 ServerConfig: TypeAlias = StdioServerConfig | HttpServerConfig
@@ -41,23 +41,23 @@ ServerConfig: TypeAlias = StdioServerConfig | HttpServerConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpTool:
-    """One tool of one server, as the model may see it."""
+    """One tool of one server, as the model sees it."""
 
     server: str
     name: str
-    """What the server calls it."""
+    """The name on the server."""
     wire_name: str
-    """What the model calls it: `mcp__server__tool`, made valid for every provider."""
+    """The name that the model uses: `mcp__server__tool`, valid for every provider."""
     description: str
     input_schema: JsonObject
-    """Keys sorted, so that a server that shuffles them does not move the prefix."""
+    """With sorted keys, so that a server that shuffles them does not change the prefix."""
     read_only: bool = False
-    """The server says that the tool changes nothing; a hint, as good as the server."""
+    """The server declares that the tool changes nothing; only as trustworthy as the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """What a call brought back, bounded."""
+    """The result of a call, cut to the limits."""
 
     parts: tuple[ResultPart, ...]
     is_error: bool = False
@@ -69,7 +69,7 @@ class CallOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ServerSummary:
-    """What a server says about itself and its tools, as text that can be shown again after a compaction."""
+    """Instructions and tools of a server as text, to be shown again after a compaction."""
 
     server: str
     text: str
@@ -77,37 +77,37 @@ class ServerSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpLimits:
-    """How long and how much; every wait in this room ends by one of these."""
+    """Time and size limits; every wait in this package is bounded by one of them."""
 
     start_seconds: float = 30.0
-    """A package runner may download the server first; longer than this the user believes we hang."""
+    """A package runner may download the server first; after this time a user assumes that it hangs."""
     call_seconds: float = 60.0
-    """Without a sign of life from the server; each progress notification starts it again."""
+    """Without progress from the server; each progress notification restarts it."""
     max_call_seconds: float = 900.0
-    """Even with progress: the same ceiling that nacre's own tools have."""
+    """Even with progress: the same limit as for nacre's own tools."""
     probe_seconds: float = 5.0
-    """How long a server that let a call time out has to show that it still answers."""
+    """How long a server may take to answer a probe after a call timed out."""
     exit_seconds: float = 2.0
-    """After its input closed a server may tidy up this long before it is told to end."""
+    """How long a server may clean up after its input closed, before SIGTERM."""
     term_seconds: float = 2.0
     """Between SIGTERM and SIGKILL."""
     result_tokens: int = 25_000
-    """Above this a result would push the conversation out of the window."""
+    """A larger result would fill the window."""
     description_chars: int = 2_048
-    """Descriptions stand at the front of every request; some servers put whole manuals there."""
+    """Descriptions are part of every request; some servers put whole manuals there."""
     schema_bytes: int = 65_536
-    """A larger schema costs more than any tool is worth; the tool is left out, with a notice."""
+    """A tool with a larger schema is left out, with a notice."""
     fragment_chars: int = 8_000
     """About 2,000 tokens per server after a compaction."""
 
 
 def error_outcome(line: str) -> CallOutcome:
-    """A failure the model can read."""
+    """Return a failure with a text for the model."""
     return CallOutcome((Text(line),), is_error=True)
 
 
 def one_line(text: str, *, chars: int = 300) -> str:
-    """Foreign text fit for one line of ours: no control characters, no line breaks, cut with an ellipsis."""
+    """Return foreign text as one line: no control characters or line breaks, cut with an ellipsis."""
     # An escape sequence from a server's output must not reach the user's terminal.
     printable = "".join(character if character.isprintable() else " " for character in text[: chars * 4])
     line = " ".join(printable.split())
@@ -118,16 +118,7 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 HTTP_TYPES = ("http", "streamable-http", "streamable_http")
 INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-"""What a child needs to run at all; the user's keys reach a server only when its `env` names them."""
-
-
-def parse_servers(servers: JsonObject, *, environ: Mapping[str, str]) -> tuple[ServerConfig, ...]:
-    """Every enabled server, sorted by name; the first bad entry is a `ConfigError` that says where."""
-    return tuple(
-        _parse_one(_Entry(name, entry, environ))
-        for name, entry in sorted(servers.items())
-        if not (isinstance(entry, dict) and entry.get("disabled") is True)
-    )
+"""What a process needs to run; the user's keys reach a server only if its `env` names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,47 +141,31 @@ class _Entry:
         return ConfigError(f"mcpServers.{self.name}.{one_line(field)}: {expected}")
 
     def text(self, field: str, value: Json) -> str:
-        """A string with its variables filled in; what is filled in is never looked at again."""
+        """Return a string with its variables expanded, once and not recursively."""
         if not isinstance(value, str):
             raise self.wrong(field, "expected a string")
-        text = VARIABLE.sub(self._variable(field), value)
-        if "\0" in text:
-            raise self.wrong(field, "expected text without NUL characters")
-        return text
 
-    def _variable(self, field: str) -> Callable[[re.Match[str]], str]:
         def fill(found: re.Match[str]) -> str:
             name, default = found.groups()
-            value = self.environ.get(name)
+            variable = self.environ.get(name)
             if default is not None:
-                return value or default
-            if value is None:
+                return variable or default
+            if variable is None:
                 raise self.wrong(
                     field, f"the environment variable {name} is not set; set it or write ${{{name}:-default}}"
                 )
-            return value
+            return variable
 
-        return fill
+        text = VARIABLE.sub(fill, value)
+        if "\0" in text:
+            raise self.wrong(field, "expected text without NUL characters")
+        return text
 
     def pairs(self, field: str) -> Pairs:
         table = self.fields.get(field, {})
         if not isinstance(table, dict):
             raise self.wrong(field, "expected an object of strings")
         return tuple((key, self.text(f"{field}.{key}", value)) for key, value in sorted(table.items()))
-
-
-def _parse_one(entry: _Entry) -> ServerConfig:
-    fields = entry.fields
-    kind = fields.get("type", "stdio" if "command" in fields else "http" if "url" in fields else None)
-    if kind == "stdio":
-        return _parse_stdio(entry)
-    if kind in HTTP_TYPES:
-        return _parse_http(entry)
-    if kind is None:
-        raise entry.wrong("command", "missing; give a command to start or a url to reach")
-    if kind == "sse":
-        raise entry.wrong("type", "sse is the old HTTP transport, which is not supported; use http")
-    raise entry.wrong("type", "expected stdio or http")
 
 
 def _parse_stdio(entry: _Entry) -> StdioServerConfig:
@@ -227,3 +202,28 @@ def _parse_http(entry: _Entry) -> HttpServerConfig:
         if not (value.isascii() and value.isprintable()):
             raise entry.wrong(f"headers.{key}", "expected printable ASCII text")
     return HttpServerConfig(name=entry.name, url=url, headers=headers)
+
+
+def parse_servers(servers: JsonObject, *, environ: Mapping[str, str]) -> tuple[ServerConfig, ...]:
+    """Parse the enabled servers of `mcpServers`, sorted by name; `ConfigError` names the first invalid entry.
+
+    The format is that of other programs, which often share the block, so unknown keys are ignored.
+    """
+    parsed: list[ServerConfig] = []
+    for name, value in sorted(servers.items()):
+        if isinstance(value, dict) and value.get("disabled") is True:
+            continue
+        entry = _Entry(name, value, environ)
+        fields = entry.fields
+        kind = fields.get("type", "stdio" if "command" in fields else "http" if "url" in fields else None)
+        if kind == "stdio":
+            parsed.append(_parse_stdio(entry))
+        elif kind in HTTP_TYPES:
+            parsed.append(_parse_http(entry))
+        elif kind is None:
+            raise entry.wrong("command", "missing; give a command to start or a url to reach")
+        elif kind == "sse":
+            raise entry.wrong("type", "sse is the old HTTP transport, which is not supported; use http")
+        else:
+            raise entry.wrong("type", "expected stdio or http")
+    return tuple(parsed)

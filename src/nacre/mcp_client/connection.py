@@ -1,4 +1,4 @@
-"""One server for the length of a session: connected at the start, connected again when it died."""
+"""The connection to one server for a whole session, which reconnects when the server has died."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from nacre.messages.blocks import JsonObject
 from nacre.version import VERSION
 
 FIRST_WAIT_SECONDS = 1.0
-"""Before the second restart in a row; the first is free."""
+"""Before the second restart in a row; the first is immediate."""
 LONGEST_WAIT_SECONDS = 60.0
-"""A server that keeps dying is tried once a minute at most."""
+"""A server that keeps failing is restarted once a minute at most."""
 SHOWN_NAMES = 5
-"""How many tools a notice names; the rest is a number."""
+"""How many tools a notice names; the others are counted."""
 
 
 class Connection:
-    """The way to one server; its `listing` is the one the session began with and never changes."""
+    """Reaches one server; `listing` is that of the start of the session and never changes."""
 
     def __init__(
         self, server: ServerConfig, limits: McpLimits, *, clock: Clock, on_notice: Callable[[str], None]
@@ -54,17 +54,17 @@ class Connection:
         self._clock = clock
         self._on_notice = on_notice
         self._offered: frozenset[str] = frozenset()
-        """What the server offers now, which may differ from the listing."""
+        """The tools of the server now, which may differ from the listing."""
         self._failures = 0
         self._not_before = 0.0
         self._choosing = asyncio.Lock()
-        self._links: list[McpSession] = []
+        self._sessions: list[McpSession] = []
         self._is_closed = False
 
     async def start(self) -> None:
-        """Connect; a failure is one notice, and the server has no tools."""
+        """Connect; on failure there is one notice and the server has no tools."""
         try:
-            self.listing = await self._new_link().listing()
+            self.listing = await self._new_session().listing()
         except McpSessionError as error:
             self._on_notice(f"MCP server {self.name} {error}")
             return
@@ -73,49 +73,49 @@ class Connection:
             self._on_notice(line)
 
     async def call(self, tool: str, arguments: JsonObject) -> CallOutcome:
-        """Ask the server, after connecting again if it has died since."""
+        """Call a tool, after a reconnect if the server has died."""
         try:
-            link = await self._living()
+            session = await self._live_session()
             if tool not in self._offered:
                 return error_outcome(f"MCP server {self.name} no longer offers {tool}.")
-            outcome = await link.call(tool, arguments)
+            outcome = await session.call(tool, arguments)
         except McpSessionError as error:
             return error_outcome(f"MCP server {self.name} is down: it {error}.")
-        if link.ended is None and not link.is_suspect:
+        if session.ended is None and not session.is_suspect:
             self._failures = 0
             self._not_before = 0.0
         return outcome
 
     def stop(self) -> list[asyncio.Task[None]]:
-        """Let everything end; the tasks are done when it has."""
+        """Begin to end all sessions; they have ended when the returned tasks are done."""
         self._is_closed = True
-        for link in self._links:
-            link.stop("was closed", at_once=self.listing is None)
-        return [link.task for link in self._links]
+        for session in self._sessions:
+            session.stop("was closed", at_once=self.listing is None)
+        return [session.task for session in self._sessions]
 
     def kill(self) -> None:
-        """End everything without grace."""
-        for link in self._links:
-            link.kill()
+        """Kill the server at once."""
+        for session in self._sessions:
+            session.kill()
 
-    async def _living(self) -> McpSession:
+    async def _live_session(self) -> McpSession:
         # One at a time: ten calls that find the server dead must not start it ten times.
         async with self._choosing:
-            link = self._links[-1]
-            if link.is_suspect and link.ended is None:
-                if await link.is_answering():
-                    link.is_suspect = False
+            session = self._sessions[-1]
+            if session.is_suspect and session.ended is None:
+                if await session.is_answering():
+                    session.is_suspect = False
                 else:
-                    link.stop("no longer answered", at_once=True)
-            if link.is_over:
-                link = self._restarted(link)
-            listing = await link.listing()
-            if link.is_new:
-                link.is_new = False
+                    session.stop("no longer answered", at_once=True)
+            if session.is_over:
+                session = self._restart(session)
+            listing = await session.listing()
+            if session.is_new:
+                session.is_new = False
                 self._compare(listing)
-            return link
+            return session
 
-    def _restarted(self, dead: McpSession) -> McpSession:
+    def _restart(self, dead: McpSession) -> McpSession:
         now = self._clock.seconds()
         why = dead.ended or dead.why
         if self._is_closed:
@@ -124,29 +124,29 @@ class Connection:
             raise McpSessionError(f"{why}; it can be tried again in {self._not_before - now:.0f} s")
         self._not_before = now + min(FIRST_WAIT_SECONDS * 2**self._failures, LONGEST_WAIT_SECONDS)
         self._failures += 1
-        return self._new_link()
+        return self._new_session()
 
-    def _new_link(self) -> McpSession:
-        # A dead one may still be tidying up; it is kept until it has, so that closing can wait for it.
-        self._links = [link for link in self._links if not link.task.done()]
-        link = McpSession(self._server, self._limits, on_notice=self._on_notice, on_listing=self._compare)
-        self._links.append(link)
-        return link
+    def _new_session(self) -> McpSession:
+        # A dead one may still be cleaning up; it stays in the list so that closing can wait for it.
+        self._sessions = [session for session in self._sessions if not session.task.done()]
+        session = McpSession(self._server, self._limits, on_notice=self._on_notice, on_listing=self._compare)
+        self._sessions.append(session)
+        return session
 
     def _compare(self, now: ToolListing) -> None:
-        """Note how the offer changed; the session keeps the definitions it began with (C31b)."""
+        """Report changed tools; the session keeps the definitions of its start (C31b)."""
         offered = frozenset(offer.name for offer in now.offers)
         added = offered - self._offered
         removed = self._offered - offered
         self._offered = offered
-        told = frozenset(offer.name for offer in self.listing.offers) if self.listing else frozenset()
-        if added - told:
-            names = _names(added - told)
+        listed = frozenset(offer.name for offer in self.listing.offers) if self.listing else frozenset()
+        if added - listed:
+            names = _names(added - listed)
             self._on_notice(f"MCP server {self.name} now offers {names}; usable from the next session on")
-        if added & told:
-            self._on_notice(f"MCP server {self.name} offers {_names(added & told)} again")
-        if removed & told:
-            self._on_notice(f"MCP server {self.name} no longer offers {_names(removed & told)}")
+        if added & listed:
+            self._on_notice(f"MCP server {self.name} offers {_names(added & listed)} again")
+        if removed & listed:
+            self._on_notice(f"MCP server {self.name} no longer offers {_names(removed & listed)}")
 
 
 def _names(tools: frozenset[str]) -> str:
@@ -157,27 +157,27 @@ def _names(tools: frozenset[str]) -> str:
 
 
 CLOSE_SECONDS = 2.0
-"""How long a remote server may take to hear that we leave."""
+"""How long a remote server may take to close the session."""
 SETTLE_SECONDS = 0.2
-"""A server that changes ten tools says so ten times; one look afterwards is enough."""
+"""A server that changes ten tools notifies ten times; one new listing is enough."""
 
 Transport: TypeAlias = StdioTransport | HttpTransport
-_ANSWER = TypeAdapter[types.CallToolResult | types.InputRequiredResult](
+_CALL_RESULT = TypeAdapter[types.CallToolResult | types.InputRequiredResult](
     types.CallToolResult | types.InputRequiredResult
 )
 
-# The SDK logs tracebacks of other people's mistakes; without a handler they land on the user's terminal.
+# The SDK logs tracebacks of a server's mistakes; without a handler they appear on the user's terminal.
 for _name in ("mcp", "client"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 
 class McpSessionError(ToolError):
-    """The connection is over; the message says why."""
+    """Raised when a session has ended or cannot start; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PendingCall:
-    """A call under way."""
+    """A call that is not answered yet."""
 
     tool: str
     arguments: JsonObject
@@ -186,7 +186,7 @@ class _PendingCall:
 
 
 class McpSession:
-    """One connection; `ended` is None while it lives, afterwards the reason of its end."""
+    """One session with a server; `ended` is None while it lives, then the reason of its end."""
 
     def __init__(
         self,
@@ -206,22 +206,22 @@ class McpSession:
         self._over = anyio.Event()
         self._changed = anyio.Event()
         self.why: str | None = None
-        self._asked: set[_PendingCall] = set()
+        self._pending: set[_PendingCall] = set()
         self._listed: asyncio.Future[ToolListing] = asyncio.get_running_loop().create_future()
         self.ended: str | None = None
         self.is_new = True
-        """Nobody has looked at its listing yet."""
+        """Its listing was not compared with the first one yet."""
         self.is_suspect = False
-        """A call was not answered: ask whether anybody is there before the next one."""
+        """A call was not answered: the server is probed before the next one."""
         self.task = asyncio.create_task(self._live(), name=f"mcp {server.name}")
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended or is about to."""
+        """Whether it has ended or is about to end."""
         return self._over.is_set() or self.ended is not None
 
     async def listing(self) -> ToolListing:
-        """What the server offers, once it is connected; `LinkError` if that fails or takes too long."""
+        """Wait for the tool listing; `McpSessionError` if the start fails or takes too long."""
         waiting: set[asyncio.Future[ToolListing] | asyncio.Task[None]] = {self._listed, self.task}
         await asyncio.wait(waiting, timeout=self._limits.start_seconds, return_when="FIRST_COMPLETED")
         if not self._listed.done():
@@ -233,22 +233,22 @@ class McpSession:
         return self._listed.result()
 
     async def call(self, tool: str, arguments: JsonObject) -> CallOutcome:
-        """Ask and wait; being cancelled tells the server and returns at once."""
+        """Call a tool; cancellation notifies the server and returns at once."""
         if self._calls is None or self.is_over:
             raise McpSessionError(self.ended or self.why or self._transport.end)
-        asked = _PendingCall(tool, arguments, asyncio.get_running_loop().create_future())
-        self._asked.add(asked)
-        self._calls.start_soon(self._answer, asked)
+        pending = _PendingCall(tool, arguments, asyncio.get_running_loop().create_future())
+        self._pending.add(pending)
+        self._calls.start_soon(self._answer, pending)
         try:
-            return await asked.answer
+            return await pending.answer
         except asyncio.CancelledError:
-            asked.scope.cancel()
+            pending.scope.cancel()
             raise
         finally:
-            self._asked.discard(asked)
+            self._pending.discard(pending)
 
     async def is_answering(self) -> bool:
-        """Whether the server still answers a simple question."""
+        """Return whether the server still answers a request."""
         probe = asyncio.get_running_loop().create_future()
         if self._calls is None or self.is_over:
             return False
@@ -257,7 +257,7 @@ class McpSession:
         return probe.done() and bool(probe.result())
 
     def stop(self, why: str, *, at_once: bool = False) -> None:
-        """Let the connection end; `task` is done when everything of it is gone."""
+        """Begin to end the session; `task` is done when it has ended."""
         self.why = self.why or why
         self._over.set()
         if at_once:
@@ -266,7 +266,7 @@ class McpSession:
             self._scope.deadline = anyio.current_time() + CLOSE_SECONDS
 
     def kill(self) -> None:
-        """End the child without any grace, if there is one."""
+        """Kill the server process at once, if there is one."""
         self._scope.cancel()
         self._transport.kill()
 
@@ -292,33 +292,33 @@ class McpSession:
     def _client(self) -> Client:
         return Client(
             self._transport.open(),
-            # We ask once and keep the answer ourselves; a change must be seen, not served from a cache.
+            # Without a cache, so that a changed listing is seen.
             cache=None,
-            message_handler=self._heard,
+            message_handler=self._on_message,
             client_info=types.Implementation(name="nacre", version=VERSION),
         )
 
     def _settle(self) -> None:
-        """Say why to everybody who still waits."""
+        """Answer all waiting callers with the reason of the end."""
         self._calls = None
         self.ended = self.why or self._transport.end
         if not self._listed.done():
             self._listed.set_exception(McpSessionError(self.ended))
-            self._listed.exception()  # read once, so that nobody is warned about it when nobody asks
-        for asked in self._asked:
-            if not asked.answer.done():
-                asked.answer.set_result(error_outcome(f"MCP server {self._server.name} {self.ended}."))
+            self._listed.exception()  # retrieved, so that asyncio does not warn
+        for pending in self._pending:
+            if not pending.answer.done():
+                pending.answer.set_result(error_outcome(f"MCP server {self._server.name} {self.ended}."))
 
     async def _watch(self) -> None:
         await self._transport.gone.wait()
         self._over.set()
 
-    async def _heard(self, message: IncomingMessage) -> None:
+    async def _on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._changed.set()
 
     async def _listen(self, client: Client) -> None:
-        """Newer servers report changes only to those who subscribe; the reports arrive at `_heard`."""
+        """Subscribe to changes, as newer servers require; notifications also arrive at `_on_message`."""
         tools = client.server_capabilities.tools
         if tools is None or not tools.list_changed:
             return
@@ -345,56 +345,56 @@ class McpSession:
                 await self._require_session().list_tools()
                 is_answered = True
         except (MCPError, ValidationError) as error:
-            # A refusal is an answer too, unless it says that nobody knows us any more.
+            # An error is an answer too, unless the server has lost the session.
             is_answered = not (isinstance(error, MCPError) and _is_lost(error))
         finally:
             answered.set_result(is_answered)
 
-    async def _answer(self, asked: _PendingCall) -> None:
-        """Run one call; without an outcome the end of the connection will answer for it."""
+    async def _answer(self, pending: _PendingCall) -> None:
+        """Run one call; without an outcome the end of the session answers it."""
         outcome: CallOutcome | None = None
         try:
-            with asked.scope:
-                outcome = await self._ask(asked)
+            with pending.scope:
+                outcome = await self._ask(pending)
         except MCPError as error:
             outcome = self._refusal(error)
-        except Exception as error:  # noqa: BLE001  # a tool call: whatever the server made us raise is its answer
+        except Exception as error:  # noqa: BLE001  # a tool call: any failure is its answer
             outcome = error_outcome(f"MCP server {self._server.name}: {_words(error)}")
-        if asked.scope.cancelled_caught:
+        if pending.scope.cancelled_caught:
             self.is_suspect = True
             outcome = error_outcome(
                 f"MCP server {self._server.name} gave no sign of life for {self._limits.call_seconds:g} s; "
-                f"the call of {asked.tool} was cancelled."
+                f"the call of {pending.tool} was cancelled."
             )
-        if outcome is not None and not asked.answer.done():
-            asked.answer.set_result(outcome)
+        if outcome is not None and not pending.answer.done():
+            pending.answer.set_result(outcome)
 
-    async def _ask(self, asked: _PendingCall) -> CallOutcome:
+    async def _ask(self, pending: _PendingCall) -> CallOutcome:
         started = anyio.current_time()
         limits = self._limits
 
         async def extend(progress: float, total: float | None, message: str | None) -> None:
-            asked.scope.deadline = min(
+            pending.scope.deadline = min(
                 anyio.current_time() + limits.call_seconds, started + limits.max_call_seconds
             )
 
-        asked.scope.deadline = started + limits.call_seconds
+        pending.scope.deadline = started + limits.call_seconds
         # Not `call_tool`, which throws a result away when it does not match the schema that announced it.
         result = await self._require_session().send_request(
             types.CallToolRequest(
-                params=types.CallToolRequestParams(name=asked.tool, arguments=dict(asked.arguments))
+                params=types.CallToolRequestParams(name=pending.tool, arguments=dict(pending.arguments))
             ),
-            _ANSWER,
+            _CALL_RESULT,
             progress_callback=extend,
         )
         if isinstance(result, types.InputRequiredResult):
-            return error_outcome(f"{asked.tool} asks the user for more input, which is not supported.")
+            return error_outcome(f"{pending.tool} asks the user for more input, which is not supported.")
         return to_outcome(result, max_tokens=limits.result_tokens)
 
     def _refusal(self, error: MCPError) -> CallOutcome | None:
         if _is_lost(error):
             if isinstance(self._transport, StdioTransport):
-                # The process is on its way out: its exit code and last words say more than this error.
+                # The process is ending: its exit code and error output say more than this error.
                 self._over.set()
                 return None
             self.is_suspect = True
@@ -422,20 +422,20 @@ def _open_transport(
 
 
 def _is_lost(error: MCPError) -> bool:
-    """Whether the other side is gone or has forgotten us."""
+    """Return whether the connection is closed or the server has lost the session."""
     forgotten = error.code == types.INVALID_REQUEST and "session" in error.message.lower()
     return error.code == types.CONNECTION_CLOSED or forgotten
 
 
-def _reason(error: BaseException, line: Transport) -> str:
-    """Why a connection failed, in the words of whoever knows best."""
+def _reason(error: BaseException, transport: Transport) -> str:
+    """Return why a session failed, from the most specific source."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, MCPError) and _is_lost(error):
-        return line.end
+        return transport.end
     if isinstance(error, OSError) and error.filename is not None:
         return f"cannot be started: {error.strerror}: {one_line(str(error.filename))}"
-    return f"cannot be used: {_words(error)}{line.last_words}"
+    return f"cannot be used: {_words(error)}{transport.last_words}"
 
 
 def _words(error: BaseException) -> str:

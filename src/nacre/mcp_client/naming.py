@@ -1,4 +1,4 @@
-"""Tools as every provider takes them: valid names, bounded descriptions, schemas with steady bytes."""
+"""Tool names and schemas that every provider accepts, with stable bytes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from nacre.messages.blocks import Json, JsonObject
 MAX_NAME_CHARS = 64
 """The longest tool name that every provider accepts."""
 DIGEST_CHARS = 8
-"""Enough that two tools of one session never share it by chance."""
+"""Enough to avoid collisions between the tools of one session."""
 COMBINATORS = ("allOf", "anyOf", "oneOf")
 LITERAL_KEYS = ("const", "default", "enum", "examples")
-"""Below these stand values, not schemas; their order is the author's."""
+"""Their values are literals, not schemas, and keep their order."""
 NAMED_KEYS = ("$defs", "definitions", "dependentSchemas", "patternProperties", "properties")
-"""Below these the keys are names somebody chose, and one of them may be `default`."""
+"""Their keys are names chosen by the author, possibly `default`."""
 
 
 def wire_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """The name the model uses for each (server, tool); depends on the pair alone unless two would collide."""
+    """Return the name for each (server, tool); it depends on the pair alone unless two names collide."""
     names: dict[tuple[str, str], str] = {}
     taken: set[str] = set()
     for pair in sorted(set(tools)):
@@ -35,7 +35,7 @@ def wire_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
 
 
 def _with_digests(plain: str, pair: tuple[str, str]) -> Iterator[str]:
-    """A name with a digest of the pair; more of them for the case that somebody forged the first."""
+    """Yield names with a digest of the pair; later ones are used if the first is taken."""
     bare = re.sub(r"[^A-Za-z0-9_-]", "_", plain)[: MAX_NAME_CHARS - DIGEST_CHARS - 1]
     for salt in count():
         whole = "\0".join((*pair, str(salt))).encode(errors="surrogatepass")
@@ -43,29 +43,26 @@ def _with_digests(plain: str, pair: tuple[str, str]) -> Iterator[str]:
 
 
 def bounded(text: str, chars: int) -> str:
-    """The text, cut with an ellipsis where it is too long."""
+    """Return the text, cut with an ellipsis if it is too long."""
     return text if len(text) <= chars else text[: chars - 1] + "…"
 
 
 def stable_schema(schema: JsonObject) -> JsonObject:
-    """The schema with sorted keys, as an object at its root whatever the server wrote."""
-    flat = _flattened({key: value for key, value in schema.items() if key != "$schema"})
-    return cast("JsonObject", _sorted({**flat, "type": "object", "properties": flat.get("properties") or {}}))
+    """Return the schema with sorted keys and an object at its root.
 
-
-def _flattened(schema: JsonObject) -> JsonObject:
-    """Without alternatives at the root, which providers refuse along with the whole request.
-
-    The model sees the properties of every alternative; which of them go together the server checks itself.
+    Alternatives at the root, which providers refuse, become properties of the object; the server itself
+    checks which of them go together.
     """
-    found = [schema.get(key) for key in COMBINATORS]
-    branches = [branch for group in found if isinstance(group, list) for branch in group]
+    branches = [
+        branch for key in COMBINATORS if isinstance(group := schema.get(key), list) for branch in group
+    ]
     properties: JsonObject = {}
     for source in (schema, *branches):
         table = source.get("properties") if isinstance(source, dict) else None
         if isinstance(table, dict):
             properties = {**table, **properties}
-    return {**{k: v for k, v in schema.items() if k not in COMBINATORS}, "properties": properties}
+    rest = {key: value for key, value in schema.items() if key not in {*COMBINATORS, "$schema"}}
+    return cast("JsonObject", _sorted({**rest, "type": "object", "properties": properties}))
 
 
 def _sorted(value: Json) -> Json:
@@ -82,7 +79,7 @@ def _sorted_member(key: str, value: Json) -> Json:
     if key in LITERAL_KEYS:
         return value
     if key == "required" and isinstance(value, list) and all(isinstance(item, str) for item in value):
-        # A set in meaning, and some servers write it in the order of a hash table.
+        # A set, which some servers write in the order of a hash table.
         return list[Json](sorted(cast("list[str]", value)))
     if key in NAMED_KEYS and isinstance(value, dict):
         return {name: _sorted(value[name]) for name in sorted(value)}

@@ -1,4 +1,4 @@
-"""All MCP servers of one session: started together, called by wire name, ended together."""
+"""Start, call and end all MCP servers of one session."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from nacre.mcp_client.connection import Connection
 
 KILL_SECONDS = 5.0
-"""How long to wait for what was killed; a process stuck in the kernel must not hold the session."""
+"""How long to wait for a killed process; one stuck in the kernel must not block the session."""
 MAX_NOTICES = 50
-"""A server that talks without end pushes out its own old notices."""
+"""Older notices are dropped."""
 LINE_CHARS = 160
-"""One line about a tool in a fragment."""
+"""Of the line about a tool in a summary."""
 
 
 class Servers:
     """The servers of one session; use it as a context manager.
 
-    The tools are those of the start: what a server adds later appears in the next session (C31b).
+    The tools are those at the start; tools that a server adds later appear in the next session (C31b).
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Servers:
         clock: Clock = SYSTEM_CLOCK,
         on_notice: Callable[[str], None] | None = None,
     ) -> None:
-        """`on_notice` gets each notice at once; without it they are collected for `take_notices`."""
+        """`on_notice` receives each notice at once; without it they are collected for `take_notices`."""
         self._on_notice = on_notice
         self._servers = sorted(servers, key=lambda server: server.name)
         self._limits = limits or McpLimits()
@@ -58,11 +58,11 @@ class Servers:
         self._tools: dict[str, McpTool] = {}
 
     async def __aenter__(self) -> Self:
-        """Start all servers side by side; takes no longer than the start timeout."""
+        """Start all servers concurrently, within the start timeout."""
         if not self._servers:
             return self
         try:
-            # In a thread: importing the SDK takes a second, in which nothing else would move.
+            # In a thread: importing the SDK blocks for about a second.
             module = await asyncio.to_thread(import_module, "nacre.mcp_client.connection")
         except ImportError as error:
             self._notice(f"MCP servers are not started ({error}); to have them: {how_to_install('mcp')}")
@@ -76,7 +76,7 @@ class Servers:
         except BaseException:
             await self._close()
             raise
-        self._tools = self._named()
+        self._tools = self._collect_tools()
         return self
 
     async def __aexit__(
@@ -86,28 +86,29 @@ class Servers:
 
     @property
     def tools(self) -> tuple[McpTool, ...]:
-        """What all servers offered at the start, sorted by wire name."""
+        """The tools of all servers at the start, sorted by wire name."""
         return tuple(self._tools.values())
 
     async def call(self, wire_name: str, arguments: JsonObject) -> CallOutcome:
-        """Ask the tool's server; whatever goes wrong there is an error outcome, never an exception."""
+        """Call a tool on its server; a failure is an error outcome, never an exception."""
         tool = self._tools.get(wire_name)
         if tool is None:
             return error_outcome(f"There is no MCP tool named {one_line(wire_name, chars=64)}.")
         return await self._connections[tool.server].call(tool.name, arguments)
 
-    def fragments(self) -> tuple[ServerSummary, ...]:
-        """What each connected server says of itself and its tools, to be shown again after a compaction."""
+    def summaries(self) -> tuple[ServerSummary, ...]:
+        """Return instructions and tools of each connected server, to be shown again after a compaction."""
         return tuple(
             ServerSummary(
-                name, bounded(self._told(name, connection.listing.instructions), self._limits.fragment_chars)
+                name,
+                bounded(self._summary(name, connection.listing.instructions), self._limits.fragment_chars),
             )
             for name, connection in self._connections.items()
             if connection.listing is not None
         )
 
     def take_notices(self) -> tuple[str, ...]:
-        """What happened since this was last asked, one line each: failed starts, changed tools."""
+        """Return and clear the collected notices, such as failed starts and changed tools."""
         taken = tuple(self._notices)
         self._notices.clear()
         return taken
@@ -118,7 +119,7 @@ class Servers:
         elif line not in self._notices:
             self._notices.append(line)
 
-    def _named(self) -> dict[str, McpTool]:
+    def _collect_tools(self) -> dict[str, McpTool]:
         offers = {
             (connection.name, offer.name): offer
             for connection in self._connections.values()
@@ -138,7 +139,7 @@ class Servers:
         ]
         return {tool.wire_name: tool for tool in sorted(tools, key=lambda tool: tool.wire_name)}
 
-    def _told(self, server: str, instructions: str) -> str:
+    def _summary(self, server: str, instructions: str) -> str:
         lines = [
             bounded(f"- {tool.wire_name}: {one_line(tool.description, chars=LINE_CHARS)}", LINE_CHARS)
             for tool in self._tools.values()
@@ -148,7 +149,7 @@ class Servers:
         return "\n\n".join([f"MCP server {server}", *filter(None, [instructions]), *tools])
 
     async def _close(self) -> None:
-        """End every server and wait until nothing of it is left; in a hurry, without grace."""
+        """End every server and wait for it; cancellation kills them at once."""
         tasks = [task for connection in self._connections.values() for task in connection.stop()]
         if not tasks:
             return

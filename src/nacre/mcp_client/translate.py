@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from mcp import ClientSession
 
 MAX_PAGES = 100
-"""A server that never stops turning pages must not keep us reading."""
+"""Bounds a server that returns pages without end."""
 MAX_TOOLS = 512
-"""More tools than any model can choose from."""
+"""More tools than a model can choose from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """One tool as its server describes it, bounded."""
+    """One tool as its server describes it, cut to the limits."""
 
     name: str
     description: str
@@ -37,44 +37,31 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolListing:
-    """All a server offers, sorted by name."""
+    """The tools of a server, sorted by name."""
 
     instructions: str
     offers: tuple[Offer, ...]
     left_out: tuple[str, ...] = ()
-    """Why a tool is not offered, one line each."""
+    """Why a tool is left out, one line each."""
 
 
 async def list_tools(session: ClientSession, server: str, limits: McpLimits) -> ToolListing:
-    """Ask for every page of the list of tools."""
-    capabilities = session.server_capabilities
-    tools = await _all_tools(session) if capabilities and capabilities.tools else []
+    """Request every page of the tool list; tools beyond the limits are left out."""
     by_name: dict[str, types.Tool] = {}
-    for tool in tools:
-        by_name.setdefault(tool.name, tool)
-    offers, left_out = _offers(by_name.values(), server, limits)
-    return ToolListing(
-        instructions=bounded((session.instructions or "").strip(), limits.description_chars),
-        offers=tuple(sorted(offers, key=lambda offer: offer.name)),
-        left_out=tuple(left_out),
-    )
-
-
-async def _all_tools(session: ClientSession) -> list[types.Tool]:
-    page = await session.list_tools()
-    tools = list(page.tools)
-    seen: set[str] = set()
-    while page.next_cursor and page.next_cursor not in seen and len(seen) < MAX_PAGES:
-        seen.add(page.next_cursor)
-        page = await session.list_tools(params=types.PaginatedRequestParams(cursor=page.next_cursor))
-        tools.extend(page.tools)
-    return tools
-
-
-def _offers(tools: Iterable[types.Tool], server: str, limits: McpLimits) -> tuple[list[Offer], list[str]]:
+    capabilities = session.server_capabilities
+    if capabilities and capabilities.tools:
+        page = await session.list_tools()
+        tools = list(page.tools)
+        seen: set[str] = set()
+        while page.next_cursor and page.next_cursor not in seen and len(seen) < MAX_PAGES:
+            seen.add(page.next_cursor)
+            page = await session.list_tools(params=types.PaginatedRequestParams(cursor=page.next_cursor))
+            tools.extend(page.tools)
+        for tool in tools:
+            by_name.setdefault(tool.name, tool)
     offers: list[Offer] = []
     left_out: list[str] = []
-    for tool in sorted(tools, key=lambda tool: tool.name):
+    for _, tool in sorted(by_name.items()):
         offer = _offer(tool, server, limits)
         size = len(canonical(offer.input_schema))
         if size > limits.schema_bytes:
@@ -84,7 +71,8 @@ def _offers(tools: Iterable[types.Tool], server: str, limits: McpLimits) -> tupl
             offers.append(offer)
     if len(offers) > MAX_TOOLS:
         left_out.append(f"MCP server {server}: only the first {MAX_TOOLS} of {len(offers)} tools are offered")
-    return offers[:MAX_TOOLS], left_out
+    instructions = bounded((session.instructions or "").strip(), limits.description_chars)
+    return ToolListing(instructions=instructions, offers=tuple(offers[:MAX_TOOLS]), left_out=tuple(left_out))
 
 
 def _offer(tool: types.Tool, server: str, limits: McpLimits) -> Offer:
@@ -104,7 +92,7 @@ def _offer(tool: types.Tool, server: str, limits: McpLimits) -> Offer:
 
 
 MAX_IMAGE_BYTES = 3_750_000
-"""Five megabytes in base64, the most a provider takes; one image too large fails every later request."""
+"""Five megabytes in base64, the provider limit; a larger image would fail every later request."""
 SIGNATURES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
@@ -115,7 +103,7 @@ WEBP = (b"RIFF", b"WEBP")
 
 
 def to_outcome(result: types.CallToolResult, *, max_tokens: int) -> CallOutcome:
-    """The parts of a result, text next to text joined, cut at the budget with a note that says so."""
+    """Return the parts of a result with adjacent text joined, cut at the token limit with a note."""
     parts = _joined(_part(block) for block in result.content)
     if not any(isinstance(part, Text) for part in parts) and result.structured_content is not None:
         parts = [*parts, Text(canonical(cast("Json", result.structured_content)).decode())]
@@ -132,35 +120,32 @@ def _part(block: types.ContentBlock) -> ResultPart:
             return _image(block.data, block.mime_type)
         case types.AudioContent():
             return Text(f"[{_kind(block.mime_type)} audio left out: audio is not supported]")
-        case types.EmbeddedResource():
-            return Text(_resource_text(block.resource))
+        case types.EmbeddedResource(resource=resource):
+            where = f"resource {one_line(resource.uri, chars=2_000)}"
+            if isinstance(resource, types.TextResourceContents):
+                return Text(f"[{where}]\n{resource.text}")
+            size = len(resource.blob) * 3 // 4
+            return Text(f"[{where}: {_kind(resource.mime_type)}, about {size:,} bytes, left out]")
         case types.ResourceLink():
-            return Text(_link_line(block))
+            length = "" if block.size is None else f", {block.size:,} bytes"
+            kind = "" if block.mime_type is None else f", {_kind(block.mime_type)}"
+            about = "" if not block.description else f": {one_line(block.description)}"
+            uri = one_line(block.uri, chars=2_000)
+            return Text(f"[link to {uri} ({one_line(block.name)}{kind}{length}){about}]")
         case _:
             assert_never(block)
 
 
-def _resource_text(resource: types.TextResourceContents | types.BlobResourceContents) -> str:
-    where = f"resource {one_line(resource.uri, chars=2_000)}"
-    if isinstance(resource, types.TextResourceContents):
-        return f"[{where}]\n{resource.text}"
-    return f"[{where}: {_kind(resource.mime_type)}, about {len(resource.blob) * 3 // 4:,} bytes, left out]"
-
-
-def _link_line(link: types.ResourceLink) -> str:
-    size = "" if link.size is None else f", {link.size:,} bytes"
-    kind = "" if link.mime_type is None else f", {_kind(link.mime_type)}"
-    about = "" if not link.description else f": {one_line(link.description)}"
-    return f"[link to {one_line(link.uri, chars=2_000)} ({one_line(link.name)}{kind}{size}){about}]"
-
-
 def _image(data: str, mime_type: str) -> ResultPart:
-    """The picture, if a provider will take it; a refused one would stay in the conversation for good."""
+    """Return the image if a provider accepts it; a rejected one would fail every later request."""
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         return Text(f"[{_kind(mime_type)} image left out: it is not valid base64]")
-    media_type = _media_type(raw)
+    # By the bytes themselves: providers refuse an image with a wrong label.
+    media_type = next((kind for signature, kind in SIGNATURES.items() if raw.startswith(signature)), None)
+    if raw[:4] == WEBP[0] and raw[8:12] == WEBP[1]:
+        media_type = "image/webp"
     if media_type is None:
         return Text(f"[{_kind(mime_type)} image left out: only PNG, JPEG, GIF and WebP can be shown]")
     if len(raw) > MAX_IMAGE_BYTES:
@@ -170,19 +155,12 @@ def _image(data: str, mime_type: str) -> ResultPart:
     return Image({"type": "base64", "media_type": media_type, "data": base64.b64encode(raw).decode()})
 
 
-def _media_type(raw: bytes) -> str | None:
-    """By the bytes themselves: providers refuse a picture whose label is wrong."""
-    if raw[:4] == WEBP[0] and raw[8:12] == WEBP[1]:
-        return "image/webp"
-    return next((kind for signature, kind in SIGNATURES.items() if raw.startswith(signature)), None)
-
-
 def _kind(mime_type: str | None) -> str:
     return one_line(mime_type, chars=60) if mime_type else "unknown type"
 
 
 def _joined(parts: Iterable[ResultPart]) -> list[ResultPart]:
-    """Text next to text as one block, so that a thousand lines are not a thousand blocks."""
+    """Join adjacent text into one block, so that a thousand lines are not a thousand blocks."""
     joined: list[ResultPart] = []
     words: list[str] = []
     for part in parts:
@@ -202,40 +180,37 @@ def _text_of(words: list[str]) -> list[ResultPart]:
 
 def _fitting(parts: list[ResultPart], max_tokens: int) -> tuple[ResultPart, ...]:
     left = max_tokens
-    kept = list[ResultPart]()
+    fitting = list[ResultPart]()
     images_out = 0
-    cut_from = 0
-    tokens = 0
+    cut_chars = 0
+    cut_tokens = 0
     for part in parts:
         if not isinstance(part, Text):
             if left < FLAT_TOKENS:
                 images_out += 1
                 continue
             left -= FLAT_TOKENS
-            kept.append(part)
+            fitting.append(part)
             continue
         size = estimate_text(part.text)
         if size <= left:
             left -= size
-            kept.append(part)
+            fitting.append(part)
             continue
-        cut_from = cut_from + len(part.text)
-        tokens = tokens + size
-        kept.extend([Text(head)] if (head := _head(part.text, left)) else [])
+        cut_chars += len(part.text)
+        cut_tokens += size
+        fitting.extend([Text(head)] if (head := _head(part.text, left)) else [])
         left = 0
-    if not cut_from and not images_out:
-        return tuple(kept)
-    return (*kept, Text(_cut_note(cut_from, tokens, images_out)))
+    if not cut_chars and not images_out:
+        return tuple(fitting)
+    text = f"text of {cut_chars:,} characters (about {cut_tokens:,} tokens) does not fit" if cut_chars else ""
+    pictures = f"{images_out} images do not fit" if images_out else ""
+    what = " and ".join(filter(None, (text, pictures)))
+    note = f"[result cut here: {what}; ask the tool for less, with a filter, a range or a page]"
+    return (*fitting, Text(note))
 
 
 def _head(text: str, tokens: int) -> str:
-    """About as much of the text as the budget allows; the denser rate when it may be JSON."""
+    """Return about as much of the text as the budget allows, at the denser rate if it may be JSON."""
     rate = JSON_BYTES_PER_TOKEN if text[:64].lstrip()[:1] in {"{", "["} else BYTES_PER_TOKEN
     return text[: tokens * rate].encode(errors="surrogatepass")[: tokens * rate].decode(errors="ignore")
-
-
-def _cut_note(characters: int, tokens: int, images: int) -> str:
-    text = f"text of {characters:,} characters (about {tokens:,} tokens) does not fit" if characters else ""
-    pictures = f"{images} images do not fit" if images else ""
-    what = " and ".join(filter(None, (text, pictures)))
-    return f"[result cut here: {what}; ask the tool for less, with a filter, a range or a page]"

@@ -1,7 +1,7 @@
-"""A server as a child process in a group of its own, as the pair of streams the SDK speaks over.
+"""The two transports: a server as a child process in its own group, and streamable HTTP.
 
-Not the SDK's own transport, which shows neither the process nor its errors, leaves a server's children alive
-and takes lines of any length. Whatever happens, the whole group is gone when `open` is left.
+The SDK's own stdio transport hides the process and its errors, leaves children of a server alive and accepts
+lines of any length. Here the whole process group has ended when `StdioTransport.open` exits.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-"""A longer line is a server that prints without end; no result of this size is of use."""
+"""A longer line is output without end; no result of this size is useful."""
 TAIL_BYTES = 8_192
-"""How much of a server's errors is kept: the last line, and the traceback above it."""
+"""How much of the error output is kept: the last line and the traceback above it."""
 DRAIN_SECONDS = 0.5
-"""What a dead server wrote is read at once; who still holds its pipes after this is not the server."""
+"""How long to read from a dead server; a later writer is another process that holds its pipes."""
 
 
 class StdioTransport:
-    """One life of a server's process; what it wrote to its error output is kept to explain its end."""
+    """A server process; the end of its error output is kept to explain why it ended."""
 
     def __init__(
         self, server: StdioServerConfig, limits: McpLimits, *, on_notice: Callable[[str], None]
@@ -56,7 +56,7 @@ class StdioTransport:
 
     @property
     def end(self) -> str:
-        """How the server came to its end, in words, with the last it said."""
+        """How the server ended, with the last line of its errors."""
         code = self._process.returncode if self._process else None
         if self._flooded:
             how = f"sent a line of more than {MAX_MESSAGE_BYTES // 1024 // 1024} MiB and was ended"
@@ -68,20 +68,20 @@ class StdioTransport:
 
     @property
     def last_words(self) -> str:
-        """The last line of its errors, or what it printed instead of answering; empty if nothing."""
+        """The last line of its errors, or of output that is not MCP; empty if there is none."""
         lines = [one_line(line) for line in self._errors.decode(errors="replace").splitlines()]
         said = next((line for line in reversed(lines) if line), self._stray)
         return f": {said}" if said else ""
 
     def kill(self) -> None:
-        """End the whole group at once."""
-        # Once it is over its number may already belong to somebody else.
+        """Kill the whole process group."""
+        # After the end its process id may have been reused.
         if self._process is not None and not self._is_over:
             kill_group(self._process.pid)
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncGenerator[TransportStreams, None]:
-        """Start the process; leaving closes its input, waits, and ends its group."""
+        """Start the process; on exit close its input, wait, and end its group."""
         inbound_send, inbound = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outbound, outbound_receive = anyio.create_memory_object_stream[SessionMessage](0)
         async with contextlib.AsyncExitStack() as stack:
@@ -92,13 +92,13 @@ class StdioTransport:
             try:
                 with anyio.CancelScope(shield=True):
                     process = self._process = await self._spawn(pipes)
-                tasks.start_soon(self._unhurried, partial(self._read_messages, pipes.output, inbound_send))
-                tasks.start_soon(self._unhurried, partial(self._read_errors, pipes.errors))
+                tasks.start_soon(self._shielded, partial(self._read_messages, pipes.output, inbound_send))
+                tasks.start_soon(self._shielded, partial(self._read_errors, pipes.errors))
                 tasks.start_soon(self._write_messages, pipes.input, outbound_receive)
                 tasks.start_soon(self._watch, process)
                 yield inbound, outbound
             finally:
-                # So that the reader does not wait for somebody who has left.
+                # So that the reader does not wait for a consumer that is gone.
                 inbound.close()
                 with anyio.CancelScope(shield=True):
                     await self._end(pipes)
@@ -110,10 +110,13 @@ class StdioTransport:
         server = self._server
         try:
             return await spawn(
-                (server.command, *server.args), cwd=server.cwd, environ=dict(server.env), files=pipes.theirs
+                (server.command, *server.args),
+                cwd=server.cwd,
+                environ=dict(server.env),
+                files=pipes.child_ends,
             )
         finally:
-            for end in pipes.theirs:
+            for end in pipes.child_ends:
                 end.close()
 
     async def _end(self, pipes: Pipes) -> None:
@@ -132,14 +135,14 @@ class StdioTransport:
             self.kill()
             self._is_over = True
 
-    async def _unhurried(self, read: Callable[[], Awaitable[None]]) -> None:
-        """Go on reading while the rest is being cancelled: a server that cannot write cannot end."""
+    async def _shielded(self, read: Callable[[], Awaitable[None]]) -> None:
+        """Continue to read during cancellation: a server that cannot write cannot end."""
         with anyio.CancelScope(shield=True) as scope:
             self._reading.append(scope)
             await read()
 
     async def _watch(self, process: asyncio.subprocess.Process) -> None:
-        # A helper that a dead server left behind may hold its pipes for ever: the process counts, not they.
+        # A child of a dead server may hold the pipes open for ever: the process counts, not the pipes.
         await process.wait()
         await anyio.sleep(DRAIN_SECONDS)
         self.gone.set()
@@ -174,7 +177,7 @@ class StdioTransport:
         except ValueError:
             self._note_stray(line)
             return
-        # Nobody listens any more once we are closing; what still comes is read and dropped.
+        # While closing there is no consumer; further messages are read and dropped.
         with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             await inbound.send(SessionMessage(message))
 
@@ -188,7 +191,7 @@ class StdioTransport:
     async def _write_messages(
         self, writer: asyncio.StreamWriter, outbound: anyio.abc.ObjectReceiveStream[SessionMessage]
     ) -> None:
-        # A broken pipe means that the server is gone or going, which the reader will see and report.
+        # A broken pipe means that the server is ending, which the reader reports.
         with contextlib.suppress(OSError):
             async for item in outbound:
                 writer.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
@@ -202,31 +205,31 @@ class StdioTransport:
 
 
 CHUNK_BYTES = 65_536
-"""What a pipe holds; more is not read ahead while nobody takes it."""
+"""The capacity of a pipe; no more is read ahead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipes:
-    """Our ends as streams, the child's ends as files to hand over."""
+    """Our ends as streams, the child's ends as files."""
 
     input: asyncio.StreamWriter
     output: asyncio.StreamReader
     errors: asyncio.StreamReader
-    theirs: tuple[IO[bytes], IO[bytes], IO[bytes]]
+    child_ends: tuple[IO[bytes], IO[bytes], IO[bytes]]
 
 
 @contextlib.asynccontextmanager
 async def open_pipes() -> AsyncGenerator[Pipes, None]:
-    """Three pipes, all six ends closed on leaving."""
+    """Open three pipes and close all six ends on exit."""
     with contextlib.ExitStack() as stack:
-        their_input, our_input = _pipe(stack)
-        our_output, their_output = _pipe(stack)
-        our_errors, their_errors = _pipe(stack)
+        child_input, our_input = _pipe(stack)
+        our_output, child_output = _pipe(stack)
+        our_errors, child_errors = _pipe(stack)
         yield Pipes(
             input=await _writer(stack, our_input),
             output=await _reader(stack, our_output),
             errors=await _reader(stack, our_errors),
-            theirs=(their_input, their_output, their_errors),
+            child_ends=(child_input, child_output, child_errors),
         )
 
 
@@ -248,7 +251,7 @@ async def _writer(stack: contextlib.ExitStack, end: IO[bytes]) -> asyncio.Stream
     transport, protocol = await loop.connect_write_pipe(lambda: _Input(asyncio.StreamReader()), end)
 
     def abort() -> None:
-        # Not `close`, which would wait for a full pipe that nobody empties; and not twice, which fails.
+        # Not `close`, which would wait for a full pipe without a reader; and not twice, which fails.
         if not protocol.is_lost:
             transport.abort()
 
@@ -257,7 +260,7 @@ async def _writer(stack: contextlib.ExitStack, end: IO[bytes]) -> asyncio.Stream
 
 
 class _Input(asyncio.StreamReaderProtocol):
-    """Flow control for the writing end, and whether the pipe is already closed."""
+    """Flow control for the write end, and whether the pipe is closed."""
 
     is_lost = False
 
@@ -267,21 +270,21 @@ class _Input(asyncio.StreamReaderProtocol):
 
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
-"""The same as over pipes: a larger message is of use to nobody."""
+"""The same limit as for pipes."""
 CONNECT_SECONDS = 10.0
-"""Also for sending; an address that does not answer by then is not there."""
+"""For connecting and for sending."""
 FAILED_STATUS = 400
 
 
 class HttpTransport:
-    """One connection to a remote server; what its last refusal was is kept to explain a failure."""
+    """A connection to a remote server; the last error status is kept to explain a failure."""
 
     def __init__(self, server: HttpServerConfig, limits: McpLimits) -> None:
         self._server = server
         self._limits = limits
-        self._refused: int | None = None
+        self._failed_status: int | None = None
         self.gone = anyio.Event()
-        """Never set: between two requests there is nothing that could be gone."""
+        """Never set: between two requests there is no connection that could end."""
 
     @property
     def end(self) -> str:
@@ -289,21 +292,23 @@ class HttpTransport:
 
     @property
     def last_words(self) -> str:
-        """The status of the last refused request, which the SDK's errors do not show."""
-        advice = "; check its headers in mcpServers" if self._refused in {401, 403} else ""
-        return f" (HTTP {self._refused}{advice})" if self._refused else ""
+        """The status of the last failed request, which the SDK's errors do not contain."""
+        advice = "; check its headers in mcpServers" if self._failed_status in {401, 403} else ""
+        return f" (HTTP {self._failed_status}{advice})" if self._failed_status else ""
 
     def kill(self) -> None:
-        """Nothing of a remote server is ours to end."""
+        """Nothing to kill for a remote server."""
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncGenerator[TransportStreams, None]:
-        """The two streams; leaving closes every socket."""
-        # A silent stream is no failure: how long an answer may take is for the call to say.
+        """Open the two streams; all sockets are closed on exit."""
+        # A silent stream is no failure: the call itself limits how long an answer may take.
         timeout = httpx2.Timeout(CONNECT_SECONDS, read=self._limits.max_call_seconds)
         async with (
             httpx2.AsyncClient(
-                headers=dict(self._server.headers), timeout=timeout, event_hooks={"response": [self._note]}
+                headers=dict(self._server.headers),
+                timeout=timeout,
+                event_hooks={"response": [self._on_response]},
             ) as client,
             streamable_http_client(
                 self._server.url, http_client=client, max_sse_event_size=MAX_EVENT_BYTES
@@ -311,5 +316,5 @@ class HttpTransport:
         ):
             yield streams
 
-    async def _note(self, response: httpx2.Response) -> None:
-        self._refused = response.status_code if response.status_code >= FAILED_STATUS else None
+    async def _on_response(self, response: httpx2.Response) -> None:
+        self._failed_status = response.status_code if response.status_code >= FAILED_STATUS else None

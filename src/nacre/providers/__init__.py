@@ -1,7 +1,7 @@
-"""Where a model call goes: one port, adapters behind it, and the choice between them.
+"""Model providers: the protocol, its adapters, retry and fallback, and the choice of a provider.
 
-May import cache, messages, errors and clock. Vendors' packages are loaded by the first call that needs them;
-adapters are in `anthropic`, `openai_compatible`, `embedded`, `scripted`, the choice between them in `choose`.
+SDKs are imported by the first call that needs them. Adapters are `anthropic`, `openai`, `embedded` and
+`scripted`; `choose` selects one.
 """
 
 from nacre.providers.base import Capabilities, Provider, Request, complete

@@ -1,44 +1,46 @@
-"""Calls to Anthropic's Messages API through its official SDK; requests go out as they are, byte for byte."""
+"""Adapter for Anthropic's Messages API through its SDK; requests are sent unchanged, byte for byte."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import httpx2
 
-from nacre.errors import AuthError, ConfigError, ProviderError
+from nacre.errors import AuthError, ConfigError, ProviderError, StreamBroken
 from nacre.formatting import how_to_install
-from nacre.messages.blocks import JsonObject
-from nacre.messages.events import ProviderEvent, Reply
+from nacre.messages.blocks import Block, Json, JsonObject, Message, ToolCall
+from nacre.messages.events import (
+    ProviderEvent,
+    Reply,
+    ReplyStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallEvent,
+)
+from nacre.messages.tokens import JSON_BYTES_PER_TOKEN, estimate_blocks, estimate_text
+from nacre.messages.usage import Usage
+from nacre.messages.wire import parse_block
 from nacre.providers import failures
 from nacre.providers.base import Capabilities, Request, capabilities_of, wire_name
-from nacre.providers.parse import with_clean_text
+from nacre.providers.parse import as_count, as_text, parse_arguments, with_clean_text
 
 if TYPE_CHECKING:
     from anthropic import APIStatusError, AsyncAnthropic, AsyncStream
     from anthropic._types import RequestOptions
-from dataclasses import dataclass, field, replace
-
-from nacre.errors import StreamBroken
-from nacre.messages.blocks import Block, Json, Message, ToolCall
-from nacre.messages.events import ReplyStarted, TextDelta, ThinkingDelta, ToolCallEvent
-from nacre.messages.tokens import JSON_BYTES_PER_TOKEN, estimate_blocks, estimate_text
-from nacre.messages.usage import Usage
-from nacre.messages.wire import parse_block
-from nacre.providers.parse import as_count, as_text, parse_arguments
 
 SILENCE_SECONDS = 120.0
-"""A stream pings every few seconds while the model thinks; two minutes without a byte mean it is dead."""
+"""A stream sends pings every few seconds; two minutes without a byte mean that it is dead."""
 CONNECT_SECONDS = 15.0
-"""A host that does not answer in this time is down; waiting longer only delays the retry."""
+"""A longer wait for a host that is down would only delay the retry."""
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
 _NAME = "anthropic"
 _MESSAGES = "/v1/messages"
 _COUNTED = frozenset({"tool_choice", "cache_control", "context_management"})
-"""Options that change the size of a prompt; counting takes no others."""
+"""Options that change the size of a prompt; a token count accepts no others."""
 _STATUS_OF = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -51,7 +53,7 @@ _STATUS_OF = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""An error inside a stream arrives under status 200; its type says what the status would have been."""
+"""The status for the type of an error inside a stream, which has HTTP status 200."""
 
 
 class AnthropicProvider:
@@ -79,27 +81,31 @@ class AnthropicProvider:
         return capabilities_of(model)
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
-        """Text and thinking as they come, calls as they are finished, then the whole reply."""
+        """Yield text and thinking as they arrive, calls when complete, then the whole reply."""
         client = self._connect()
         if not request.generates:
-            yield await self._read_only(client, request)
+            # As a stream, a request without output is refused; its answer arrives at once and is empty.
+            with self._translate_errors(client):
+                yield parse_reply(await self._post(client, _MESSAGES, request, request.body()))
             return
-        assembly = AnthropicReplyBuilder()
-        with self._explained(client):
+        builder = AnthropicReplyBuilder()
+        with self._translate_errors(client):
             async with await self._open(client, request) as events:
                 async for event in events:
-                    for heard in assembly.take(event):
-                        yield heard
-        yield assembly.reply()
+                    for part in builder.take(event):
+                        yield part
+        yield builder.reply()
 
     async def count_tokens(self, request: Request) -> int | None:
-        """What the provider counts; None where a compatible server has no such endpoint."""
+        """Return the provider's token count; None if a compatible server has no such endpoint."""
         client = self._connect()
-        from anthropic import NotFoundError  # noqa: PLC0415  the SDK is loaded with the first call, not at start
+        from anthropic import NotFoundError  # noqa: PLC0415  imported by the first call, not at start
 
         try:
-            with self._explained(client, passing=NotFoundError):
-                answer = await self._count(client, request)
+            with self._translate_errors(client, passing=NotFoundError):
+                counted = {key: value for key, value in request.options.items() if key in _COUNTED}
+                body = {**request.prompt(), **counted}
+                answer = await self._post(client, f"{_MESSAGES}/count_tokens", request, body)
         except NotFoundError:
             return None
         tokens = answer.get("input_tokens") if isinstance(answer, dict) else None
@@ -114,7 +120,7 @@ class AnthropicProvider:
         if self._client is not None:
             return self._client
         try:
-            from anthropic import AsyncAnthropic, CredentialsError  # noqa: PLC0415  half a second that only a first call should pay
+            from anthropic import AsyncAnthropic, CredentialsError  # noqa: PLC0415  half a second, paid by the first call only
         except ImportError as error:
             raise ConfigError(
                 f"Claude models need the anthropic package: {how_to_install('anthropic')}"
@@ -122,11 +128,11 @@ class AnthropicProvider:
         try:
             self._client = AsyncAnthropic(api_key=self._api_key, base_url=self._base_url, max_retries=0)
         except CredentialsError as error:
-            raise _keyless() from error
+            raise _no_key() from error
         return self._client
 
     async def _open(self, client: AsyncAnthropic, request: Request) -> AsyncStream[object]:
-        """The raw events as plain JSON: typed models would reorder keys and bend unknown blocks."""
+        """Open the stream of events as JSON: typed models would reorder keys and change unknown blocks."""
         from anthropic import AsyncStream  # noqa: PLC0415  see _connect
 
         body: dict[str, object] = {**request.body(), "model": wire_name(request.model), "stream": True}
@@ -143,31 +149,17 @@ class AnthropicProvider:
 
         return await with_clean_text(post, body)
 
-    async def _read_only(self, client: AsyncAnthropic, request: Request) -> Reply:
-        """A request for no output is refused as a stream; its answer comes at once, and is empty."""
-
+    async def _post(self, client: AsyncAnthropic, path: str, request: Request, body: JsonObject) -> object:
         async def post(body: object) -> object:
-            return await client.post(_MESSAGES, cast_to=object, body=body, options=self._options(request))
+            return await client.post(path, cast_to=object, body=body, options=self._options(request))
 
-        body: dict[str, object] = {**request.body(), "model": wire_name(request.model)}
-        with self._explained(client):
-            return parse_reply(await with_clean_text(post, body))
-
-    async def _count(self, client: AsyncAnthropic, request: Request) -> object:
-        async def post(body: object) -> object:
-            return await client.post(
-                f"{_MESSAGES}/count_tokens", cast_to=object, body=body, options=self._options(request)
-            )
-
-        counted = _some(request.options, _COUNTED)
-        body: dict[str, object] = {**request.prompt(), "model": wire_name(request.model), **counted}
-        return await with_clean_text(post, body)
+        return await with_clean_text(post, {**body, "model": wire_name(request.model)})
 
     def _options(self, request: Request) -> RequestOptions:
         options: RequestOptions = {
-            # nacre's own retry tells the user what it waits for; two of them would multiply.
+            # nacre retries itself and reports it; retries of both would multiply.
             "max_retries": 0,
-            # Any byte, a ping included, is a sign of life: the time between two reads is the silence.
+            # Per read: any byte, also of a ping, restarts it.
             "timeout": httpx2.Timeout(self._timeout, connect=CONNECT_SECONDS),
         }
         if request.betas:
@@ -176,10 +168,10 @@ class AnthropicProvider:
         return options
 
     @contextmanager
-    def _explained(
+    def _translate_errors(
         self, client: AsyncAnthropic, *, passing: type[Exception] | tuple[()] = ()
     ) -> Iterator[None]:
-        """Turns whatever the SDK raises into nacre's errors."""
+        """Translate errors of the SDK into nacre's errors."""
         from anthropic import AnthropicError  # noqa: PLC0415  see _connect
 
         try:
@@ -189,10 +181,10 @@ class AnthropicProvider:
         except (AnthropicError, httpx2.TransportError, json.JSONDecodeError, UnicodeDecodeError) as error:
             raise self._explain(error, url=str(client.base_url)) from error
         except TypeError as error:
-            # How the SDK says that it found no key anywhere.
+            # The SDK raises this when it finds no key.
             if "authentication" not in str(error):
                 raise
-            raise _keyless() from error
+            raise _no_key() from error
 
     def _explain(self, error: Exception, *, url: str) -> ProviderError:
         from anthropic import APIStatusError, CredentialsError  # noqa: PLC0415  see _connect
@@ -201,13 +193,9 @@ class AnthropicProvider:
             case APIStatusError():
                 return failures.error_of(_refusal(error), provider=_NAME, key_variable=KEY_VARIABLE)
             case CredentialsError():
-                return _keyless()
+                return _no_key()
             case _:
                 return failures.lost(error, provider=_NAME, url=url, silence=self._timeout)
-
-
-def _some(options: JsonObject, names: frozenset[str]) -> JsonObject:
-    return {key: value for key, value in options.items() if key in names}
 
 
 def _refusal(error: APIStatusError) -> failures.ProviderRefusal:
@@ -220,12 +208,12 @@ def _refusal(error: APIStatusError) -> failures.ProviderRefusal:
     )
 
 
-def _keyless() -> AuthError:
+def _no_key() -> AuthError:
     return AuthError(f"no key for Anthropic: set {KEY_VARIABLE}")
 
 
 class AnthropicReplyBuilder:
-    """A reply while it is being streamed."""
+    """Builds a reply from stream events."""
 
     def __init__(self) -> None:
         self._head: JsonObject = {}
@@ -236,7 +224,7 @@ class AnthropicReplyBuilder:
         self._is_over = False
 
     def take(self, event: object) -> list[ProviderEvent]:
-        """What the reader should learn from this event; an event of a kind not known yet is passed over."""
+        """Return the events for the caller; stream events of unknown types are ignored."""
         match event:
             case {"type": "content_block_delta", "index": int(index), "delta": dict(delta)}:
                 return self._opened(index).add(delta)
@@ -261,7 +249,7 @@ class AnthropicReplyBuilder:
         return []
 
     def reply(self) -> Reply:
-        """The whole reply; only a stream that said it was over has one."""
+        """Return the whole reply; `StreamBroken` if the stream has not ended in order."""
         if not self._is_over or self._open or not self._head:
             raise StreamBroken("the reply ended before it was complete")
         return Reply(
@@ -273,7 +261,7 @@ class AnthropicReplyBuilder:
         )
 
     def usage_so_far(self) -> Usage:
-        """The usage reported so far; output that was received but not reported yet is estimated."""
+        """Return the usage reported so far; received output that is not reported yet is estimated."""
         reported = parse_usage(self._usage)
         received = estimate_blocks(self._done.values()) + sum(one.tokens for one in self._open.values())
         output = reported.output if self._stop_reason else max(reported.output, received)
@@ -308,7 +296,7 @@ class AnthropicReplyBuilder:
 
 
 def parse_reply(answer: object) -> Reply:
-    """A reply that came in one piece."""
+    """Parse a reply that was not streamed."""
     match answer:
         case {"content": list(content), "usage": dict(usage), "model": str(model), "stop_reason": reason}:
             return Reply(
@@ -330,12 +318,12 @@ _SHAPED = frozenset(
         "content_block_stop",
     }
 )
-"""Events whose shape is known: one of these that did not match is damaged, not new."""
+"""Known event types: one that does not match its pattern is damaged, not new."""
 
 
 @dataclass(slots=True)
 class _OpenBlock:
-    """A content block whose parts still come in."""
+    """A content block that is not complete yet."""
 
     start: JsonObject
     pieces: dict[str, list[str]] = field(default_factory=dict)
@@ -356,25 +344,20 @@ class _OpenBlock:
                 self.pieces.setdefault("thinking", []).append(text)
                 return [ThinkingDelta(text)] if text else []
             case _:
-                self._add_unknown(delta)
+                # An unknown delta type: text is appended, the last of other values counts.
+                for key, value in delta.items():
+                    if isinstance(value, str) and key != "type":
+                        self.pieces.setdefault(key, []).append(value)
+                    elif key != "type" and value is not None:
+                        self.values[key] = value
         return []
 
     @property
     def tokens(self) -> int:
-        """About how many tokens of it were received."""
+        """The estimated tokens received so far."""
         texts = (piece for name in ("text", "thinking") for piece in self.pieces.get(name, ()))
         arguments = sum(map(len, self.arguments)) // JSON_BYTES_PER_TOKEN
         return estimate_text("".join(texts)) + arguments
-
-    def _add_unknown(self, delta: JsonObject) -> None:
-        """Text grows and anything else stands as last said: true of every delta kind so far."""
-        for key, value in delta.items():
-            if key == "type" or value is None:
-                continue
-            if isinstance(value, str):
-                self.pieces.setdefault(key, []).append(value)
-            else:
-                self.values[key] = value
 
     def whole(self) -> JsonObject:
         block = {**self.start, **self.values}
@@ -390,15 +373,15 @@ class _OpenBlock:
 
 
 def parse_usage(usage: JsonObject) -> Usage:
-    """Anthropic's three input counters exclude each other already.
+    """Return the usage; Anthropic's three input counters are already disjoint.
 
-    A request that only compacts reports nothing above: what is billed stands among its iterations (C23b).
+    A request that only compacts reports its usage in `iterations` (C23b).
     """
-    said = _counted(usage)
+    total = _counted(usage)
     steps = usage.get("iterations")
-    if said != Usage() or not isinstance(steps, list):
-        return said
-    return sum((_counted(step) for step in steps if isinstance(step, dict)), said)
+    if total != Usage() or not isinstance(steps, list):
+        return total
+    return sum((_counted(step) for step in steps if isinstance(step, dict)), total)
 
 
 def _counted(usage: JsonObject) -> Usage:

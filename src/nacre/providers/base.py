@@ -1,4 +1,4 @@
-"""The port every model call goes through: a request in Anthropic's vocabulary, events back."""
+"""The provider protocol: a request in the format of Anthropic's Messages API, and a stream of events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nacre.messages.events import ProviderEvent, Reply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Everything one model call needs; the lists hold JSON as it goes on the wire, cache markers included."""
+    """One model call; the lists hold the JSON that is sent, with cache markers."""
 
     model: str
     messages: list[JsonObject]
@@ -23,26 +23,26 @@ class Request:
     tools: list[JsonObject] = field(default_factory=list)
     """`{name, description, input_schema}`, sorted by name."""
     max_tokens: int = 8_192
-    """Zero asks for no reply at all: where a provider `refreshes`, it only reads its cache (C8b)."""
+    """Zero requests no reply: a provider that `refreshes` only reads its cache (C8b)."""
     thinking: JsonObject | None = None
     output_schema: JsonObject | None = None
-    """A JSON schema the answer must follow."""
+    """A JSON schema for the answer."""
     options: JsonObject = field(default_factory=dict)
-    """Further top-level fields of the provider's own, passed on as they are."""
+    """Further top-level fields for the provider, passed on unchanged."""
     betas: tuple[str, ...] = ()
 
     @property
     def generates(self) -> bool:
-        """Whether a reply is asked for, and not only that the cache is read."""
+        """Whether the request asks for output, not only for a cache read."""
         return self.max_tokens > 0
 
     def body(self) -> JsonObject:
-        """The keyword arguments of `client.messages.create` in Anthropic's SDK; betas go into a header."""
+        """Return the keyword arguments of `client.messages.create` in Anthropic's SDK; betas are a header."""
         options = {key: value for key, value in self.options.items() if key != "output_config"}
         return {**self.prompt(), "max_tokens": self.max_tokens, **options}
 
     def prompt(self) -> JsonObject:
-        """The part of the body that the model reads, which is also what counting tokens takes."""
+        """Return the part of the body that the model reads, which is also the input of a token count."""
         body: JsonObject = {"model": self.model}
         if self.system:
             body["system"] = [*self.system]
@@ -62,53 +62,53 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a provider's model can do; read from the dated rules file, never guessed in code."""
+    """What a model supports, from the dated rules file."""
 
     window: int = 200_000
     max_output: int = 8_192
     streaming: bool = True
     structured_output: bool = False
     system_messages: bool = False
-    """Takes `role: "system"` inside the conversation."""
+    """Accepts `role: "system"` inside the conversation."""
     binds_thinking: bool = False
-    """Thinking blocks are valid only while every byte before them stays the same."""
+    """Thinking blocks are valid only while every byte before them is unchanged."""
     counts_tokens: bool = False
     cache_markers: bool = False
-    """Takes `cache_control` on blocks."""
+    """Accepts `cache_control` on blocks."""
     refreshes: bool = False
-    """A request with `max_tokens` zero reads the cache, generates nothing, and what it read lives on."""
+    """A request with `max_tokens` zero reads the cache and extends its lifetime, without output."""
 
 
 class Provider(Protocol):
-    """An adapter that completes views."""
+    """An adapter for one model API."""
 
     @property
     def name(self) -> str:
-        """For people: `anthropic`, `openai`, `embedded`, `scripted`."""
+        """The display name: `anthropic`, `openai`, `embedded`, `scripted`."""
         ...
 
     def capabilities(self, model: str) -> Capabilities:
-        """What this model can do here; asked for often, so it should cost nothing."""
+        """Return what this model supports; called often, so it must be cheap."""
         ...
 
     def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
-        """Events as they come; the last one is always the whole `Reply`.
+        """Yield events as they arrive; the last one is always the whole `Reply`.
 
         Closing the generator, or cancelling the task that reads it, ends the request.
         """
         ...
 
     async def count_tokens(self, request: Request) -> int | None:
-        """The exact prompt size, or None where the provider has no way to tell."""
+        """Return the exact prompt size, or None if the provider cannot count."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections; nothing is asked afterwards."""
+        """Close connections; no request follows."""
         ...
 
 
 async def complete(provider: Provider, request: Request) -> Reply:
-    """The whole reply at once."""
+    """Return the whole reply."""
     async with aclosing(provider.stream(request)) as events:
         async for event in events:
             if isinstance(event, Reply):
@@ -117,11 +117,11 @@ async def complete(provider: Provider, request: Request) -> Reply:
 
 
 LONG_WINDOW_SUFFIX = "[1m]"
-"""People write it behind a model's name to mean its long window; no provider knows it."""
+"""A suffix for the long window of a model in settings; not part of the provider's model name."""
 
 
 def capabilities_of(model: str) -> Capabilities:
-    """The row of the table, in the port's words."""
+    """Return the capabilities of a model from the rules table."""
     row = profile(model)
     return Capabilities(
         window=row.window,
@@ -136,5 +136,5 @@ def capabilities_of(model: str) -> Capabilities:
 
 
 def wire_name(model: str) -> str:
-    """The model's name as its provider knows it."""
+    """Return the model name that the provider expects."""
     return model.removesuffix(LONG_WINDOW_SUFFIX).strip()

@@ -1,4 +1,4 @@
-"""Which model answers when nobody configured anything (P3), and which model takes which role (P2)."""
+"""Choose the provider and model from settings and environment (P3), and the model for each role (P2)."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ ProviderName = Literal["anthropic", "openai", "embedded"]
 RoleName = Literal["main", "select", "extract", "notes", "compact", "dream", "summary"]
 
 ANTHROPIC_MAIN = "claude-sonnet-5-5"
-"""Strong enough for work with tools at half the price of the larger ones, and its cache reads are cheap."""
+"""Strong enough for work with tools, at half the price of larger models, with cheap cache reads."""
 ANTHROPIC_SMALL = "claude-haiku-5-5"
-"""Side queries are short: far below the size where its price jumps."""
+"""Side queries are short: far below the size where its price increases."""
 OPENAI_MAIN = "gpt-6.1-terra"
 """The middle of its family: tools and a long window at half the price of the next."""
 OPENAI_SMALL = "gpt-6-luna"
-"""The cheapest that follows a schema."""
+"""The cheapest model that follows a schema."""
 EMBEDDED = "embedded"
-"""nacre's own engine: no network, no key, and no language model."""
+"""nacre's own rule-based engine: no network, no key, no language model."""
 
 SIDE_QUERIES: frozenset[RoleName] = frozenset({"select", "summary"})
-"""Roles that ask with a prompt of their own; there is no prefix they could share."""
+"""Roles with a prompt of their own, which share no prefix with the session."""
 _SMALL: Mapping[ProviderName, str] = {
     "anthropic": ANTHROPIC_SMALL,
     "openai": OPENAI_SMALL,
@@ -44,7 +44,7 @@ _FAMILIES: tuple[tuple[re.Pattern[str], ProviderName], ...] = (
     (re.compile(r"claude", re.IGNORECASE), "anthropic"),
     (re.compile(r"gpt|chatgpt|o\d", re.IGNORECASE), "openai"),
 )
-"""For models newer than the rules table."""
+"""For models that are newer than the rules table."""
 _OFFER = (
     "to add one, set ANTHROPIC_API_KEY or OPENAI_API_KEY; "
     "for a local server, OPENAI_BASE_URL (Ollama: http://localhost:11434/v1) and NACRE_MODEL"
@@ -53,22 +53,22 @@ _OFFER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChoice:
-    """What will answer, and why."""
+    """The chosen provider and model, with the reason."""
 
     provider_name: ProviderName
     model: str
     reason: str
-    """One line, said at start."""
+    """One line, shown at start."""
     offer: str | None = None
-    """What the user could have instead; never done without being asked."""
+    """How the user can configure a model instead."""
 
 
 def choose(model: str | None, environ: Mapping[str, str]) -> ModelChoice:
-    """The named model if there is one, else what the environment has a key for, else the embedded engine."""
+    """Choose the named model, else a model for which the environment has a key, else the embedded engine."""
     if model:
-        return _wanted(model, environ, because="as asked")
+        return _choose_named(model, environ, because="as asked")
     if named := environ.get("NACRE_MODEL"):
-        return _wanted(named, environ, because="NACRE_MODEL")
+        return _choose_named(named, environ, because="NACRE_MODEL")
     if environ.get("ANTHROPIC_API_KEY"):
         return _choice("anthropic", ANTHROPIC_MAIN, "ANTHROPIC_API_KEY is set")
     if environ.get("OPENAI_API_KEY"):
@@ -84,7 +84,7 @@ def choose(model: str | None, environ: Mapping[str, str]) -> ModelChoice:
 
 
 def leaves_machine(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
-    """Whether what is asked goes to somebody else's computer (M27)."""
+    """Return whether requests are sent to another computer (M27)."""
     if choice.provider_name == "embedded":
         return False
     address = environ.get("ANTHROPIC_BASE_URL" if choice.provider_name == "anthropic" else "OPENAI_BASE_URL")
@@ -96,10 +96,10 @@ def leaves_machine(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
 
 
 def build(choice: ModelChoice, environ: Mapping[str, str], *, retry: RetrySettings | None = None) -> Provider:
-    """The provider of a choice, patient; vendors are loaded by their first call."""
+    """Build the provider with retry; the SDK is imported by its first call."""
     match choice.provider_name:
         case "anthropic":
-            from nacre.providers.anthropic import AnthropicProvider  # noqa: PLC0415  only what was chosen is loaded
+            from nacre.providers.anthropic import AnthropicProvider  # noqa: PLC0415  only the chosen one is imported
 
             return with_retry(
                 AnthropicProvider(
@@ -123,31 +123,31 @@ def build(choice: ModelChoice, environ: Mapping[str, str], *, retry: RetrySettin
 
 
 def require_installed(choice: ModelChoice) -> None:
-    """Raise `ConfigError` where the vendor's package is missing; it is looked for, not loaded."""
+    """Raise `ConfigError` if the SDK is not installed; it is not imported."""
     name = choice.provider_name
     if name != EMBEDDED and find_spec(name) is None:
         raise ConfigError(f"{choice.model} needs the {name} package: {how_to_install(name)}")
 
 
 def preload(choice: ModelChoice) -> None:
-    """Load the vendor's package ahead of the first call, from a thread where somebody waits."""
+    """Import the SDK before the first call, to be run in a thread."""
     if choice.provider_name != EMBEDDED:
-        with suppress(ImportError):  # the first call says what to install
+        with suppress(ImportError):  # the first call reports what to install
             import_module(choice.provider_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleModel:
-    """What answers in a role."""
+    """The model of a role."""
 
     model: str
     shares_cache: bool
-    """Runs as a fork on the main model's prefix; otherwise as an agent of its own."""
+    """Runs as a fork on the prefix of the main model; otherwise as a separate request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleModels:
-    """A model per role; unset ones fall back to the main model, side queries to the small one."""
+    """A model per role; the default is the main model, for side queries the small one."""
 
     main: str
     small: str | None = None
@@ -167,12 +167,12 @@ class RoleModels:
 
 
 def small_model(choice: ModelChoice) -> str:
-    """The model for side queries beside this one; a private server is asked for nothing it may not have."""
+    """Return the model for side queries; a private server may not have another one than the chosen."""
     row = profile(choice.model)
     return _SMALL[choice.provider_name] if row.provider == choice.provider_name else choice.model
 
 
-def _wanted(model: str, environ: Mapping[str, str], *, because: str) -> ModelChoice:
+def _choose_named(model: str, environ: Mapping[str, str], *, because: str) -> ModelChoice:
     name, bare = _provider_of(model, environ)
     if name == "anthropic" and not environ.get("ANTHROPIC_API_KEY"):
         raise ConfigError(f"{bare} needs a key: set ANTHROPIC_API_KEY")

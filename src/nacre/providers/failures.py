@@ -1,4 +1,4 @@
-"""What a provider's refusal means: one table from HTTP status to nacre's errors for all adapters (Q3)."""
+"""Translate failed model calls into nacre's errors: one table by HTTP status for all adapters (Q3)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from nacre.errors import (
 )
 
 TEMPORARY = frozenset({408, 409, 425, 429})
-"""Client-side statuses that may pass on another try; so may everything from 500 up."""
+"""Statuses below 500 that are worth a retry; so is everything from 500 up."""
 REFUSED = frozenset({401, 402, 403})
-"""The key is wrong, the account has no credit, or the key may not do this."""
+"""The key is wrong, lacks a permission, or the account has no credit."""
 INVALID = 400
 TOO_LARGE = 413
 MESSAGE_CHARS = 500
-"""A provider's sentence is passed on; a whole HTML error page is not."""
+"""Of a provider's message: enough for a sentence, not for an HTML error page."""
 
 _TOO_LONG = (
     re.compile(r"prompt is too long(?:: (?P<tokens>\d+) tokens > (?P<limit>\d+))?", re.IGNORECASE),
@@ -44,25 +44,25 @@ _THINKING_REFUSED = re.compile(
     r"|invalid `?signature`? in `?thinking`? block",
     re.IGNORECASE | re.DOTALL,
 )
-"""How Anthropic's API refuses thinking blocks that do not belong to the content before them."""
+"""Messages of Anthropic's API for thinking blocks that do not match the content before them."""
 TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderRefusal:
-    """What an adapter could read off a failed call."""
+    """A failed call as an adapter received it."""
 
     status: int
     message: str
     code: str = ""
-    """The provider's own word for the cause."""
+    """The provider's error code."""
     headers: Mapping[str, str]
 
 
 def error_of(
     refusal: ProviderRefusal, *, provider: str, key_variable: str, clock: Clock = SYSTEM_CLOCK
 ) -> ProviderError:
-    """The error to raise for a refused call, with advice where someone can act on it."""
+    """Return the error for a refused call, with advice where the user can act on it."""
     said = _one_line(refusal.message)
     if refusal.status in REFUSED or refusal.code == "insufficient_quota":
         return AuthError(
@@ -83,7 +83,7 @@ def error_of(
 
 
 def lost(error: Exception, *, provider: str, url: str, silence: float) -> Overloaded | StreamBroken:
-    """The error for a connection that never was, went silent or broke off; vendors wrap the true cause."""
+    """Return the error for a connection that failed, timed out or broke; SDKs wrap the cause."""
     cause = error if isinstance(error, httpx2.TransportError) else error.__cause__ or error
     said = _one_line(str(cause) or type(cause).__name__)
     if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout):
@@ -94,7 +94,7 @@ def lost(error: Exception, *, provider: str, url: str, silence: float) -> Overlo
 
 
 def retry_after(headers: Mapping[str, str], clock: Clock = SYSTEM_CLOCK) -> float | None:
-    """Seconds the provider asks us to wait; it may say milliseconds, seconds or a date."""
+    """Return the seconds to wait from the headers, which hold milliseconds, seconds or a date."""
     try:
         if (milliseconds := headers.get("retry-after-ms")) is not None:
             return max(0.0, float(milliseconds) / 1000)

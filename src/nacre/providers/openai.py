@@ -1,51 +1,52 @@
-"""Calls to OpenAI's chat completions, and to the many servers that speak alike: Ollama, vLLM, llama.cpp."""
+"""Adapter for OpenAI's chat completions and compatible servers such as Ollama, vLLM and llama.cpp."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Iterator
+import math
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpx2
 
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import ConfigError, ProviderError
+from nacre.errors import ConfigError, ProviderError, StreamBroken
 from nacre.formatting import how_to_install
-from nacre.messages.blocks import JsonObject
-from nacre.messages.events import ProviderEvent
+from nacre.messages.blocks import Block, Json, JsonObject, Message, Text, ToolCall
+from nacre.messages.events import (
+    ProviderEvent,
+    Reply,
+    ReplyStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallEvent,
+)
+from nacre.messages.tokens import JSON_BYTES_PER_TOKEN, MAX_RATIO, estimate_blocks, estimate_text
+from nacre.messages.usage import Usage
 from nacre.providers import failures
 from nacre.providers.base import Capabilities, Request, capabilities_of, wire_name
 from nacre.providers.openai_translate import Translator, translate_schema, translate_tools
-from nacre.providers.parse import with_clean_text
+from nacre.providers.parse import as_count, as_text, parse_arguments, with_clean_text
 
 if TYPE_CHECKING:
     from openai import APIError, AsyncOpenAI, AsyncStream
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-
-from nacre.errors import StreamBroken
-from nacre.messages.blocks import Block, Json, Message, Text, ToolCall
-from nacre.messages.events import Reply, ReplyStarted, TextDelta, ThinkingDelta, ToolCallEvent
-from nacre.messages.tokens import JSON_BYTES_PER_TOKEN, MAX_RATIO, estimate_blocks, estimate_text
-from nacre.messages.usage import Usage
-from nacre.providers.parse import as_count, as_text, parse_arguments
 
 SILENCE_SECONDS = 300.0
-"""A local server reads a long prompt for minutes before its first byte, and sends no pings meanwhile."""
+"""A local server may process a long prompt for minutes without sending a byte."""
 CONNECT_SECONDS = 15.0
-"""A host that does not answer in this time is down; waiting longer only delays the retry."""
+"""A longer wait for a host that is down would only delay the retry."""
 KEY_VARIABLE = "OPENAI_API_KEY"
 NO_KEY = "none"
-"""Sent where no key is set: the SDK insists on one, local servers do not look at it."""
+"""Sent where no key is set: the SDK requires one, local servers ignore it."""
 OWN_HOST = "api.openai.com"
 _NAME = "openai"
 
 
 class OpenAICompatibleProvider:
-    """OpenAI's models, or whatever answers at `base_url` in the same vocabulary."""
+    """OpenAI's models, or a compatible server at `base_url`."""
 
     def __init__(
         self,
@@ -72,22 +73,22 @@ class OpenAICompatibleProvider:
         return capabilities_of(model)
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
-        """Text and reasoning as they come, calls as they are finished, then the reply.
+        """Yield text and reasoning as they arrive, calls when complete, then the reply.
 
-        Reasoning is shown but no part of the reply: these servers take none of it back.
+        Reasoning is not part of the reply, because these servers do not accept it back.
         """
-        assembly = OpenAIReplyBuilder(self._clock.new_id, lambda: _call_ids(request))
+        builder = OpenAIReplyBuilder(self._clock.new_id, lambda: _call_ids(request))
         client = self._connect()
-        with self._explained(client):
+        with self._translate_errors(client):
             async with await self._open(client, request) as chunks:
                 async for chunk in chunks:
-                    for heard in assembly.take(chunk):
-                        yield heard
-        for heard in assembly.finish():
-            yield heard
+                    for event in builder.take(chunk):
+                        yield event
+        for event in builder.finish():
+            yield event
 
     async def count_tokens(self, request: Request) -> int | None:
-        """None: chat completions have no way to ask."""
+        """Return None: chat completions cannot count tokens."""
         return None
 
     async def close(self) -> None:
@@ -99,7 +100,7 @@ class OpenAICompatibleProvider:
         if self._client is not None:
             return self._client
         try:
-            from openai import AsyncOpenAI  # noqa: PLC0415  half a second that only a first call should pay
+            from openai import AsyncOpenAI  # noqa: PLC0415  half a second, paid by the first call only
         except ImportError as error:
             raise ConfigError(
                 f"OpenAI-compatible models need the openai package: {how_to_install('openai')}"
@@ -116,7 +117,7 @@ class OpenAICompatibleProvider:
                 cast_to=object,
                 body=body,
                 options={
-                    # nacre's own retry tells the user what it waits for; two of them would multiply.
+                    # nacre retries itself and reports it; retries of both would multiply.
                     "max_retries": 0,
                     "timeout": httpx2.Timeout(self._timeout, connect=CONNECT_SECONDS),
                 },
@@ -129,8 +130,8 @@ class OpenAICompatibleProvider:
         return await with_clean_text(post, _body(request, messages, is_openai=is_openai))
 
     @contextmanager
-    def _explained(self, client: AsyncOpenAI) -> Iterator[None]:
-        """Turns whatever the SDK raises into nacre's errors."""
+    def _translate_errors(self, client: AsyncOpenAI) -> Iterator[None]:
+        """Translate errors of the SDK into nacre's errors."""
         from openai import OpenAIError  # noqa: PLC0415  see _connect
 
         try:
@@ -146,7 +147,7 @@ class OpenAICompatibleProvider:
                 refusal = _refusal(error, status=error.status_code, headers=dict(error.response.headers))
                 return failures.error_of(refusal, provider=_NAME, key_variable=KEY_VARIABLE)
             case APIError() if error.body is not None:
-                # An error in mid-stream: only its code tells a busy server from a refusal.
+                # An error in mid-stream: only its code distinguishes a busy server from a refusal.
                 status = 400 if error.code in failures.TOO_LONG_CODES else 500
                 return failures.error_of(
                     _refusal(error, status=status, headers={}), provider=_NAME, key_variable=KEY_VARIABLE
@@ -161,7 +162,7 @@ def _body(request: Request, messages: list[JsonObject], *, is_openai: bool) -> d
         body["tools"] = tools
     if request.output_schema is not None:
         body["response_format"] = translate_schema(request.output_schema)
-    # OpenAI's newer models refuse the old name, older compatible servers do not know the new one.
+    # OpenAI's newer models refuse the old name; older compatible servers ignore the new one.
     body["max_completion_tokens" if is_openai else "max_tokens"] = request.max_tokens
     body["stream"] = True
     body["stream_options"] = {"include_usage": True}
@@ -195,19 +196,19 @@ _STOP_REASONS = {
     "content_filter": "refusal",
 }
 _REASONING = ("reasoning_content", "reasoning")
-"""Where servers put what the model thinks; there is no standard field."""
+"""Fields for reasoning; there is no standard one."""
 
 
 class OpenAIReplyBuilder:
-    """A reply while it is being streamed; `taken` finds the call ids the conversation already holds."""
+    """Builds a reply from stream chunks; `used_ids` returns the call ids of the conversation."""
 
-    def __init__(self, new_id: Callable[[], str], taken: Callable[[], set[str]] = set) -> None:
+    def __init__(self, new_id: Callable[[], str], used_ids: Callable[[], set[str]] = set) -> None:
         self._new_id = new_id
         self._text: list[str] = []
-        self._calls = _Calls(taken)
+        self._calls = _StreamedCalls(used_ids)
         self._usage = Usage()
-        self._reported: int | None = None
-        """Reasoning tokens, where the server reports them."""
+        self._reasoning_tokens: int | None = None
+        """As reported by the server."""
         self._reasoning: list[str] = []
         self._has_started = False
         self._finish: str | None = None
@@ -215,7 +216,7 @@ class OpenAIReplyBuilder:
         self._model: str | None = None
 
     def take(self, chunk: object) -> list[ProviderEvent]:
-        """What the reader should learn from this chunk."""
+        """Return the events of this chunk."""
         if not isinstance(chunk, dict):
             raise StreamBroken(f"unreadable stream chunk: {json.dumps(chunk)[:200]}")
         started: list[ProviderEvent] = [] if self._has_started else [ReplyStarted(self.usage_so_far)]
@@ -223,7 +224,7 @@ class OpenAIReplyBuilder:
         return started + self._take(chunk)
 
     def usage_so_far(self) -> Usage:
-        """The usage reported so far; where none was, the output is estimated from what was received."""
+        """Return the usage reported so far; without a report, the output is estimated."""
         if self._usage.output:
             return replace(self._usage, approximate=True)
         texts = ("".join(self._reasoning), "".join(self._text))
@@ -237,17 +238,17 @@ class OpenAIReplyBuilder:
             self._usage = parse_usage(usage)
             details = usage.get("completion_tokens_details")
             tokens = details.get("reasoning_tokens") if isinstance(details, dict) else None
-            self._reported = as_count(tokens) if tokens is not None else None
+            self._reasoning_tokens = as_count(tokens) if tokens is not None else None
         choices = chunk.get("choices")
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             return []
         self._finish = as_text(choices[0].get("finish_reason")) or self._finish
-        # A server that does not stream after all sends the whole message where the delta belongs.
+        # A server that does not stream sends the whole message in place of the delta.
         delta = choices[0].get("delta") or choices[0].get("message")
         return self._add(delta) if isinstance(delta, dict) else []
 
     def finish(self) -> list[ProviderEvent]:
-        """The calls not yet announced, then the whole reply; a stream that gave no reason to end has none."""
+        """Return the remaining calls and the reply; `StreamBroken` if the stream gave no finish reason."""
         if self._finish is None:
             raise StreamBroken("the reply ended before it was complete")
         ready = [ToolCallEvent(call) for call in self._calls.close(self._new_id)]
@@ -264,12 +265,12 @@ class OpenAIReplyBuilder:
         return [*ready, reply]
 
     def _discarded(self, message: Message) -> int:
-        """Output tokens that are no part of the message: reasoning, as reported or else estimated."""
+        """Return the output tokens of reasoning, as reported or else estimated."""
         output = self._usage.output
-        if self._reported or (self._reported == 0 and not self._reasoning):
-            return min(self._reported, output)
+        if self._reasoning_tokens or (self._reasoning_tokens == 0 and not self._reasoning):
+            return min(self._reasoning_tokens, output)
         kept = estimate_blocks(message.blocks)
-        # Without a sign of reasoning, only what no estimate of the text can explain counts as such.
+        # Without reasoning text, only the excess over the highest estimate counts as reasoning.
         return max(0, output - (kept if self._reasoning else math.ceil(kept * MAX_RATIO)))
 
     def _add(self, delta: JsonObject) -> list[ProviderEvent]:
@@ -289,7 +290,7 @@ class OpenAIReplyBuilder:
 
     def _stop_reason(self) -> str:
         reason = _STOP_REASONS.get(self._finish or "", self._finish or "")
-        # Several servers say "stop" although the model called a tool.
+        # Several servers report "stop" although the model called a tool.
         return "tool_use" if self._calls.ready and reason == "end_turn" else reason
 
 
@@ -307,26 +308,26 @@ class _StreamedCall:
             return False
 
 
-class _Calls:
-    """The tool calls of one reply, however their fragments are numbered."""
+class _StreamedCalls:
+    """Collects the tool calls of one reply, however their fragments are numbered."""
 
-    def __init__(self, taken: Callable[[], set[str]]) -> None:
-        # Some servers count from nought again in every reply; an id must name one call of the conversation.
-        # Asked for with the first call only: walking a long conversation costs more than preparing it.
-        self._find_taken = taken
-        self._taken: set[str] | None = None
+    def __init__(self, used_ids: Callable[[], set[str]]) -> None:
+        # Some servers restart their ids in every reply; an id must be unique in the conversation.
+        # Computed with the first call only, because it walks the whole conversation.
+        self._find_used_ids = used_ids
+        self._used_ids: set[str] | None = None
         self.ready: list[ToolCall] = []
         self._all: list[_StreamedCall] = []
         self._by_index: dict[int, _StreamedCall] = {}
 
     @property
     def tokens(self) -> int:
-        """About how many tokens of calls were received."""
+        """The estimated tokens of the calls received so far."""
         sizes = (sum(map(len, call.arguments)) for call in self._all)
         return sum(size // JSON_BYTES_PER_TOKEN for size in sizes)
 
     def add(self, fragment: JsonObject, new_id: Callable[[], str]) -> list[ToolCall]:
-        """The earlier calls that this fragment shows to be complete."""
+        """Add a fragment and return the earlier calls that are now complete."""
         index = fragment.get("index")
         last = self._all[-1] if self._all else None
         call = self._by_index.get(index) if isinstance(index, int) else last
@@ -350,22 +351,22 @@ class _Calls:
         return self._announce(new_id, only_whole=False)
 
     def _announce(self, new_id: Callable[[], str], *, only_whole: bool) -> list[ToolCall]:
-        """In order, so that what was announced is always a prefix of the reply's calls."""
+        """Return complete calls in order, so that they are always a prefix of the reply's calls."""
         done: list[ToolCall] = []
         for call in self._all[len(self.ready) :]:
             if only_whole and not call.is_whole:
                 break
-            if self._taken is None:
-                self._taken = self._find_taken()
-            call_id = call.id if call.id and call.id not in self._taken else f"call_{new_id()}"
-            self._taken.add(call_id)
+            if self._used_ids is None:
+                self._used_ids = self._find_used_ids()
+            call_id = call.id if call.id and call.id not in self._used_ids else f"call_{new_id()}"
+            self._used_ids.add(call_id)
             done.append(ToolCall(call_id, call.name, parse_arguments("".join(call.arguments))))
             self.ready.append(done[-1])
         return done
 
 
 def _begins_another(call: _StreamedCall, given: str, name: str) -> bool:
-    """Whether a fragment under a known index is a new call: some servers number all their calls 0."""
+    """Return whether a fragment with a known index is a new call: some servers use index 0 for all."""
     if not name or not call.name:
         return False
     if given and call.id and given != call.id:
@@ -376,12 +377,12 @@ def _begins_another(call: _StreamedCall, given: str, name: str) -> bool:
 def _arguments(value: Json) -> str:
     if isinstance(value, str):
         return value
-    # Some servers send an object where the vocabulary has a string.
+    # Some servers send an object in place of a string.
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else ""
 
 
 def parse_usage(usage: JsonObject) -> Usage:
-    """OpenAI's prompt counter includes what the cache read and wrote; ours exclude each other."""
+    """Return the usage with disjoint counters; OpenAI's prompt tokens include cache reads and writes."""
     details = usage.get("prompt_tokens_details")
     shares: JsonObject = details if isinstance(details, dict) else {}
     read = as_count(shares.get("cached_tokens"))

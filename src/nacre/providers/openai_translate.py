@@ -1,6 +1,6 @@
-"""Requests in OpenAI's chat vocabulary: a pure function, so an unchanged prefix keeps its bytes.
+"""Translate requests into OpenAI's chat format: a pure function, so an unchanged prefix keeps its bytes.
 
-Each message is translated on its own. What the vocabulary has no word for (thinking, markers) is left out.
+Each message is translated separately. What the format does not have (thinking, cache markers) is left out.
 """
 
 from __future__ import annotations
@@ -23,48 +23,48 @@ from nacre.messages.blocks import (
 from nacre.messages.wire import canonical, parse_content
 
 PARAGRAPH = "\n\n"
-"""Between blocks that become one string; many compatible servers take no lists of text parts."""
+"""Between blocks that become one string; many compatible servers accept no lists of text parts."""
 FAILED = "[the tool failed] "
-"""The vocabulary has no error flag on results, so the text says it."""
+"""Prefix of failed results, for which the format has no flag."""
 NO_OUTPUT = "(no output)"
 """Some servers refuse an empty tool message."""
 SEE_BELOW = "(see the picture that follows)"
-"""Tool messages hold text only; the picture itself rides in the next user message."""
+"""Tool messages hold text only; the image is in the next user message."""
 UNSHOWN = "[an attachment that cannot be shown here]"
-"""A form of picture or document that only its own provider can read."""
+"""Stands for an image or document that only its own provider can read."""
 
 
 def translate_messages(system: Iterable[JsonObject], messages: Iterable[JsonObject]) -> list[JsonObject]:
-    """One system message, then the conversation."""
+    """Return one system message, then the conversation."""
     return Translator().messages(system, messages)
 
 
 class Translator:
-    """Translates request after request; a message that was in the last one is not translated again.
+    """Translates requests and reuses the translations of the previous one.
 
-    A message that was sent never changes, so that the same object means the same message. Translating a long
-    conversation anew takes longer than writing it as JSON.
+    A sent message never changes, so the same object is the same message. Translating a long conversation
+    again takes longer than encoding it as JSON.
     """
 
     def __init__(self) -> None:
         self._last: dict[int, tuple[JsonObject, list[JsonObject]]] = {}
-        """By identity; the message itself is held too, so that no other can take over its identity."""
+        """By `id`; the message itself is referenced too, so that its `id` is not reused."""
 
     def messages(self, system: Iterable[JsonObject], messages: Iterable[JsonObject]) -> list[JsonObject]:
-        """One system message, then the conversation."""
+        """Return one system message, then the conversation."""
         said = PARAGRAPH.join(_texts(parse_content([*system])))
         translated: list[JsonObject] = [{"role": "system", "content": said}] if said else []
         now: dict[int, tuple[JsonObject, list[JsonObject]]] = {}
         for message in messages:
-            known = self._last.get(id(message)) or (message, translate_message(message))
-            now[id(message)] = known
-            translated += known[1]
+            pair = self._last.get(id(message)) or (message, translate_message(message))
+            now[id(message)] = pair
+            translated += pair[1]
         self._last = now
         return translated
 
 
 def translate_message(message: JsonObject) -> list[JsonObject]:
-    """The messages that stand for one of ours; none when nothing of it can be said."""
+    """Translate one message into OpenAI messages; none if nothing of it can be expressed."""
     blocks = parse_content(message.get("content"))
     match message.get("role"):
         case "assistant":
@@ -77,7 +77,7 @@ def translate_message(message: JsonObject) -> list[JsonObject]:
 
 
 def translate_tools(tools: Iterable[JsonObject]) -> list[JsonObject]:
-    """Tool definitions as functions; a server tool of another provider has no schema and is left out."""
+    """Translate tool definitions; a server tool of another provider has no schema and is left out."""
     return [
         {
             "type": "function",
@@ -93,7 +93,7 @@ def translate_tools(tools: Iterable[JsonObject]) -> list[JsonObject]:
 
 
 def translate_schema(schema: JsonObject) -> JsonObject:
-    """The answer's format; only a closed schema can be enforced strictly."""
+    """Return the response format; only a closed schema can be enforced strictly."""
     closed = schema.get("additionalProperties") is False
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": closed}}
 
@@ -115,7 +115,7 @@ def _assistant(blocks: tuple[Block, ...]) -> list[JsonObject]:
 
 
 def _user(blocks: tuple[Block, ...]) -> list[JsonObject]:
-    """Results first and in order, as the vocabulary wants them, then everything else as the user's."""
+    """Return the tool results first, as the format requires, then the rest as a user message."""
     results = [block for block in blocks if isinstance(block, ToolResult)]
     shown = [part for result in results for part in result.content if isinstance(part, Image)]
     rest = [*shown, *(block for block in blocks if not isinstance(block, ToolResult))]
@@ -129,7 +129,7 @@ def _user(blocks: tuple[Block, ...]) -> list[JsonObject]:
 
 
 def _result(result: ToolResult) -> JsonObject:
-    said = [SEE_BELOW if isinstance(part, Image) else _said(part) for part in result.content]
+    said = [SEE_BELOW if isinstance(part, Image) else _text_of(part) for part in result.content]
     text = PARAGRAPH.join(part for part in said if part) or NO_OUTPUT
     return {
         "role": "tool",
@@ -140,33 +140,26 @@ def _result(result: ToolResult) -> JsonObject:
 
 def _part(block: Block) -> JsonObject | None:
     match block:
-        case Image(source):
-            return _picture(source)
+        case Image({"type": "base64", "media_type": str(kind), "data": str(data)}):
+            return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}"}}
+        case Image({"url": str(url)}):
+            return {"type": "image_url", "image_url": {"url": url}}
+        case Image():
+            return {"type": "text", "text": UNSHOWN}
         case Document({"type": "base64", "data": str(data)} as source):
             address = f"data:{source.get('media_type', 'application/pdf')};base64,{data}"
             return {"type": "file", "file": {"filename": "document", "file_data": address}}
         case _:
-            said = _said(block)
+            said = _text_of(block)
             return {"type": "text", "text": said} if said else None
 
 
-def _picture(source: JsonObject) -> JsonObject:
-    match source:
-        case {"type": "base64", "media_type": str(kind), "data": str(data)}:
-            address = f"data:{kind};base64,{data}"
-        case {"url": str(url)}:
-            address = url
-        case _:
-            return {"type": "text", "text": UNSHOWN}
-    return {"type": "image_url", "image_url": {"url": address}}
-
-
 def _texts(blocks: Iterable[Block]) -> list[str]:
-    return [said for block in blocks if (said := _said(block))]
+    return [text for block in blocks if (text := _text_of(block))]
 
 
-def _said(block: Block) -> str:
-    """The words of a block; empty when it has none that another provider should read."""
+def _text_of(block: Block) -> str:
+    """Return the text of a block; empty if it has none for another provider."""
     match block:
         case Text(text):
             return text

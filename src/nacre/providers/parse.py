@@ -1,4 +1,4 @@
-"""Small readings of a provider's JSON that more than one adapter needs."""
+"""Helpers for a provider's JSON that several adapters share."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from nacre.messages.blocks import Json, JsonObject
 _T = TypeVar("_T")
 
 MALFORMED = "_malformed"
-"""The key under which arguments that are no JSON object are kept, so that the tool's error can show them."""
+"""The key for arguments that are no JSON object, so that the tool's error can show them."""
 
 
 def parse_arguments(text: str) -> JsonObject:
-    """A tool call's arguments in the key order the model wrote; what is no JSON object is kept as it came."""
+    """Parse the arguments of a tool call in the model's key order; invalid JSON is kept as text."""
     if not text.strip():
         return {}
     try:
@@ -26,12 +26,12 @@ def parse_arguments(text: str) -> JsonObject:
 
 
 def _refuse(name: str) -> Json:
-    """Python reads NaN and Infinity; no provider does, and the call stands in every later request."""
+    """Refuse NaN and Infinity: no provider accepts them, and the call is part of every later request."""
     raise ValueError(f"{name} is not JSON")
 
 
 def as_count(value: Json) -> int:
-    """A number of tokens; servers that do not count say null or nothing."""
+    """Return a token count; 0 where a server sends null or nothing."""
     return value if isinstance(value, int) else 0
 
 
@@ -40,10 +40,10 @@ def as_text(value: Json) -> str | None:
 
 
 async def with_clean_text(post: Callable[[object], Awaitable[_T]], body: dict[str, object]) -> _T:
-    """Posts a body; half a surrogate pair, which no provider takes, becomes a question mark.
+    """Post a body; unpaired surrogates, which no provider accepts, become question marks.
 
-    Cut-off emoji in tool output are the usual source. The body is cleaned only after it could not be
-    encoded: looking through every request beforehand would cost more than the rare second encoding.
+    Cut-off emoji in tool output are the usual source. The body is cleaned only if encoding fails, because
+    checking every request would cost more than the rare second encoding.
     """
     try:
         return await post(body)

@@ -1,4 +1,4 @@
-"""Tries a call again while that can help, and says so; what cannot be helped surfaces at once (Q3)."""
+"""Retry failed model calls (Q3), and fall back to a second model while the first is down (Q5)."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from nacre.providers.base import Capabilities, Provider, Request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrySettings:
-    """How patient a call is."""
+    """How often and how long a call is retried."""
 
     tries: int = 8
-    """All tries of one call; with the waits below a minute and a half, longer than most overloads last."""
+    """Of one call; with the waits below about 90 seconds, longer than most overloads last."""
     broken_tries: int = 3
-    """Tries that may break off in mid-reply: each was paid for, and a reply that always breaks will again."""
+    """Attempts that may break in mid-reply: each one is paid for."""
     first_wait: float = 1.0
-    """Seconds before the second try; most failures are over by then."""
+    """Seconds before the second attempt."""
     growth: float = 2.0
-    """Each wait is so many times the one before, so that a crowd of clients thins out."""
+    """The factor between two waits."""
     max_wait: float = 30.0
-    """Seconds; longer waits of our own choosing only hide that the provider is down."""
+    """Seconds; longer waits would only hide that the provider is down."""
     jitter: float = 0.25
-    """The share of a wait that chance may take off, so that clients do not come back all at once."""
+    """The random share of a wait that is subtracted, so that clients do not return all at once."""
     max_retry_after: float = 120.0
-    """Seconds we wait when the provider asks for it; a person would rather be told than wait longer."""
+    """The longest wait in seconds that a provider may request."""
 
 
 def with_retry(
@@ -41,21 +41,21 @@ def with_retry(
     clock: Clock = SYSTEM_CLOCK,
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
 ) -> Provider:
-    """The same provider, more patient."""
+    """Return the provider with retries."""
     return RetryingProvider(provider, settings or RetrySettings(), clock=clock, sleep=sleep)
 
 
 def wait_before(attempt: int, error: ProviderError, settings: RetrySettings, *, chance: float) -> float:
-    """Seconds before the try after the `attempt`-th, which failed with this error."""
+    """Return the seconds to wait after the `attempt`-th attempt failed with this error."""
     own = min(settings.max_wait, settings.first_wait * settings.growth ** (attempt - 1))
     own *= 1 - settings.jitter * chance
     asked = error.retry_after if isinstance(error, Overloaded) else None
-    # Coming back before the provider asked us to would only fail again.
+    # An earlier attempt than the provider requested would fail again.
     return own if asked is None else max(own, min(asked, settings.max_retry_after))
 
 
 class RetryingProvider:
-    """Passes everything on; only `stream` and `count_tokens` are tried again."""
+    """Retries `stream` and `count_tokens` of a provider."""
 
     def __init__(
         self,
@@ -78,24 +78,26 @@ class RetryingProvider:
         return self.inner.capabilities(model)
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
-        """The provider's events, `Waiting` before each new try, `StartedOver` where words became void."""
+        """Yield the events, `Waiting` before each retry, `StartedOver` where earlier text is void."""
         failures: list[ProviderError] = []
         while True:
-            was_heard = False
+            has_output = False
             try:
                 async with aclosing(self.inner.stream(request)) as events:
                     async for event in events:
-                        was_heard = was_heard or isinstance(event, TextDelta | ThinkingDelta | ToolCallEvent)
+                        has_output = has_output or isinstance(
+                            event, TextDelta | ThinkingDelta | ToolCallEvent
+                        )
                         yield event
             except (Overloaded, StreamBroken) as error:
-                # A refresh that comes late finds nothing left to refresh and pays for a write: one try only.
+                # A late refresh finds an expired cache and pays for a write: one attempt only.
                 if not request.generates:
                     raise
                 failures.append(error)
             else:
                 return
             wait = self._next_wait(failures)
-            if was_heard:
+            if has_output:
                 yield StartedOver(str(failures[-1]))
             yield Waiting(wait, str(failures[-1]))
             await self._sleep(wait)
@@ -113,7 +115,7 @@ class RetryingProvider:
         await self.inner.close()
 
     def _next_wait(self, failures: list[ProviderError]) -> float:
-        """Seconds to wait now; raises the last failure when there were enough."""
+        """Return the seconds to wait; raise the last failure when there were too many."""
         last = failures[-1]
         broken = sum(isinstance(failure, StreamBroken) for failure in failures)
         if len(failures) < self._settings.tries and broken < self._settings.broken_tries:
@@ -124,31 +126,31 @@ class RetryingProvider:
         raise StreamBroken(said) from last
 
 
-REST_SECONDS = 300.0
-"""How long the first provider is left alone after it failed: an outage seldom ends sooner."""
+DOWN_SECONDS = 300.0
+"""How long the first provider is not used after a failure: an outage seldom ends sooner."""
 
 
 def with_fallback(first: Provider, second: Provider, model: str, *, clock: Clock = SYSTEM_CLOCK) -> Provider:
-    """The first provider, and the second with its model while the first is down."""
+    """Return the first provider, with the second and its model while the first is down."""
     return FallbackProvider(first, second, model, clock=clock)
 
 
 class FallbackProvider:
-    """Asks the first; when it has given up for good, asks the second and says so."""
+    """Uses the second provider after the first has failed, and reports it."""
 
     def __init__(self, first: Provider, second: Provider, model: str, *, clock: Clock) -> None:
         self._first = first
         self._second = second
         self._model = model
         self._clock = clock
-        self._rests_until = 0.0
+        self._down_until = 0.0
 
     @property
     def name(self) -> str:
         return self._first.name
 
     def capabilities(self, model: str) -> Capabilities:
-        """While the second answers, the first has no cache worth refreshing."""
+        """Return those of the first; while it is down, without cache refresh."""
         found = self._first.capabilities(model)
         return found if self._is_up else replace(found, refreshes=False)
 
@@ -161,7 +163,7 @@ class FallbackProvider:
             except (Overloaded, StreamBroken) as error:
                 if not request.generates:
                     raise
-                self._rests_until = self._clock.seconds() + REST_SECONDS
+                self._down_until = self._clock.seconds() + DOWN_SECONDS
                 yield StartedOver(f"{request.model} is out of reach ({error}); {self._model} takes over")
             else:
                 return
@@ -171,7 +173,7 @@ class FallbackProvider:
 
     @property
     def _is_up(self) -> bool:
-        return self._clock.seconds() >= self._rests_until
+        return self._clock.seconds() >= self._down_until
 
     async def count_tokens(self, request: Request) -> int | None:
         return await self._first.count_tokens(request)

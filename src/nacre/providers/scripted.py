@@ -1,6 +1,6 @@
-"""A provider that says what it is told to: for nacre's tests, its users' tests and dry runs.
+"""A provider with scripted replies, for tests and dry runs.
 
-`ScriptedProvider().script(call("read", path="a"), say("done"))` answers two requests. Every request is kept.
+`ScriptedProvider().script(call("read", path="a"), say("done"))` answers two requests and records them.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ Answer: TypeAlias = Callable[[Request], "Item"]
 
 
 def say(text: str, *, thinking: str = "") -> Scripted:
-    """A reply in words."""
+    """A reply with text."""
     return Scripted(blocks=(*((Thinking(thinking),) if thinking else ()), Text(text)))
 
 
 def call(tool: str, /, **arguments: Json) -> Scripted:
-    """A reply that calls a tool; its id is counted by the provider."""
+    """A reply that calls a tool; the provider numbers its id."""
     return Scripted(blocks=(ToolCall("", tool, dict(arguments)),))
 
 
@@ -66,13 +66,13 @@ def together(
     gate: anyio.Event | None = None,
     fails: Exception | None = None,
 ) -> Scripted:
-    """One reply of several parts; with `gate` it is held before its end, with `fails` it breaks off there."""
+    """One reply of several parts; with `gate` it waits before its end, with `fails` it raises there."""
     blocks = tuple(block for part in parts for block in _whole(part).blocks)
     return Scripted(blocks=blocks, usage=usage, stop_reason=stop_reason, gate=gate, fails=fails)
 
 
 class ScriptedProvider:
-    """Answers from a script and remembers what it was asked."""
+    """Answers from a script and records the requests."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class ScriptedProvider:
         self._cache = _AppendOnlyCache()
         self._ids = 0
         self.requests: list[Request] = []
-        """Copies of the requests as they were when they came."""
+        """Copies of the requests as they were received."""
         self.sent: list[bytes] = []
         """The canonical bytes of each request."""
 
@@ -98,28 +98,28 @@ class ScriptedProvider:
 
     @property
     def calls(self) -> int:
-        """How many requests came."""
+        """The number of requests."""
         return len(self.sent)
 
     @property
     def left(self) -> int:
-        """How many replies of the script were not asked for."""
+        """The number of replies that were not used yet."""
         return len(self._script)
 
     def script(self, *items: Item) -> ScriptedProvider:
-        """Adds replies: words, calls, several parts in a list, an exception to raise, or a function."""
+        """Add replies: text, calls, a list of parts, an exception to raise, or a function."""
         self._script.extend(items)
         return self
 
     def changed(self) -> list[int]:
-        """Which requests somebody changed after sending them; always a bug of the sender."""
+        """Return the indexes of requests that were changed after sending, always a bug of the sender."""
         return [i for i, request in enumerate(self._originals) if _bytes(request) != self.sent[i]]
 
     def capabilities(self, model: str) -> Capabilities:
         return self._capabilities or capabilities_of(model)
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
-        self._keep(request)
+        self._record(request)
         reply = self._next(request)
         for block in reply.blocks:
             for event in _events(block):
@@ -142,14 +142,14 @@ class ScriptedProvider:
         return sum(tokens for _, tokens in _parts(request))
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
-    def _keep(self, request: Request) -> None:
+    def _record(self, request: Request) -> None:
         bytes_now = _bytes(request)
         self.sent.append(bytes_now)
         self._originals.append(request)
         copy = json.loads(bytes_now)
-        self.requests.append(replace(request, **{key: copy[key] for key in _KEPT}))
+        self.requests.append(replace(request, **{key: copy[key] for key in _RECORDED}))
 
     def _next(self, request: Request) -> Scripted:
         item = self._script.pop(0) if self._script else self._otherwise
@@ -158,13 +158,14 @@ class ScriptedProvider:
         while callable(item):
             item = item(request)
         reply = _whole(item)
-        return replace(reply, blocks=tuple(self._with_id(block) for block in reply.blocks))
-
-    def _with_id(self, block: Block) -> Block:
-        if not isinstance(block, ToolCall) or block.id:
-            return block
-        self._ids += 1
-        return replace(block, id=f"call_{self._ids}")
+        blocks: list[Block] = []
+        for block in reply.blocks:
+            if isinstance(block, ToolCall) and not block.id:
+                self._ids += 1
+                blocks.append(replace(block, id=f"call_{self._ids}"))
+            else:
+                blocks.append(block)
+        return replace(reply, blocks=tuple(blocks))
 
 
 def _whole(item: Item) -> Scripted:
@@ -203,12 +204,12 @@ def _stop_reason(blocks: tuple[Block, ...]) -> str:
     return "tool_use" if any(isinstance(block, ToolCall) for block in blocks) else "end_turn"
 
 
-_KEPT = ("tools", "system", "messages", "thinking", "output_schema", "options")
+_RECORDED = ("tools", "system", "messages", "thinking", "output_schema", "options")
 
 
 def _bytes(request: Request) -> bytes:
-    kept: JsonObject = {key: getattr(request, key) for key in _KEPT}
-    return canonical({"model": request.model, "max_tokens": request.max_tokens, **kept})
+    recorded: JsonObject = {key: getattr(request, key) for key in _RECORDED}
+    return canonical({"model": request.model, "max_tokens": request.max_tokens, **recorded})
 
 
 class _AppendOnlyCache:
@@ -237,15 +238,15 @@ def _shared(now: list[bytes], before: list[bytes]) -> int:
 
 
 def _parts(request: Request) -> list[tuple[bytes, int]]:
-    """The prompt in cacheable pieces with their size; markers move without changing what is cached."""
+    """Return the cacheable parts of the prompt with their size, without cache markers."""
     pieces = [*request.tools, *request.system, *request.messages]
-    bare = [_unmarked(piece) for piece in pieces]
+    bare = [_without_markers(piece) for piece in pieces]
     return [(canonical(piece), estimate_json(piece)) for piece in bare]
 
 
-def _unmarked(value: JsonObject) -> JsonObject:
+def _without_markers(value: JsonObject) -> JsonObject:
     content = value.get("content")
     bare = {key: item for key, item in value.items() if key != "cache_control"}
     if isinstance(content, list):
-        bare["content"] = [_unmarked(part) if isinstance(part, dict) else part for part in content]
+        bare["content"] = [_without_markers(part) if isinstance(part, dict) else part for part in content]
     return bare
