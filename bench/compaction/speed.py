@@ -63,10 +63,10 @@ async def _timed(blocks: Iterator[tuple[str, Block]], sizes: Sizes) -> tuple[lis
         base = Base(MODEL, instructions=({"type": "text", "text": SYSTEM},))
         session = Session(base, settings=settings, clock=clock)
         await session.transcript.append(*_records(blocks, sizes.tokens, clock))
-        desk = OverflowFiles(
-            folder=Path(folder), shelf=ToolResultStore(Path(folder) / "tool-results", sync=False)
+        overflow = OverflowFiles(
+            folder=Path(folder), store=ToolResultStore(Path(folder) / "tool-results", sync=False)
         )
-        session.layers.append(Compact(session, desk=desk))
+        session.layers.append(Compact(session, overflow=overflow))
         view = session.view
         after = 0
         for _ in range(sizes.rounds):

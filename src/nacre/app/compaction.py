@@ -58,8 +58,8 @@ def join_compacting(session: Session, settings: Settings, staff: Staff) -> Compa
     """Keep notes of a session and let it be compacted: by itself where that is wanted, by hand always."""
     log_writer = session.writer if isinstance(session.writer, SessionLogWriter) else None
     folder = log_writer.folder if log_writer else None
-    desk = OverflowFiles(
-        folder=folder, log=log_writer.path if log_writer else None, shelf=result_store_in(folder)
+    overflow = OverflowFiles(
+        folder=folder, log=log_writer.path if log_writer else None, store=result_store_in(folder)
     )
     if folder is not None and log_writer is not None:
         staff.hands.open_to([folder / FOLDER])
@@ -81,7 +81,7 @@ def join_compacting(session: Session, settings: Settings, staff: Staff) -> Compa
         preparation=ahead,
         restorer=staff.restorer,
         tasks=lambda: str(staff.hands.board) if staff.hands.board.tasks else "",
-        desk=desk,
+        overflow=overflow,
         is_automatic=settings.switches.compact,
     )
     session.layers.append(compacting)
@@ -95,16 +95,16 @@ def _summariser(session: Session, settings: Settings, staff: Staff) -> Summarise
     if fork is None:
         return None
 
-    async def summarise(view: View, wish: CompactionRequest, facts: Facts) -> Draft:
+    async def summarise(view: View, request: CompactionRequest, facts: Facts) -> Draft:
         words = [one.text for one in facts.words]
-        part = _part(view, wish)
-        return await ask_for(view, fork, focus=wish.focus, words=words, settings=given, part=part)
+        part = _part(view, request)
+        return await ask_for(view, fork, focus=request.focus, words=words, settings=given, part=part)
 
     return summarise
 
 
-def _part(view: View, wish: CompactionRequest) -> SummaryPart:
-    span = wish.span
+def _part(view: View, request: CompactionRequest) -> SummaryPart:
+    span = request.span
     if span.first:
         return SummaryPart("from", view.items[span.first].record_id)
     if span.keeps_from is not None and span.keeps_from < len(view.items):

@@ -26,7 +26,7 @@ async def cleared(view: View, shelf: ToolResultStore, clock: FrozenClock, **give
     now = moment(**given)  # type: ignore[arg-type]
     decision = due(view, now, FEW)
     assert decision is not None
-    done = await microcompact(view, decision, shelf=shelf, clock=clock, warmth=now.warmth)
+    done = await microcompact(view, decision, store=shelf, clock=clock, warmth=now.warmth)
     return view.after(*done.records)
 
 
@@ -165,6 +165,6 @@ async def test_a_decision_about_results_that_are_gone_does_nothing(
 ) -> None:
     decision = due(view_of(3), moment(), FEW)
     assert decision is not None
-    done = await microcompact(View(), decision, shelf=ToolResultStore(tmp_path), clock=clock)
+    done = await microcompact(View(), decision, store=ToolResultStore(tmp_path), clock=clock)
     assert done.records == () and not list(tmp_path.iterdir())
     assert not [record for record in done.records if isinstance(record, Noted)]

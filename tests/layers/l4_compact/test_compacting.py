@@ -364,7 +364,7 @@ async def test_a_result_larger_than_the_tail_goes_to_disk_and_its_round_stays(tm
     session = session_of()
     compacting(
         session,
-        desk=OverflowFiles(folder=tmp_path, shelf=ToolResultStore(tmp_path / "tool-results", sync=False)),
+        overflow=OverflowFiles(folder=tmp_path, store=ToolResultStore(tmp_path / "tool-results", sync=False)),
     )
     await fill(session, 3)
     await session.add_user("read the large one")
@@ -384,8 +384,8 @@ async def test_a_result_that_its_tool_cut_is_said_to_be_cut_when_it_goes_to_disk
     asked = Said(id="1", at=clock.now(), role="assistant", blocks=(call,))
     answered = Said(id="2", at=clock.now(), role="user", blocks=(ToolResult("c1", (Text(text),)),))
     view = View.of([asked, answered])
-    desk = OverflowFiles(folder=tmp_path, shelf=ToolResultStore(tmp_path / "tool-results", sync=False))
-    shown = str(view.after(*await desk.shrink(view, 100, clock)).messages[-1])
+    overflow = OverflowFiles(folder=tmp_path, store=ToolResultStore(tmp_path / "tool-results", sync=False))
+    shown = str(view.after(*await overflow.shrink(view, 100, clock)).messages[-1])
     assert "Grep returned 1,000 of 1,750 lines" in shown and "All of it" not in shown
 
 
@@ -393,7 +393,7 @@ async def test_words_that_have_no_room_are_where_the_summary_says(tmp_path: Path
     """C20: a working pointer for the rest, also after three compactions."""
     session = session_of()
     settings = CompactSettings(words_tokens=300, tail_tokens=2_000)
-    compacting(session, desk=OverflowFiles(folder=tmp_path), settings=settings)
+    compacting(session, overflow=OverflowFiles(folder=tmp_path), settings=settings)
     for _ in range(3):
         assert await fill(session)
     sent = str(session.view.messages)

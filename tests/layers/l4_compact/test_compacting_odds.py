@@ -217,7 +217,7 @@ async def test_nobody_is_sent_to_a_file_that_could_not_be_written(tmp_path: Path
     session = session_of()
     (tmp_path / FOLDER).write_text("a file where the folder should be")
     settings = CompactSettings(words_tokens=300, past_tokens=600, tail_tokens=2_000)
-    compacting(session, desk=OverflowFiles(folder=tmp_path), settings=settings)
+    compacting(session, overflow=OverflowFiles(folder=tmp_path), settings=settings)
     assert await fill(session)
     sent = str(session.view.messages)
     assert "are not shown here" in sent
@@ -227,9 +227,9 @@ async def test_nobody_is_sent_to_a_file_that_could_not_be_written(tmp_path: Path
 async def test_calls_whose_ids_begin_alike_are_all_written_down(tmp_path: Path) -> None:
     """C20: some providers number their calls."""
     deeds = tuple(Action(f"call_{n}", "Bash", f"ran step {n}") for n in (10, 1))
-    desk = OverflowFiles(folder=tmp_path)
+    overflow = OverflowFiles(folder=tmp_path)
     for one in deeds:
-        assert await desk.keep_left(Facts(deeds=(one,)), Facts(), ())
+        assert await overflow.keep_left(Facts(deeds=(one,)), Facts(), ())
     assert (tmp_path / FOLDER / DEEDS_FILE).read_text().count("ran step") == 2
 
 

@@ -97,8 +97,8 @@ async def opened(records: Sequence[Record], home: Path) -> tuple[Session, Compac
     session = Session(base, writer=log.writer, settings=SessionSettings(window_ceiling=WINDOW), clock=clock)
     await session.transcript.append(*records)
     folder = log.writer.folder
-    desk = OverflowFiles(folder=folder, log=log.writer.path, shelf=result_store_in(folder))
-    rung = Compact(session, desk=desk)
+    overflow = OverflowFiles(folder=folder, log=log.writer.path, store=result_store_in(folder))
+    rung = Compact(session, overflow=overflow)
     session.layers.append(rung)
     return session, rung
 
@@ -123,7 +123,7 @@ async def check(records: Sequence[Record], home: Path) -> str:
     assert is_valid(view)
     assert session.tokens < MOST * session.thresholds.autocompact
     assert View.of(session.transcript.records) == view
-    _words_are_there(facts, session, rung.desk)
+    _words_are_there(facts, session, rung.overflow)
     path = session.writer.path  # type: ignore[attr-defined]
     await session.writer.close()  # type: ignore[attr-defined]
     _same_from_disk(session, path, home)
@@ -131,11 +131,11 @@ async def check(records: Sequence[Record], home: Path) -> str:
     return "full" if is_full else "by hand"
 
 
-def _words_are_there(facts: Facts, session: Session, desk: OverflowFiles) -> None:
+def _words_are_there(facts: Facts, session: Session, overflow: OverflowFiles) -> None:
     """C20: each message of the person's stands in the request or in the file that it names, to the letter."""
     blocks = [part.block for item in session.view.items for part in item.parts]
     shown = "\n".join(block.text for block in blocks if isinstance(block, Text))
-    file = Path(desk.where.words)
+    file = Path(overflow.where.words)
     left = file.read_text(encoding="utf-8") if file.exists() else ""
     assert [one.text for one in facts.words if one.text not in shown and one.text not in left] == []
     assert not left or str(file) in shown

@@ -308,7 +308,7 @@ async def compact_now(ready: OpenedAgent, focus: str) -> None:
     finally:
         for notice in session.notices():
             print_error(notice.text)
-    words = ready.compacting.desk.where.words
+    words = ready.compacting.overflow.where.words
     undo = f"/compact {UNDO} takes this back"
     print("\n".join(compaction_lines(done, session.id, undo=undo, words_file=words)))
 

@@ -87,7 +87,7 @@ async def _compacted(path: Path, settings: Settings, asked: _CompactOptions) -> 
             print_json(compaction_json(done, path.stem))
             return
         undo = f"`nacre compact {path.stem[:8]} --undo` takes this back"
-        words = ready.compacting.desk.where.words
+        words = ready.compacting.overflow.where.words
         print("\n".join(compaction_lines(done, path.stem, undo=undo, words_file=words)))
 
 

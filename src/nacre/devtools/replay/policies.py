@@ -55,7 +55,7 @@ class ByLayers:
             session,
             self.settings,
             summarise=summarise if tokens else None,
-            desk=OverflowFiles(folder=folder, shelf=shelf),
+            overflow=OverflowFiles(folder=folder, store=shelf),
         )
 
 

@@ -1,4 +1,4 @@
-"""Layer 1 in a session: results shrink before they are recorded, and the person is told (C4 to C8)."""
+"""Layer 1: moves large tool results to disk before they are recorded and notifies the user (C4 to C8)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from nacre.store.tool_results import (
 )
 
 GONE = "offload_gone"
-"""The kind of note that says which files that the model was pointed to are no longer there: calls."""
+"""Kind of the note that lists calls whose files are missing."""
 
 
 MOVED = "offload_moved"
-"""The kind of note that says where files are now that the model was pointed to elsewhere: folder."""
+"""Kind of the note that holds the new folder of files that were moved."""
 
 
 RESULTS_GONE = prompts.load(__package__, "results_gone")
@@ -42,14 +42,14 @@ RESULTS_MOVED = prompts.load(__package__, "results_moved")
 
 
 NAMED_FILES = 5
-"""So many of the missing files are named; who needs another one finds out by reading it."""
+"""Number of missing files that are listed by name."""
 
 
 class Offload(Layer):
     """Layer 1: moves large results to disk before they are recorded; owned by one session."""
 
     log_kinds = {
-        # Each is written behind the result it is about: where that is kept, so is the note.
+        # A note follows the result it belongs to, so both are kept or dropped together.
         OFFLOAD: "drop",
         DUPLICATE: "drop",
         REREAD: "drop",
@@ -70,7 +70,7 @@ class Offload(Layer):
 
         `own` are limits that tools set for themselves, by name; `advice` tells the model how to read a file.
         """
-        self._shelf = as_result_store(results)
+        self._store = as_result_store(results)
         self._settings = settings or OffloadSettings()
         self._own = own or {}
         self._advice = advice
@@ -79,15 +79,15 @@ class Offload(Layer):
         self._has_looked_for_files = False
 
     def for_fork(self) -> Offload:
-        """A fork is pointed only to what it sees itself (F2)."""
-        return Offload(self._shelf, self._settings, own=self._own, advice=self._advice)
+        """Return a layer whose references point only to results in the view of the fork (F2)."""
+        return Offload(self._store, self._settings, own=self._own, advice=self._advice)
 
     async def filter(self, said: Said, view: View) -> tuple[Said, Sequence[Attachment]]:
-        """The same record with results as they will stand from now on, and what was done."""
+        """Return the record with its large results replaced, and a note for each change."""
         if not any(isinstance(block, ToolResult) for block in said.blocks):
             return said, ()
         seen = self._seen.follow(view)
-        work = partial(offload, said, seen, self._shelf, self._settings, own=self._own, advice=self._advice)
+        work = partial(offload, said, seen, self._store, self._settings, own=self._own, advice=self._advice)
         done = await asyncio.to_thread(work) if is_large(said, self._settings, self._own) else work()
         extras = [Attachment(kind=act.kind, facts=act.facts, notice=act.notice) for act in done.acts]
         if done.refused and not self._has_refused:
@@ -97,7 +97,7 @@ class Offload(Layer):
         return done.said, extras
 
     async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
-        """With a session's first prompt, which files that the model was pointed to are gone.
+        """Attach to the first prompt of a session a list of offloaded files that are missing.
 
         Only a resumed session can have lost files without its own doing.
         """
@@ -106,11 +106,11 @@ class Offload(Layer):
         self._has_looked_for_files = True
         if not any(view.last_noted(kind) for kind in (OFFLOAD, CLEARED)):
             return ()
-        return await asyncio.to_thread(_amiss, view, self._shelf)
+        return await asyncio.to_thread(_amiss, view, self._store)
 
 
-def _amiss(view: View, shelf: ToolResultStore) -> list[Attachment]:
-    """What there is to tell about files that are not where pointers in view say; each is told once."""
+def _amiss(view: View, store: ToolResultStore) -> list[Attachment]:
+    """Return attachments about files that are not at the path in the view; each is reported once."""
     told = {call for note in view.noted(GONE) for call in _calls(note.fact("calls"))}
     noted = {str(note.fact("call")): str(note.fact("path")) for note in view.noted(OFFLOAD)}
     cleared = {call for call, why in view.replaced.items() if why == CLEARED}
@@ -120,16 +120,16 @@ def _amiss(view: View, shelf: ToolResultStore) -> list[Attachment]:
         if (result.call_id in cleared or _is_pointer(result)) and result.call_id not in told
     }
     lost = {call: path for call, path in paths.items() if path and not Path(path).is_file()}
-    # A home that was copied to another place, or to another machine, brings them along.
-    here = {path.path.name for path in shelf.held()} if lost else set()
+    # The home may have been copied to another path or machine together with the files.
+    here = {path.path.name for path in store.held()} if lost else set()
     gone = {call: path for call, path in lost.items() if Path(path).name not in here}
     extras = [_told_gone(gone)] if gone else []
-    was_told = any(note.fact("folder") == str(shelf.folder) for note in view.noted(MOVED))
-    return extras if len(gone) == len(lost) or was_told else [_told_moved(shelf), *extras]
+    was_told = any(note.fact("folder") == str(store.folder) for note in view.noted(MOVED))
+    return extras if len(gone) == len(lost) or was_told else [_told_moved(store), *extras]
 
 
-def _told_moved(shelf: ToolResultStore) -> Attachment:
-    folder = str(shelf.folder)
+def _told_moved(store: ToolResultStore) -> Attachment:
+    folder = str(store.folder)
     notice = f"Files of earlier tool results are now in {folder}; the model was told."
     text = prompts.render(RESULTS_MOVED, folder=folder)
     return Attachment(kind=MOVED, text=text, facts={"folder": folder}, notice=notice)

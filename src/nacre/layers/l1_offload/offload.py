@@ -1,4 +1,4 @@
-"""Make the results of a round smaller before they are recorded; what is recorded never changes (C4 to C8).
+"""Replace large results of a round before they are recorded; a recorded result never changes (C4 to C8).
 
 Fresh is what comes in here; what goes out is recorded as it is and frozen, so that the three states of a
 result need no bookkeeping: a resumed session and a fork read the same bytes from the log (C6).
@@ -37,41 +37,41 @@ What it refers to must stand as long as the reference does, or both must be clea
 REREAD = "reread"
 """The kind of note about a file read again, of which only the changes are shown: as for a duplicate."""
 SHOWN_INPUT_CHARS = 80
-"""How much of an earlier call's input is quoted: enough to find it again."""
+"""Characters of the earlier call's input that a reference quotes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffloadAction:
-    """Something that was done to one result."""
+    """One replaced result."""
 
     kind: str
     facts: JsonObject
     notice: str
-    """For the person: what is not shown, and where it is."""
+    """Notice for the user: what is not shown, and its path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offloaded:
-    """The record as it may be kept, and what was done to it."""
+    """The record to write, with the changes made to it."""
 
     said: Said
     acts: tuple[OffloadAction, ...] = ()
     refused: str = ""
-    """Why the disk took something no longer; it stands whole in the record then."""
+    """Why a file could not be written; the result is recorded whole then."""
 
 
 @dataclass(slots=True)
 class _Offloading:
-    """One round's results while they are looked through."""
+    """State while the results of one round are processed."""
 
     seen: ResultsInView
     settings: OffloadSettings
     own: Mapping[str, float]
     advice: Advice
     fresh: ShownTexts = field(default_factory=ShownTexts)
-    """What this very record will hold whole."""
+    """Texts that this record will hold whole."""
     targets: set[str] = field(default_factory=set)
-    """Calls of this record that another result of it refers to."""
+    """Calls of this record to which another of its results refers."""
     acts: list[OffloadAction] = field(default_factory=list)
     refused: str = ""
 
@@ -85,37 +85,37 @@ class _Offloading:
 def offload(
     said: Said,
     seen: ResultsInView,
-    shelf: ToolResultStore,
+    store: ToolResultStore,
     settings: OffloadSettings,
     *,
     own: Mapping[str, float] | None = None,
     advice: Advice = USUAL,
 ) -> Offloaded:
-    """The record with its results as they will stand; `seen` must have followed the view up to here.
+    """Return the record with its results replaced; `seen` must be up to date with the view.
 
     `own` holds what tools say of themselves, by name (C4); `advice` goes by the tools that the model has.
     What the disk refuses stays whole.
     """
     work = _Offloading(seen, settings, own or {}, advice)
     blocks = [_referred(one, work) if isinstance(one, ToolResult) else one for one in said.blocks]
-    if shelf.folder is not None:
+    if store.folder is not None:
         for place in _chosen(blocks, work):
             result = blocks[place]
             assert isinstance(result, ToolResult), "only results are chosen"
-            blocks[place] = _persisted(result, work, shelf)
+            blocks[place] = _persisted(result, work, store)
     if tuple(blocks) == said.blocks:
         return Offloaded(said, refused=work.refused)
     return Offloaded(replace(said, blocks=tuple(blocks)), tuple(work.acts), work.refused)
 
 
 def is_large(said: Said, settings: OffloadSettings, own: Mapping[str, float]) -> bool:
-    """Whether anything of it may go to disk, which is better waited for beside the loop."""
+    """Return whether a result may have to be written to disk, which belongs into a thread."""
     least = min([settings.max_chars, settings.round_chars, *settings.per_tool.values(), *own.values()])
     return sum(chars_of(one) for one in said.blocks if isinstance(one, ToolResult)) > least
 
 
 def _referred(result: ToolResult, work: _Offloading) -> ToolResult:
-    """The result, or a line in place of one that is empty or in view already."""
+    """Return the result, or one line if it is empty or equals a result in view."""
     call = work.call(result)
     if _is_empty(result):
         words = "failed without saying why" if result.is_error else "finished without output"
@@ -146,7 +146,7 @@ def _referred(result: ToolResult, work: _Offloading) -> ToolResult:
 
 
 _Reference = tuple[str, WholeResult, str]
-"""The words for the model, what they refer to, the words for the person."""
+"""Text for the model, the call it refers to, text for the user."""
 
 
 def _read_again(call: ToolCall, result: ToolResult, text: str, work: _Offloading) -> _Reference | None:
@@ -190,7 +190,7 @@ def _same(call: ToolCall, result: ToolResult, text: str, work: _Offloading) -> _
 
 
 def _chosen(blocks: Iterable[object], work: _Offloading) -> list[int]:
-    """Where the results stand that go to disk."""
+    """Return the indexes of the results that go to disk."""
     places = []
     fresh = []
     for place, one in enumerate(blocks):
@@ -205,8 +205,8 @@ def _chosen(blocks: Iterable[object], work: _Offloading) -> list[int]:
     return [places[each] for each in sorted(chosen)]
 
 
-def _persisted(result: ToolResult, work: _Offloading, shelf: ToolResultStore) -> ToolResult:
-    """The result with its texts on disk and a pointer for them; pictures stay where they are."""
+def _persisted(result: ToolResult, work: _Offloading, store: ToolResultStore) -> ToolResult:
+    """Write the texts of a result to disk and return it with a pointer; images stay inline."""
     call = work.call(result)
     said = [part.text for part in result.content if isinstance(part, Text)]
     cut = cut_of(call.name, result)
@@ -216,7 +216,7 @@ def _persisted(result: ToolResult, work: _Offloading, shelf: ToolResultStore) ->
     wire: list[Json] = [{"type": "text", "text": text} for text in said]
     whole = said[0] if is_plain else canonical(wire).decode()
     try:
-        kept = shelf.keep(result.call_id, whole, structured=not is_plain)
+        kept = store.keep(result.call_id, whole, structured=not is_plain)
     except StoreError as error:
         work.refused = str(error)
         return result
@@ -224,7 +224,7 @@ def _persisted(result: ToolResult, work: _Offloading, shelf: ToolResultStore) ->
         call.name, said, kept, preview_bytes=work.settings.preview_bytes, advice=work.advice, cut=cut
     )
     chars = chars_of(result)
-    # A long text that is not ASCII is not encoded once more only to be counted.
+    # Encoding a long non-ASCII text again only to count its bytes would be slow.
     tokens = estimate_text(whole) if whole.isascii() else -(-kept.bytes // BYTES_PER_TOKEN)
     facts: JsonObject = {
         "call": result.call_id,
@@ -247,10 +247,10 @@ def _persisted(result: ToolResult, work: _Offloading, shelf: ToolResultStore) ->
 
 
 def _has_bytes(text: str, least: int) -> bool:
-    """Whether a text has so many bytes; a long one need not be encoded to know."""
+    """Return whether a text has at least so many bytes, without encoding a long one."""
     return len(text) >= least or len(text.encode(errors="surrogatepass")) >= least
 
 
 def _is_empty(result: ToolResult) -> bool:
-    # Not by stripping, which copies a text of two gigabytes to find out that it is none.
+    # `strip` would copy a text of two gigabytes.
     return all(isinstance(part, Text) and (not part.text or part.text.isspace()) for part in result.content)

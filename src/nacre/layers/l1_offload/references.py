@@ -14,34 +14,34 @@ from nacre.messages.pairing import Item
 from nacre.messages.view import View
 
 WORTH = 0.5
-"""Of the whole text: a list of changes longer than this is harder to follow than the text itself."""
+"""Share of the whole text; a longer list of changes is harder to read than the text."""
 _NUMBERED = re.compile(r" *([0-9]{1,15})([\t→])")
-"""How the first line begins: nacre's own Read sets a tab behind the number, Claude Code's an arrow."""
+"""Start of a numbered line: nacre's Read puts a tab after the number, Claude Code's an arrow."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
-    """Numbered lines as Read gives them, and what it says behind them, if anything."""
+    """Numbered lines as Read returns them, with the remark after them, if any."""
 
     first: int
     lines: tuple[str, ...]
     remark: str | None = None
     sign: str = "\t"
-    """What stands between a number and its line."""
+    """Separator between a number and its line."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadChanges:
-    """What is different in a file since it was read."""
+    """The differences between two reads of a file."""
 
     text: str
-    """For the model, without the words that say which earlier read is meant."""
+    """Text for the model, without the sentence that names the earlier read."""
     lines: int
-    """How many lines are new or gone."""
+    """Number of lines added or removed."""
 
 
 def changes(before: str, now: str) -> ReadChanges | None:
-    """What turns an earlier read into this one; nothing when telling that is not clearly shorter."""
+    """Return the changes from an earlier read to this one; None if they are not clearly shorter."""
     old = page_of(before)
     new = page_of(now)
     if old is None or new is None or old.first != new.first:
@@ -65,7 +65,7 @@ def changes(before: str, now: str) -> ReadChanges | None:
 
 
 def page_of(text: str) -> ReadPage | None:
-    """Numbered lines taken apart; nothing for what does not begin with one."""
+    """Parse numbered lines; None if the text does not begin with one."""
     begins = _NUMBERED.match(text)
     if begins is None:
         return None
@@ -78,18 +78,18 @@ def page_of(text: str) -> ReadPage | None:
         if not each.startswith(mark):
             break
         lines.append(each[len(mark) :])
-    # Whatever follows is always shown as it is, so that it need not be understood.
+    # The remark is always shown unchanged, so it need not be parsed.
     behind = rows[len(lines) :]
     return ReadPage(first, tuple(lines), "\n".join(behind) if behind else None, sign) if lines else None
 
 
 def is_numbered(text: str) -> bool:
-    """Whether a text begins as numbered lines do."""
+    """Return whether a text begins with a numbered line."""
     return _NUMBERED.match(text) is not None
 
 
 def row(number: int, line: str, sign: str = "\t") -> str:
-    """A line as Read shows it."""
+    """Return a line as Read formats it."""
     return f"{number:>6}{sign}{line}"
 
 
@@ -98,11 +98,11 @@ def _span(start: int, end: int) -> str:
 
 
 _Step = tuple[tuple[int, int], tuple[int, int]]
-"""A stretch of the old lines and the stretch of the new ones that stands in its place."""
+"""A range of old lines and the range of new lines that replaces it."""
 
 
 def _steps(old: Sequence[str], new: Sequence[str]) -> Iterator[_Step]:
-    """Stretches in order, the same and others in turn; together they cover both sides."""
+    """Return ranges in order, equal and different ones; together they cover both texts."""
     at = 0
     to = 0
     for start, begin, length in [*_matches(old, new), (len(old), len(new), 0)]:
@@ -115,7 +115,7 @@ def _steps(old: Sequence[str], new: Sequence[str]) -> Iterator[_Step]:
 
 
 def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Stretches that are the same: beginning, end, and around lines that both sides have just once.
+    """Return equal ranges: the start, the end, and around lines that occur once in both texts.
 
     Costs little more than reading both, where the usual way can take seconds on lines that repeat.
     """
@@ -140,13 +140,13 @@ def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int
 
 
 def _alike(one: Sequence[str], other: Sequence[str], start: int = 0, begin: int = 0) -> int:
-    """How many lines are the same from these places on."""
+    """Return how many lines are equal from these indexes on."""
     most = min(len(one) - start, len(other) - begin)
     return next((n for n in range(most) if one[start + n] != other[begin + n]), most)
 
 
 def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Lines that stand once on either side, as many as keep their order."""
+    """Return lines that occur once in both texts, in the longest common order."""
     once = {line for line, count in Counter(old).items() if count == 1}
     once &= {line for line, count in Counter(new).items() if count == 1}
     places = {line: place for place, line in enumerate(new) if line in once}
@@ -174,12 +174,12 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
 READER = "Read"
 
 Extent = tuple[str, int, int | None]
-"""A file and the lines of it that a call asked for."""
+"""A file and the range of lines that a call read."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeResult:
-    """A result that stands whole in the view."""
+    """A result that the view holds whole."""
 
     call: ToolCall
     text: str
@@ -187,12 +187,12 @@ class WholeResult:
 
 @dataclass(slots=True)
 class ShownTexts:
-    """Whole results by what they say, and what was read of which file."""
+    """Whole results by text, and the last read of each range of a file."""
 
     same: dict[tuple[str, bool], WholeResult] = field(default_factory=dict)
-    """By text and whether it is an error; the first one counts, because it stays longest where it is."""
+    """By text and error flag; the first result counts, because it stays in view longest."""
     reads: dict[Extent, WholeResult] = field(default_factory=dict)
-    """The last one counts, because the next is most like it."""
+    """The last read counts, because the next one is most similar to it."""
 
     def add(self, call: ToolCall, result: ToolResult) -> None:
         text = only_text(result)
@@ -200,14 +200,14 @@ class ShownTexts:
             return
         whole = WholeResult(call, text)
         self.same.setdefault((text, result.is_error), whole)
-        # A list of changes is no text to compare with: the last whole one stays.
+        # A list of changes cannot be compared with; the last whole read stays.
         is_page = call.name == READER and not result.is_error and is_numbered(text)
         if is_page and (extent := extent_of(call.input)) is not None:
             self.reads[extent] = whole
 
 
 class ResultsInView:
-    """The tool calls and whole results of one view and those that follow from it; owned by one session."""
+    """Index of the tool calls and whole results of a session's view."""
 
     def __init__(self) -> None:
         self._start()
@@ -221,14 +221,14 @@ class ResultsInView:
         self._used: set[str] = set()
         self.texts = ShownTexts()
         self.round_chars = 0
-        """Characters of the results that the current round has recorded already."""
+        """Characters of the results already recorded in the current round."""
 
     @staticmethod
     def of(view: View) -> ResultsInView:
         return ResultsInView().follow(view)
 
     def follow(self, view: View) -> ResultsInView:
-        """Take in what came since; after a rewrite of what was in view, everything anew."""
+        """Add new items of the view; after a rewrite, build the index again."""
         items = view.items
         if len(view.epochs) != self._epochs or len(items) < self._seen:
             self._start(len(view.epochs))
@@ -238,7 +238,7 @@ class ResultsInView:
         return self
 
     def call(self, call_id: str) -> ToolCall | None:
-        """The call that a result answers, as long as it has no answer."""
+        """Return the unanswered call with this id."""
         return self._open.get(call_id)
 
     def _take(self, item: Item) -> None:
@@ -253,20 +253,20 @@ class ResultsInView:
 
     def _hear(self, item: Item) -> None:
         if item.reply_id != self._reply or (item.reply_id is None and self._is_answered):
-            # Another reply: what answers the one before from now on is not sent (T6).
+            # After another reply, later results of the previous one are not sent (T6).
             self._open.clear()
             self.round_chars = 0
         self._reply = item.reply_id
         self._is_answered = False
         for part in item.parts:
-            # A second call with the same id is not sent, so that its result is not seen either.
+            # A second call with the same id is not sent, nor is its result.
             if isinstance(part.block, ToolCall) and part.block.id not in self._used:
                 self._used.add(part.block.id)
                 self._open[part.block.id] = part.block
 
 
 def only_text(result: ToolResult) -> str | None:
-    """The text of a result that is nothing else."""
+    """Return the text of a result that has no other content; otherwise None."""
     match result.content:
         case (Text(text, ()),):
             return text
@@ -275,12 +275,12 @@ def only_text(result: ToolResult) -> str | None:
 
 
 def chars_of(result: ToolResult) -> int:
-    """Characters of its texts; pictures and documents have a price of their own."""
+    """Return the characters of its texts; images and documents are counted elsewhere."""
     return sum(len(part.text) for part in result.content if isinstance(part, Text))
 
 
 def extent_of(arguments: JsonObject) -> Extent | None:
-    """What a call of Read asks for; nothing when its arguments are not as they should be."""
+    """Return the range that a Read call asks for; None if its arguments are invalid."""
     match arguments:
         case {"file_path": str(path)}:
             offset = arguments.get("offset")

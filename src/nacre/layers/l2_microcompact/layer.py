@@ -39,38 +39,38 @@ GONE = "[This old result was cleared to save room and could not be kept; make th
 
 
 USUAL_NAME = "toolu_0123456789abcdefghijklmn.txt"
-"""As long as the file names of the providers' own ids are."""
+"""A file name as long as those made from the providers' ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearResult:
-    """What a clear did."""
+    """The records and figures of a clear."""
 
     records: tuple[Record, ...] = ()
     cleared: int = 0
     tokens: int = 0
-    """What it freed, by estimate."""
+    """Estimated tokens freed."""
     lost: int = 0
-    """Results of which the disk took no copy."""
+    """Results that could not be written to disk."""
 
 
-def pointer_tokens(shelf: ToolResultStore) -> int:
-    """About what stays of a cleared result: the sentence, with a path in it."""
-    if shelf.folder is None:
+def pointer_tokens(store: ToolResultStore) -> int:
+    """Return the estimated tokens of the sentence that replaces a cleared result."""
+    if store.folder is None:
         return estimate_text(GONE)
-    return estimate_text(KEPT.format(path=shelf.folder / USUAL_NAME))
+    return estimate_text(KEPT.format(path=store.folder / USUAL_NAME))
 
 
 async def microcompact(
-    view: View, decision: ClearDecision, *, shelf: ToolResultStore, clock: Clock, warmth: Warmth | None = None
+    view: View, decision: ClearDecision, *, store: ToolResultStore, clock: Clock, warmth: Warmth | None = None
 ) -> ClearResult:
-    """Clear what was decided on; the originals are on disk before anything says so."""
+    """Clear the chosen results; the originals are on disk before the records are returned."""
     wanted = set(decision.calls)
     old = [one for one in answered_calls(view.items) if one.id in wanted]
     if not old:
         return ClearResult()
     references = duplicate_targets(view)
-    paths = await asyncio.to_thread(_put_away, old, shelf, references)
+    paths = await asyncio.to_thread(_put_away, old, store, references)
     cut = {one.id for one in old if cut_of(one.call.name, one.result) is not None}
     changes = [
         _cleared(one.result, paths[one.id], is_cut=not cut.isdisjoint({one.id, references.get(one.id, "")}))
@@ -85,7 +85,7 @@ async def microcompact(
         "calls": [one.id for one in old],
         "tokens": freed,
         "lost": [one.id for one in old if paths[one.id] is None],
-        "folder": str(shelf.folder) if shelf.folder else None,
+        "folder": str(store.folder) if store.folder else None,
         "keeps_from": decision.keeps_from,
         "idle_seconds": warmth.idle_seconds if warmth else None,
     }
@@ -95,22 +95,22 @@ async def microcompact(
 
 
 def _put_away(
-    old: Sequence[AnsweredCall], shelf: ToolResultStore, references: dict[str, str]
+    old: Sequence[AnsweredCall], store: ToolResultStore, references: dict[str, str]
 ) -> dict[str, Path | None]:
-    """Where each original is; one that only points to another is where that one is."""
+    """Write the originals to disk and return their paths; a reference has the path of its target."""
     paths: dict[str, Path | None] = {}
     for one in sorted(old, key=lambda each: each.id in references):
         target = references.get(one.id)
-        paths[one.id] = paths[target] if target in paths else _kept(one.result, shelf)
+        paths[one.id] = paths[target] if target in paths else _kept(one.result, store)
     return paths
 
 
-def _kept(result: ToolResult, shelf: ToolResultStore) -> Path | None:
+def _kept(result: ToolResult, store: ToolResultStore) -> Path | None:
     is_plain = all(isinstance(part, Text) for part in result.content)
-    # Pictures and what else is no text are kept as the JSON they were sent as: nothing of them is lost.
+    # Images and other content are stored as the JSON that was sent.
     text = result.text if is_plain else canonical([render_block(part) for part in result.content]).decode()
     try:
-        return shelf.keep(result.call_id, text, structured=not is_plain).path
+        return store.keep(result.call_id, text, structured=not is_plain).path
     except StoreError:
         return None
 
@@ -128,7 +128,7 @@ DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class _Marked:
-    """Where the markers of the last two clears go in an epoch."""
+    """Message indexes of the markers of the last two clears in an epoch."""
 
     epoch: int
     new: int | None
@@ -148,34 +148,34 @@ class Microcompact(Layer):
     ) -> None:
         self.settings = settings
         self._session = session
-        self._shelf = as_result_store(results)
-        self._pointer_tokens = pointer_tokens(self._shelf)
+        self._store = as_result_store(results)
+        self._pointer_tokens = pointer_tokens(self._store)
         self._marked: _Marked | None = None
 
     def can_shrink(self, view: View, pressure: Pressure) -> bool:
         return self._decision(view, pressure) is not None
 
     def cache_points(self, view: View, messages: Sequence[JsonObject]) -> Sequence[int]:
-        """How many messages stand before the oldest result the last clear kept: for a marker there (C31c)."""
+        """Return the index of the message with the oldest result that the last clear kept (C31c)."""
         if self._marked is None or self._marked.epoch != len(view.epochs):
-            # Inside an epoch nothing that was sent moves, so that one look is enough.
+            # Sent messages do not move within an epoch, so this is computed once.
             old, new = (_place_of(call, messages) for call in kept_from(view))
             self._marked = _Marked(len(view.epochs), new, old)
         marked = self._marked
-        # What the clear before had marked can be read once more, if the first request after this one asks.
+        # The first request after a clear can still read the prefix marked by the clear before.
         places = (marked.new, marked.old) if _is_fresh(view) else (marked.new,)
         return [place for place in places if place is not None]
 
     async def shrink(self, view: View, pressure: Pressure) -> Sequence[Record]:
-        """The records of a clear; the originals are on disk by then."""
+        """Return the records of a clear."""
         decision = self._decision(view, pressure)
         if decision is None:
             return ()
         done = await microcompact(
-            view, decision, shelf=self._shelf, clock=self._session.clock, warmth=pressure.warmth
+            view, decision, store=self._store, clock=self._session.clock, warmth=pressure.warmth
         )
         if done.cleared:
-            self._session.notify(_told(decision, done, pressure.warmth.idle_seconds, self._shelf.folder))
+            self._session.notify(_told(decision, done, pressure.warmth.idle_seconds, self._store.folder))
         return done.records
 
     def _decision(self, view: View, pressure: Pressure) -> ClearDecision | None:
@@ -192,7 +192,7 @@ class Microcompact(Layer):
 
 
 def _is_fresh(view: View) -> bool:
-    """Whether nothing was answered since the last clear."""
+    """Return whether there was no reply since the last clear."""
     for record in reversed(view.records):
         if isinstance(record, Noted) and record.kind == CLEARED:
             return True
@@ -212,7 +212,7 @@ def _place_of(call_id: str | None, messages: Sequence[JsonObject]) -> int | None
 
 
 def _told(decision: ClearDecision, done: ClearResult, idle_seconds: float, folder: Path | None) -> str:
-    """What went, why, and where the originals are."""
+    """Return the notice for the user: the results cleared, the reason, the folder."""
     results = f"{done.cleared} old tool result" + "s" * (done.cleared != 1)
     why = f"after a pause of {_span(idle_seconds)}" if decision.reason == "idle" else "to make room"
     where = f"originals in {folder}" if done.lost < done.cleared else "the originals could not be kept"

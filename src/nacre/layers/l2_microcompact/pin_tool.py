@@ -1,4 +1,4 @@
-"""The tool by which a model pins a result: offered on request only, for it costs tokens in every request."""
+"""The tool with which a model pins a result; optional, because it costs tokens in every request."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from nacre.tools.base import Tool, tool
 NAME = "Pin"
 DESCRIPTION = prompts.load(__package__, "pin")
 SHOWN_CHARS = 120
-"""Of a call's arguments in the answer: enough to see that the right one was meant."""
+"""Characters of the call that the answer shows."""
 
 
 class Pinboard:
-    """Where the pins of a session go; it has none until it belongs to one, because tools come first."""
+    """Records the pins of a session; tools are built before the session, so it is bound later."""
 
     def __init__(self) -> None:
         self._transcript: Transcript | None = None
         self._clock: Clock = SYSTEM_CLOCK
 
     def belong_to(self, transcript: Transcript, clock: Clock) -> None:
-        """From now on pins are recorded there."""
+        """Bind to a session: pins are recorded in this transcript."""
         self._transcript = transcript
         self._clock = clock
 
     async def pin(self, about: str, *, on: bool) -> AnsweredCall:
-        """Pin the newest result whose call holds these words, or let it go."""
+        """Pin or unpin the newest result whose call contains the text."""
         found = newest(self._transcript.view, about) if self._transcript else None
         if self._transcript is None or found is None:
             raise ToolError(f"No result in view belongs to a call with {about!r}." if about else NONE)
@@ -44,17 +44,17 @@ NONE = "There is no result in view yet."
 
 
 def newest(view: View, about: str = "") -> AnsweredCall | None:
-    """The newest result whose call, by tool or argument, holds these words."""
+    """Return the newest result whose call, name or arguments, contains the text."""
     return next((one for one in reversed(answered_calls(view.items)) if about in shown(one)), None)
 
 
 def shown(one: AnsweredCall) -> str:
-    """A call in one line."""
+    """Return a call as one line."""
     return f"{one.call.name} {canonical(one.call.input).decode()}"
 
 
 def pin_tool(board: Pinboard) -> Tool:
-    """Pins a result, or lets it go."""
+    """Return the tool that pins or unpins a result."""
 
     @tool(name=NAME, description=DESCRIPTION)
     async def pin_result(

@@ -26,28 +26,28 @@ __all__ = [
 ]
 
 OFFLOADED = "<persisted-output>"
-"""How a result begins that is on disk already and stands as a preview: nothing more is to be had from it."""
+"""Start of a result that layer 1 already moved to disk; clearing it would free little."""
 DUPLICATE = "duplicate"
 REREAD = "reread"
-"""Kinds of note which say that a result makes sense only beside another: both stay, or both go (C7)."""
+"""Kinds of notes for results that refer to another result: both stay, or both are cleared (C7)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearableResults:
-    """What a clear would take, and where what stays begins."""
+    """The results that a clear would remove."""
 
     old: tuple[AnsweredCall, ...] = ()
     """In the order of the view."""
     tokens: int = 0
-    """What it would free, the pointers left behind taken off."""
+    """Estimated tokens freed, minus those of the pointers."""
     keeps_from: str | None = None
-    """The call of the oldest result that stays because it is new."""
+    """Call id of the oldest result that stays because it is new."""
 
 
 def clearable_results(
     view: View, *, tools: frozenset[str], keep: int, pointer_tokens: int
 ) -> ClearableResults:
-    """All but the newest results of these tools, as far as nobody pinned them and clearing saves tokens."""
+    """Return all but the newest results of these tools that are not pinned and larger than a pointer."""
     everything = answered_calls(view.items)
     ours = [one for one in everything if one.call.name in tools]
     newest = ours[-max(1, keep) :]
@@ -72,12 +72,12 @@ def clearable_results(
 
 
 def duplicate_targets(view: View) -> dict[str, str]:
-    """For every result that only points to another, the call whose result it points to."""
+    """Map every duplicate to the call of the result it refers to."""
     return _roots(view, DUPLICATE)
 
 
 def _roots(view: View, *kinds: str) -> dict[str, str]:
-    """Each reference with what it comes down to in the end; a log that runs in a circle ends somewhere."""
+    """Map every reference to its final target; a cycle in the log ends at one of its members."""
     said = [note for kind in kinds for note in view.noted(kind)]
     direct = {str(note.fact("call")): str(note.fact("of")) for note in said}
     return {call: _end(call, direct) for call in direct}
@@ -88,7 +88,7 @@ def _end(call: str, direct: dict[str, str]) -> str:
     while call in direct and call not in passed:
         passed.append(call)
         call = direct[call]
-    # In a circle every member must come to the same end, wherever it started.
+    # All members of a cycle must have the same target, wherever the walk started.
     return min(passed[passed.index(call) :]) if call in passed else call
 
 
@@ -105,40 +105,40 @@ Reason = Literal["idle", "full"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearInputs:
-    """What is known just before a request."""
+    """State of the session just before a request."""
 
     warmth: Warmth
     profile: ModelProfile
     tokens: int = 0
-    """The whole request as it stands."""
+    """Tokens of the whole request."""
     starts_turn: bool = True
-    """The person just spoke: nothing of this turn was answered yet."""
+    """The turn has no reply yet."""
     fits: bool = True
-    """False: something must go, or a dearer layer comes next."""
+    """Whether the request fits; if not and nothing is cleared, a more expensive layer follows."""
     too_many: int = 0
-    """Tokens that must go before it fits, as far as that is known."""
+    """Tokens over the limit, if known."""
     pointer_tokens: int = 40
-    """What stays of a cleared result."""
+    """Estimated tokens of the pointer that replaces a result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearDecision:
-    """What to clear and why."""
+    """The results to clear, and the reason."""
 
     reason: Reason
     calls: tuple[str, ...]
     tokens: int
-    """What it frees, by estimate."""
+    """Estimated tokens freed."""
     keeps_from: str | None = None
     """The call of the oldest result that stays because it is new: a marker goes before it (C31c)."""
     drops_thinking: bool = False
-    """The model binds thinking to the bytes before it, so that none can stay (C12b)."""
+    """The model binds thinking to the bytes before it, so all of it is dropped (C12b)."""
 
 
 def due(view: View, moment: ClearInputs, settings: MicrocompactSettings = NACRE) -> ClearDecision | None:
-    """What should be cleared before the next request; on a warm cache, with room left, nothing is read."""
+    """Return what to clear before the next request; None on a warm cache with room left."""
     reason = _occasion(view, moment, settings)
-    # Where thinking is bound, a rewrite waits for the next turn (C12b); what does not fit cannot wait.
+    # With bound thinking a rewrite waits for the next turn (C12b), unless the request does not fit.
     is_bound = moment.profile.binds_thinking and not moment.starts_turn
     if reason is None or (is_bound and reason != "full"):
         return None
@@ -151,13 +151,13 @@ def due(view: View, moment: ClearInputs, settings: MicrocompactSettings = NACRE)
 
 
 def _to_fit(view: View, moment: ClearInputs, settings: MicrocompactSettings) -> ClearDecision | None:
-    """As few results as free enough; none where a dearer layer would have to come after it.
+    """Return the fewest results that free enough; None if a compaction would have to follow.
 
-    Two rewrites in a row would lose the cache twice, and the second one its chance to read the first's past.
+    Two rewrites in a row would lose the cache twice.
     """
     needed = max(moment.too_many, settings.full_share * moment.tokens)
     found: ClearableResults | None = None
-    # From the most to the least that could go: where the most is not enough, one look says so.
+    # Start with the largest clear: if even that is not enough, stop at once.
     for keep in sorted(settings.full_keep):
         choice = clearable_results(
             view, tools=settings.tools, keep=keep, pointer_tokens=moment.pointer_tokens
@@ -169,7 +169,7 @@ def _to_fit(view: View, moment: ClearInputs, settings: MicrocompactSettings) -> 
 
 
 def is_idle(warmth: Warmth, settings: MicrocompactSettings) -> bool:
-    """Whether the pause before this request was long enough for the prefix to be gone."""
+    """Return whether the cache expired during the pause before this request."""
     if settings.idle_seconds is None:
         return warmth.is_cold
     return warmth.touched_at is not None and warmth.idle_seconds >= settings.idle_seconds
@@ -184,18 +184,18 @@ def _occasion(view: View, moment: ClearInputs, settings: MicrocompactSettings) -
 
 
 def _is_done(view: View, warmth: Warmth) -> bool:
-    """Whether this gap had its clear: nothing was asked since."""
+    """Return whether this pause already had its clear."""
     last = view.last_noted(CLEARED)
     return last is not None and warmth.touched_at is not None and last.at > warmth.touched_at
 
 
 def _scale(view: View, moment: ClearInputs) -> float:
-    """An estimate that runs high must not make a clear look better than it is."""
+    """Return the ratio of real to estimated tokens, at most 1."""
     return min(1.0, moment.tokens / view.estimate) if view.estimate else 1.0
 
 
 def kept_from(view: View) -> tuple[str | None, str | None]:
-    """The calls of the oldest results that the last two clears kept, where markers stand since."""
+    """Return the call ids of the oldest results that the last two clears kept."""
     clears = view.noted(CLEARED)[-2:]
     old, new = [None] * (2 - len(clears)) + [note.fact("keeps_from") for note in clears]
     return old if isinstance(old, str) else None, new if isinstance(new, str) else None

@@ -1,4 +1,4 @@
-"""Notes without a model: what the log says was asked, done, touched and went wrong (C17)."""
+"""Writes notes without a model: requests, actions, files and errors from the log (C17)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from nacre.tools.tasks import MARKS, Task
 
 TITLE_WORDS = 10
 TITLE_CHARS = 80
-"""As long as the template wants it; words of another script may be one long one."""
+"""Words of the title; a script without spaces may have one long word."""
 QUOTED_CHARS = 500
-"""Of what was said last: enough to know where one is."""
+"""Characters of the last message."""
 OPEN = ("in_progress", "pending")
 
 
@@ -27,7 +27,7 @@ def by_rule(
     template: NotesTemplate = TEMPLATE,
     settings: NotesSettings = NACRE,
 ) -> str:
-    """The template filled from facts, as far as they say something about its sections; empty without any."""
+    """Return the template filled from facts; empty without facts."""
     if not (facts.words or facts.deeds or tasks):
         return ""
     budget = min(settings.section_tokens, settings.total_tokens // len(_SOURCES))
@@ -61,7 +61,7 @@ def _files(facts: Facts, tasks: Sequence[Task], budget: int) -> str:
 
 
 def _commands(facts: Facts, tasks: Sequence[Task], budget: int) -> str:
-    """Each command once, in the order of their last runs, with how often it ran and how it ended."""
+    """Return each command once, in order of its last run, with its count and outcome."""
     runs: dict[str, list[str]] = {}
     for deed in facts.commands():
         earlier = runs.pop(deed.about, [])
@@ -83,7 +83,7 @@ def _pages(facts: Facts, tasks: Sequence[Task], budget: int) -> str:
 
 
 def _results(facts: Facts, tasks: Sequence[Task], budget: int) -> str:
-    """How turns were closed: what the person was told in the end."""
+    """Return the final replies of the turns."""
     return _newest([f"- {one.line}" for one in facts.deeds if one.kind == "reply"], budget)
 
 
@@ -102,11 +102,11 @@ _SOURCES: Mapping[str, Callable[[Facts, Sequence[Task], int], str]] = {
     "key results": _results,
     "worklog": _worklog,
 }
-"""By the plain names of sections. What was learnt takes judgement: no rule finds it."""
+"""By plain section name. Lessons learnt need judgement, so no rule fills them."""
 
 
 def _newest(lines: Sequence[str], budget: int) -> str:
-    """As many lines as fit, from the newest back, in order."""
+    """Return the newest lines that fit, in order."""
     kept: list[str] = []
     for line in reversed(lines):
         budget -= estimate_text(line) + 1

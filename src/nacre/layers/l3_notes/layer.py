@@ -1,4 +1,4 @@
-"""Layer 3 in a session: notes are kept beside the conversation, by a fork or by rule (C14, C17).
+"""Layer 3: keeps running notes of a session, written by a fork or by rule (C14, C17).
 
 Model-written notes know the last record they cover. That is noted in the log, and a compaction must carry it.
 """
@@ -28,11 +28,11 @@ from nacre.session.session import Session
 from nacre.tools.tasks import TASKS, Task, restored
 
 NOTES = "notes"
-"""The kind of note that says what the session's notes cover: covers, tokens, by. A compaction carries it."""
+"""Kind of the log note that says what the notes cover: covers, tokens, by. A compaction carries it."""
 
 
 WORK = "notes"
-"""The name of an update among what runs in the background."""
+"""Name of an update among background tasks."""
 
 
 RESTING = (
@@ -59,7 +59,7 @@ class Notes(Layer):
         form: NotesForm | None = None,
         settings: NotesSettings = NACRE,
     ) -> None:
-        """Without a fork there is no model to write them: rules do."""
+        """Without a fork, rules write the notes."""
         self.gives_drafts = True
         """Whether compactions use the notes."""
         self.file = file
@@ -79,7 +79,7 @@ class Notes(Layer):
         self._calls = _calls_behind(session.view, self._covers) if last else 0
 
     def on_reply(self, reply: Reply) -> None:
-        """Asked after every reply, also in mid-turn: begin an update where one is due (C14)."""
+        """Start an update if one is due; called after every reply, also within a turn (C14)."""
         calls = len(reply.message.tool_calls)
         self._calls = self._calls + calls
         self._is_pause = not calls
@@ -88,21 +88,21 @@ class Notes(Layer):
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a model is at it, or about to be."""
+        """Whether an update by a model is running or about to start."""
         return self._background.is_running(WORK)
 
     @property
     def under_way_seconds(self) -> float:
-        """How long it has been; 0 if none is, or it has not begun."""
+        """Seconds since the running update began; 0 without one."""
         return 0.0 if self._begun is None else self._session.clock.seconds() - self._begun
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Wait for an update that is under way or about to be, at most so long; never for one that hangs."""
+        """Wait for a running update, up to the limit; never for one that hangs."""
         if self.under_way_seconds < self.settings.stale_seconds:
             await self._background.wait(WORK, self.settings.wait_seconds if seconds is None else seconds)
 
     def draft(self, view: View) -> Draft | None:
-        """Model-written notes as what can stand for this view; none where it does not hold what they cover.
+        """Return model-written notes as a draft; None if the view does not contain what they cover.
 
         Notes by rule say no more than what every compaction adds from the log.
         """
@@ -125,7 +125,7 @@ class Notes(Layer):
             await self.wait()
 
     async def before_stop(self, answer: str, *, continued: bool) -> Attachment | None:
-        """At the end of a turn: bring notes up to date that no model has written yet; nothing is added."""
+        """At the end of a turn, update notes that only rules have written; never continues the turn."""
         if self._covers is None and not self.is_under_way:
             try:
                 await asyncio.to_thread(self._write_by_rule, self._session.view)
@@ -154,7 +154,7 @@ class Notes(Layer):
         tokens = self._session.tokens
         failures = self._background.failures(WORK)
         if self._since_tokens is not None:
-            # What was compacted or cleared is no growth when something else takes its place.
+            # Tokens that replace compacted or cleared ones are not growth.
             self._since_tokens = min(self._since_tokens, tokens)
         if failures >= self.settings.max_failures:
             self._tell_once(RESTING.format(failures=failures))
@@ -170,7 +170,7 @@ class Notes(Layer):
         return due(moment, self.settings)
 
     async def _keep_up(self, fork: Fork) -> None:
-        """One update after the other, as long as what was said meanwhile makes another one due."""
+        """Run updates one after another while a new one is due."""
         await self._update(fork)
         while self._is_due(is_running=False):
             await self._update(fork)
@@ -178,7 +178,7 @@ class Notes(Layer):
     async def _update(self, fork: Fork) -> None:
         session = self._session
         view = self._session.view
-        # Counted from the asking, not from success: what failed once is not tried again with the next reply.
+        # Count from the request, so that a failed update is not repeated with the next reply.
         self._since_tokens = session.tokens
         self._calls = 0
         self._begun = session.clock.seconds()
@@ -202,7 +202,7 @@ class Notes(Layer):
 
 
 def _tokens_at(note: Noted, view: View) -> int | None:
-    """The context when the notes were written, or what a compaction since then has left of it."""
+    """Return the context size when the notes were written, or after a later compaction."""
     noted = note.fact("tokens")
     last = next((one for one in reversed(view.records) if isinstance(one, Compacted)), None)
     left = last.post_tokens if last is not None and last.at >= note.at else None
@@ -216,7 +216,7 @@ def _calls_behind(view: View, covers: str | None) -> int:
 
 
 def _behind(view: View, covers: str | None) -> Sequence[Record]:
-    """The records after the last one that notes cover; all, if that is not known."""
+    """Return the records after the last one that the notes cover; all if it is unknown."""
     for place in range(len(view.records) - 1, -1, -1):
         if view.records[place].id == covers:
             return view.records[place + 1 :]

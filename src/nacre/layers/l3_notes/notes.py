@@ -38,25 +38,25 @@ from nacre.tools.policy import Narrowing
 
 FOLDER = "session-memory"
 NAME = "summary.md"
-"""Where a session keeps its notes, beside its log."""
+"""Path of the notes below the session's folder."""
 ASIDE = ".summary.writing"
-"""Only the session's own process writes here, so that one name is enough."""
+"""Temporary file; only the session's own process writes it, so one name is enough."""
 _MARK = re.compile(r"<!-- by rule ([0-9a-f]{16}) -->\n?\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class NotesFile:
-    """One session's notes on disk."""
+    """The notes file of one session."""
 
     path: Path
 
     @staticmethod
     def of(folder: Path) -> NotesFile:
-        """The notes of the session whose folder this is; links on the way to it are followed now, once."""
+        """Return the notes file of a session's folder; symbolic links are resolved once, now."""
         return NotesFile(Path(os.path.realpath(folder / FOLDER)) / NAME)
 
     def read(self) -> str:
-        """What it says; nothing if it is not there. Raises `StoreError` for what is no file of ours."""
+        """Return the text, empty if there is no file. Raises `StoreError` if it is not a regular file."""
         try:
             descriptor = disk.open_regular(self.path, os.O_RDONLY | os.O_NOFOLLOW)
             with os.fdopen(descriptor, "rb") as file:
@@ -67,30 +67,30 @@ class NotesFile:
             raise StoreError(disk.explain(error, self.path)) from error
 
     def write(self, text: str) -> None:
-        """Put a text in its place, all or nothing; an empty one takes the file away."""
+        """Replace the file atomically; an empty text removes it."""
         try:
             if not text:
                 self.path.unlink(missing_ok=True)
                 return
             disk.make_folder(self.path.parent)
-            # What a power cut takes can be had again from the log: no need to wait for the disk.
+            # Notes lost in a power cut can be written again from the log, so no fsync.
             disk.replace_file(self.path, text.encode(errors="replace"), temp_name=ASIDE, sync=False)
         except OSError as error:
             raise StoreError(disk.explain(error, self.path)) from error
 
 
 def marked(text: str) -> str:
-    """A text with the line that says that rules wrote it, and that nobody has changed it since."""
+    """Return the text with a line that marks it as written by rules and unchanged."""
     return f"{text}\n<!-- by rule {_digest(text)} -->\n"
 
 
 def unmarked(text: str) -> str:
-    """A text without that line."""
+    """Return the text without that line."""
     return _MARK.sub("", text)
 
 
 def is_by_rule(text: str) -> bool:
-    """Whether rules wrote every word of it: then they may write it again."""
+    """Return whether rules wrote all of it and may overwrite it."""
     mark = _MARK.search(text)
     return mark is not None and mark[1] == _digest(text[: mark.start()].removesuffix("\n"))
 
@@ -100,24 +100,24 @@ def _digest(text: str) -> str:
 
 
 SOURCE: RequestSource = "session_memory"
-"""Under this name the fork is booked."""
+"""Purpose under which the cost of the fork is recorded."""
 TOOLS = frozenset({"Edit", "Read"})
-"""Read, for an edit that did not go as it was meant to."""
+"""Read is needed when an edit fails."""
 CONDENSE = prompts.load("nacre.layers.l3_notes", "condense")
 DONE = prompts.load("nacre.layers.l3_notes", "done")
 
 
 class NotesUnchangedError(NacreError):
-    """The fork left the notes as they were, or emptied them; the old ones are in place."""
+    """Raised when the fork left the notes unchanged or empty; the old notes are restored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdatedNotes:
-    """What an update came to."""
+    """The result of an update."""
 
     text: str
     covers: str
-    """The last record it knew of."""
+    """Id of the last record the update saw."""
     forked: ForkResult
 
 
@@ -130,7 +130,7 @@ async def update(
     since: Facts | None = None,
     settings: NotesSettings = NACRE,
 ) -> UpdatedNotes:
-    """Have a fork of the conversation edit its notes; whatever goes wrong, the old notes are there after it.
+    """Let a fork edit the notes; on any failure the old notes are restored.
 
     `since` is what was done since the last update, for the fork to be reminded of.
     """
@@ -145,7 +145,7 @@ async def update(
         if new.strip() and after != start and not is_bare(after, form.template):
             text = after
     finally:
-        # Small, and done before anything else can happen: a cancelled update leaves no half-written notes.
+        # Synchronous on purpose: a cancelled update leaves no half-written notes.
         file.write(text or old)
     if not text:
         raise NotesUnchangedError("the model was asked to bring the session's notes up to date and did not")
@@ -153,7 +153,7 @@ async def update(
 
 
 def _starting(old: str, form: NotesForm) -> str:
-    """What the fork edits: to quote what rules wrote only to replace it would cost more than it is worth."""
+    """Return the text the fork edits; notes by rule are replaced by the empty template."""
     if not old.strip() or is_by_rule(old):
         return form.template.text
     return mended(old, unmarked(old), form.template)
@@ -165,7 +165,7 @@ def _errand(
     return ForkTask(
         source=SOURCE,
         directive=directive(file, start, form=form, since=since, settings=settings),
-        # A place that is a file holds nothing but itself.
+        # A path that is a file contains only itself.
         access=Narrowing(tools=TOOLS, writes_in=(file.path,)),
         max_rounds=settings.max_rounds,
         view=view,
@@ -181,7 +181,7 @@ def directive(
     since: Facts | None = None,
     settings: NotesSettings = NACRE,
 ) -> str:
-    """The one message at the end of the conversation that asks for an update."""
+    """Return the message that asks the fork for an update."""
     over = too_long(notes, form.template, settings)
     listed = "\n".join(f"- {heading}: about {tokens:,} tokens" for heading, tokens in over.items())
     condense = prompts.render(CONDENSE, first=next(iter(over)), sections=listed) if over else ""
@@ -207,7 +207,7 @@ def notes_draft(
     *,
     where: str = "",
 ) -> Draft | None:
-    """The notes as a draft; none where nothing was written, or nobody knows what it covers."""
+    """Return the notes as a draft; None if they are empty or their coverage is unknown."""
     text = unmarked(text)
     if covers is None or is_bare(text, template):
         return None
@@ -216,7 +216,7 @@ def notes_draft(
 
 
 def kept_from(view: View, covers: str, settings: NotesSettings = NACRE) -> int:
-    """The place among the view's items at which the kept tail begins; 0 if what is covered is not in view.
+    """Return the index of the first item of the kept tail; 0 if the covered record is not in view.
 
     Everything the notes do not know stays. Before it, whole rounds stay until there are enough tokens and
     words, or the cap is reached; a pair of call and result is never split, even if that goes beyond the cap.
@@ -241,7 +241,7 @@ def kept_from(view: View, covers: str, settings: NotesSettings = NACRE) -> int:
 
 
 def _behind_summaries(view: View) -> int:
-    """Where what an earlier compaction put there ends: to keep that would compact nothing."""
+    """Return the index after earlier summaries; keeping those would compact nothing."""
     summaries = {one.summary_id or one.id for one in view.records if isinstance(one, Compacted)}
     return 1 + max((n for n, item in enumerate(view.items) if item.record_id in summaries), default=-1)
 

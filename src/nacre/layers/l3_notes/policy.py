@@ -1,4 +1,4 @@
-"""When session notes are due: pure, no clock, no disk (C14)."""
+"""Decides when session notes are due: pure, no clock, no disk (C14)."""
 
 from __future__ import annotations
 
@@ -48,26 +48,26 @@ NACRE = NotesSettings()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotesInputs:
-    """What is known once a reply is there."""
+    """State of the session after a reply."""
 
     tokens: int
-    """The whole context."""
+    """Tokens of the whole context."""
     head_tokens: int = 0
-    """Of it, what stands before every conversation: system and tools, which nobody has to note."""
+    """Tokens of system prompt and tools, which need no notes."""
     since_tokens: int | None = None
-    """The context when notes were last asked for, or what a compaction left of it; none: not asked yet."""
+    """Context size at the last update, or after a later compaction; None before the first."""
     calls: int = 0
-    """Tool calls made since then."""
+    """Tool calls since then."""
     is_pause: bool = True
     """The last reply called no tool."""
     is_running: bool = False
-    """An update is under way: this is asked again when it has ended."""
+    """An update is running; the question is repeated when it ends."""
     failures: int = 0
     """In a row."""
 
 
 def due(moment: NotesInputs, settings: NotesSettings = NACRE) -> bool:
-    """Whether a model should bring the notes up to date now."""
+    """Return whether a model should update the notes now."""
     if moment.is_running or moment.failures >= settings.max_failures:
         return False
     if moment.since_tokens is None:
@@ -79,5 +79,5 @@ def due(moment: NotesInputs, settings: NotesSettings = NACRE) -> bool:
 
 
 def is_wanted(*, switch: bool, compacts: bool, settings: NotesSettings = NACRE) -> bool:
-    """Whether a session keeps notes at all: nobody needs them where nothing is compacted by itself."""
+    """Return whether a session keeps notes: only with automatic compaction, or `always`."""
     return switch and (compacts or settings.always)

@@ -19,7 +19,7 @@ _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
 
 @dataclass(frozen=True, slots=True)
 class NotesSection:
-    """One heading, the line that says what belongs under it, and what stands there."""
+    """A heading, its description and its content."""
 
     heading: str
     description: str = ""
@@ -36,15 +36,15 @@ class NotesSection:
 
 @dataclass(frozen=True)
 class NotesTemplate:
-    """The sections of notes, in order, with what they hold before anybody wrote."""
+    """The sections of the notes, in order, with their initial content."""
 
     sections: tuple[NotesSection, ...]
 
     @staticmethod
     def of(text: str) -> NotesTemplate | None:
-        """A template as somebody wrote it: `# Heading` and `_description_`; none if it has no such headings.
+        """Parse a template of `# Heading` and `_description_` lines; None without such headings.
 
-        Two sections of one name could not be told apart, so that such a text is none, either.
+        None, too, if two sections have the same name.
         """
         found: list[tuple[str, list[str]]] = []
         for line in _lines(text):
@@ -58,23 +58,23 @@ class NotesTemplate:
 
     @property
     def text(self) -> str:
-        """The notes nobody has written yet."""
+        """The empty notes."""
         return written(self.sections)
 
     @cached_property
     def headings(self) -> Mapping[str, int]:
-        """The place of each section by its plain name."""
+        """Index of each section by its plain name."""
         return {one.name: place for place, one in enumerate(self.sections)}
 
     @cached_property
     def descriptions(self) -> Mapping[str, int]:
-        """The place of each section by its description, where no other section has the same."""
+        """Index of each section by its description, if that is unique."""
         lines = [one.description for one in self.sections]
         return {line: place for place, line in enumerate(lines) if line and lines.count(line) == 1}
 
 
 def sections(text: str, template: NotesTemplate) -> list[NotesSection]:
-    """The template's sections with what a text says in each; what belongs nowhere goes to the nearest."""
+    """Return the template's sections with the content of a text; other lines go to the nearest."""
     bodies: list[list[str]] = [[] for _ in template.sections]
     for place, line in _placed(_lines(text), template):
         bodies[place].append(line)
@@ -85,13 +85,13 @@ def sections(text: str, template: NotesTemplate) -> list[NotesSection]:
 
 
 def mended(old: str, new: str, template: NotesTemplate) -> str:
-    """The new text in the template's form; what stood in a section that was cut out whole comes back."""
+    """Return the new text in the template's form; the content of a removed section is restored."""
     parsed = sections(new, template)
     lines = set(_lines(new))
     named = {place for place, _, _ in _markers(_lines(new), template)}
     before = sections(old, template)
     for place, section in enumerate(parsed):
-        # An edit may not remove a section. If its lines live on elsewhere, only the heading was lost.
+        # An edit may not remove a section; if its lines are elsewhere, only the heading was lost.
         lost = before[place].body
         if place not in named and not section.body and lines.isdisjoint(_said(lost)):
             parsed[place] = NotesSection(section.heading, section.description, lost)
@@ -99,12 +99,12 @@ def mended(old: str, new: str, template: NotesTemplate) -> str:
 
 
 def written(parsed: Sequence[NotesSection]) -> str:
-    """Sections as a file."""
+    """Return the sections as one text."""
     return "\n\n".join(map(str, parsed)) + "\n"
 
 
 def is_bare(text: str, template: NotesTemplate) -> bool:
-    """Whether nobody has written anything but what the template says itself."""
+    """Return whether the text holds nothing but the template."""
     own = [one.body for one in template.sections]
     said = [one.body for one in sections(text, template)]
     return all(not body or body == default for body, default in zip(said, own, strict=True))
@@ -118,7 +118,7 @@ def _templated(heading: str, lines: list[str]) -> NotesSection:
 
 
 def _placed(lines: Sequence[str], template: NotesTemplate) -> Iterator[tuple[int, str]]:
-    """Every line but headings and descriptions, with the section it stands in."""
+    """Yield every line except headings and descriptions, with the index of its section."""
     starts = {line: (place, is_name) for place, line, is_name in _markers(lines, template)}
     current = 0
     for n, line in enumerate(lines):
@@ -131,7 +131,7 @@ def _placed(lines: Sequence[str], template: NotesTemplate) -> Iterator[tuple[int
 
 
 def _markers(lines: Sequence[str], template: NotesTemplate) -> list[tuple[int, int, bool]]:
-    """Where a section begins: its place, the line, and whether the line is the template's own.
+    """Return where sections begin: index, line, and whether the line is the template's own.
 
     A heading counts if it has the right name at the first level, outside of code or above its description;
     at another level, if the right one is nowhere; under another name, if it stands above the description.
@@ -171,7 +171,7 @@ def _at_other_levels(
 
 
 def _following(lines: Sequence[str]) -> list[str]:
-    """For each line the next one that is not blank."""
+    """Return for each line the next one that is not blank."""
     following = ""
     found = []
     for line in reversed(lines):
@@ -181,7 +181,7 @@ def _following(lines: Sequence[str]) -> list[str]:
 
 
 def _plain(heading: str) -> str:
-    """A heading's name, however it is spelt."""
+    """Return the name of a heading, without markup and case."""
     return " ".join(heading.strip().lstrip("#").strip().strip("*:").split()).casefold()
 
 
@@ -194,7 +194,7 @@ def _said(body: str) -> set[str]:
 
 
 def _trimmed(lines: Sequence[str]) -> str:
-    """The lines without blank ones at both ends."""
+    """Return the lines without blank ones at both ends."""
     said = [n for n, line in enumerate(lines) if line.strip()]
     return "\n".join(lines[said[0] : said[-1] + 1]) if said else ""
 
@@ -206,21 +206,21 @@ def _usual() -> NotesTemplate:
 
 
 TEMPLATE = _usual()
-"""The ten sections that notes have unless somebody wants others."""
+"""The ten default sections."""
 
 
 LEFT_OUT = "[Cut here: {lines} more line{s}{where}.]"
 NOTE_TOKENS = 40
-"""What the note about a cut takes at most, a long path included."""
+"""Tokens reserved for the remark about a cut, including a long path."""
 
 
 def sizes(text: str, template: NotesTemplate) -> dict[str, int]:
-    """Estimated tokens of what stands in each section, by its heading."""
+    """Return the estimated tokens of each section's content, by heading."""
     return {one.heading: estimate_text(one.body) for one in sections(text, template)}
 
 
 def too_long(text: str, template: NotesTemplate, settings: NotesSettings) -> dict[str, int]:
-    """The sections to condense with their tokens, largest first: those over their budget.
+    """Return the sections over their budget with their tokens, largest first.
 
     Where only all together are over theirs, the larger half of them is to give.
     """
@@ -233,7 +233,7 @@ def too_long(text: str, template: NotesTemplate, settings: NotesSettings) -> dic
 
 
 def injected(text: str, template: NotesTemplate, settings: NotesSettings, *, where: str = "") -> str:
-    """The notes as they stand in a conversation: what says nothing is left out, what is too long is cut.
+    """Return the notes for a conversation: empty sections left out, long ones cut.
 
     `where` names the file, for those who want the rest.
     """
@@ -243,7 +243,7 @@ def injected(text: str, template: NotesTemplate, settings: NotesSettings, *, whe
 
 
 def _fair_share(said: Sequence[NotesSection], settings: NotesSettings) -> int:
-    """The most a section may have so that all of them fit: the long ones give, the short ones keep theirs."""
+    """Return the token limit per section at which all fit; only longer sections are cut."""
     heads = sum(estimate_text(one.heading) + 1 for one in said)
     left = settings.total_tokens - heads
     waiting = sorted(estimate_text(one.body) for one in said)
@@ -254,7 +254,7 @@ def _fair_share(said: Sequence[NotesSection], settings: NotesSettings) -> int:
 
 
 def _cut(body: str, budget: int, where: str) -> str:
-    """A section's text up to a line end within its budget; one longer line alone is cut, too."""
+    """Return a section's text cut at a line end within its budget; a single long line is cut, too."""
     if estimate_text(body) <= budget:
         return body
     room = max(0, budget - NOTE_TOKENS) * BYTES_PER_TOKEN
@@ -268,23 +268,23 @@ def _cut(body: str, budget: int, where: str) -> str:
 
 
 FOLDER = Path("session-memory", "config")
-"""Below the home."""
+"""Folder below the home."""
 UPDATE = prompts.load("nacre.layers.l3_notes", "update")
 _SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotesForm:
-    """What notes look like and how they are asked for."""
+    """The template of the notes and the prompt for updates."""
 
     template: NotesTemplate = TEMPLATE
     prompt: str = UPDATE
     problems: tuple[str, ...] = ()
-    """For the person: one line for each file that is not used."""
+    """Notices for the user: one line for each file that is not used."""
 
     @staticmethod
     def of(home: Path) -> NotesForm:
-        """As the files in a home want it, each by itself."""
+        """Read the user's own template and prompt from a home; each is optional."""
         problems: list[str] = []
         prompt, text = (_read(home / FOLDER / name, problems) for name in ("prompt.md", "template.md"))
         template = NotesTemplate.of(text) if text else TEMPLATE
@@ -295,12 +295,12 @@ class NotesForm:
 
 
 def filled(text: str, **slots: str) -> str:
-    """A person's prompt with what it asks for: one pass, and what nobody knows stays as it stands."""
+    """Fill the slots of a user's prompt in one pass; unknown slots stay unchanged."""
     return _SLOT.sub(lambda slot: slots.get(slot[1], slot[0]), text)
 
 
 def asks_for(text: str, name: str) -> bool:
-    """Whether a prompt has this slot."""
+    """Return whether a prompt has this slot."""
     return name in _SLOT.findall(text)
 
 

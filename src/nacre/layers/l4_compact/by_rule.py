@@ -1,4 +1,4 @@
-"""What the summary of an earlier compaction said: rules cannot tell it anew, so it is handed on (C26)."""
+"""Drafts a compaction without a model; the text of an earlier summary is taken over (C26)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ EARLIER = prompts.load(__package__, "earlier")
 HEAD = EARLIER.partition("{{")[0]
 CUT = "[Cut here: {lines} more lines.]"
 ANSWER = "\nSummary:\n"
-"""Where other programs' summaries begin, behind the thoughts that led to them."""
+"""Marks the start of the summary in other programs' texts, after the analysis."""
 SHARE = 0.4
-"""Of the room: it stands for all that came before, but it is older than what else needs a place."""
+"""Share of the room for earlier summaries, which are older than the rest."""
 
 
 def by_rule(view: View, span: ItemSpan, room: int) -> Draft:
-    """A draft without a model: empty, or what was summarised before in words that facts do not have."""
+    """Return a draft without a model: the text of earlier summaries, or empty."""
     replaced = {item.record_id for item in view.items[span.first : span.keeps_from]}
     texts = [
         _said(record)
@@ -35,15 +35,15 @@ def by_rule(view: View, span: ItemSpan, room: int) -> Draft:
 
 
 def _said(record: Compacted) -> str:
-    """The draft's own words, without what facts carry anyway; of another program's summary, all of it."""
+    """Return the text of a summary without what facts carry; all of another program's summary."""
     texts = [block.text for block in record.summary if isinstance(block, Text)]
     ours = [text.removeprefix(STANDING).strip() for text in texts if text.startswith(STANDING)]
     if ours:
-        # A provider's block can be read, too, and nobody else knows what it says.
+        # The text of a provider's block exists nowhere else.
         blocks = [block.wire.get("content") for block in record.summary if isinstance(block, Opaque)]
         signed = [text for text in blocks if isinstance(text, str)]
         return "\n\n".join([*signed, *(text.removeprefix(HEAD).strip() for text in ours)]).strip()
-    # A span that was put in other words keeps its facts, and they are told anyway.
+    # A collapsed span keeps its facts, and those are shown anyway.
     if record.kind == "span" or carried(record) is not None:
         return ""
     whole = "\n\n".join(texts).strip()
@@ -51,7 +51,7 @@ def _said(record: Compacted) -> str:
 
 
 def _cut(text: str, tokens: int) -> str:
-    """As many whole lines from its beginning as there is room for."""
+    """Return the first whole lines that fit."""
     if estimate_text(text) <= tokens:
         return text
     lines = text.split("\n")

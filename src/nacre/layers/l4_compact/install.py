@@ -1,7 +1,7 @@
-"""Put a draft in the place of a span: one record holds the summary, the person's words and what is restored.
+"""Replaces a span by a draft: one record holds the summary, the user's words and restored fragments.
 
-Whatever made the draft, the words and deeds in it come from the log (C20), the last message of the person
-stays raw, and everything together fits into its room (C21). Nothing here asks a model or reads a disk.
+User quotes and actions come from the log (C20), the last message of the user stays raw, and everything fits
+into the room (C21). Nothing here asks a model or reads a disk.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from nacre.messages.view import View, live_records
 
 STANDING = prompts.load(__package__, "standing")
 TAIL_SHARE = 0.5
-"""Of what opening and summary leave: the newest rounds serve better than lines about older ones."""
+"""Share of the room after opening and summary for the newest rounds."""
 PLACE_SHARE = 0.75
-"""The same for a draft that says itself where its tail should begin."""
+"""The same for a draft that says where its tail begins."""
 WORDS_SHARE = 0.5
-"""Of what the tail leaves; what words do not need, deeds may take."""
+"""Share of the rest for user quotes; actions may use what is left."""
 LEAST_WORDS_SHARE = 0.15
 LEAST_WORDS_TOKENS = 600
-"""Of what opening and summary leave, and in all, however tight it is: a person's short rules are not lost."""
+"""Minimum for user quotes, so that short rules of the user are not lost."""
 AHEAD = frozenset({"opening", "rules"})
-"""Fragments that stand before the summary, as they stood before the conversation."""
+"""Fragments that go before the summary, as they came before the conversation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverflowPaths:
-    """Where what is not shown can be read; empty where nothing is kept on disk."""
+    """Paths of the files with what is not shown; empty without files on disk."""
 
     words: str = ""
     deeds: str = ""
@@ -56,28 +56,28 @@ NOWHERE = OverflowPaths()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomShares:
-    """How the room was divided, and what goes where."""
+    """How the room is divided."""
 
     span: ItemSpan
     place: int
-    """Where the kept tail begins."""
+    """Index of the first item of the kept tail."""
     last: tuple[Block, ...]
-    """The person's last message, raw, where the tail does not hold it."""
+    """The user's last message, raw, if it is not in the tail."""
     words: str
     deeds: str
     facts: Facts
-    """What was shown, and is known from now on from nothing else."""
+    """The facts shown, which the log carries from now on."""
     left: int
-    """Estimated tokens for what is restored."""
+    """Estimated tokens left for restored fragments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryMaterial:
-    """All that goes into the record beside the draft and its shares."""
+    """Everything else that goes into the record."""
 
     fragments: Sequence[Fragment] = ()
     tasks: str = ""
-    """The task list as it stands, every state included."""
+    """The task list with all states."""
     where: OverflowPaths = NOWHERE
     carries: Sequence[Noted] = ()
     trigger: str = "auto"
@@ -88,17 +88,17 @@ class SummaryMaterial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionLimits:
-    """What a compaction is held to."""
+    """The limits of a compaction."""
 
     room: int
-    """Estimated tokens that may stand in place of the span, tail included."""
+    """Estimated tokens that may replace the span, including the tail."""
     settings: CompactSettings
     span: ItemSpan = WHOLE
     where: OverflowPaths = NOWHERE
 
 
 def divide_room(view: View, draft: Draft, facts: Facts, terms: CompactionLimits) -> RoomShares:
-    """Decide how much of each there is room for."""
+    """Divide the room among tail, user quotes and actions."""
     span = terms.span
     most = terms.settings.tail_tokens
     last = last_message(view, facts)
@@ -109,7 +109,7 @@ def divide_room(view: View, draft: Draft, facts: Facts, terms: CompactionLimits)
     place = _tail_place(view.items, draft, span, min(most, tail))
     shares = _shares(view, facts, last, terms, place=place, room=room)
     if span.keeps_from is None:
-        # What lines about the past did not need goes to the newest rounds after all.
+        # Room that user quotes and actions did not need goes to the tail.
         wider = _tail_place(view.items, draft, span, min(most, _tokens(view.items[place:]) + shares.left))
         if wider < place:
             shares = _shares(view, facts, last, terms, place=wider, room=room)
@@ -119,7 +119,7 @@ def divide_room(view: View, draft: Draft, facts: Facts, terms: CompactionLimits)
 def _shares(
     view: View, facts: Facts, last: LastMessage, terms: CompactionLimits, *, place: int, room: int
 ) -> RoomShares:
-    """What is shown beside a tail that begins here: nothing that stands there anyway."""
+    """Return the shares for a tail that begins at `place`; nothing in the tail is repeated."""
     settings = terms.settings
     where = terms.where
     stays = [*view.items[: terms.span.first], *view.items[place:]]
@@ -148,10 +148,10 @@ def _shares(
 def install(
     view: View, draft: Draft, shares: RoomShares, material: SummaryMaterial, *, summary_id: str, clock: Clock
 ) -> list[Record]:
-    """The records that put it there.
+    """Return the records that install the draft.
 
-    On some models thinking is valid only while everything before it stays the same: there it is dropped from
-    the first message of the span on.
+    On models that bind thinking to the bytes before it, thinking is dropped from the first message of the
+    span on.
     """
     items = view.items
     span = shares.span
@@ -174,7 +174,7 @@ def install(
 
 
 def _tail_place(items: Sequence[Item], draft: Draft, span: ItemSpan, tokens: int) -> int:
-    """Where the tail begins: what the draft does not know of stays, whatever it takes."""
+    """Return where the tail begins; items that the draft does not cover always stay."""
     if span.keeps_from is not None:
         return max(span.keeps_from, span.first)
     place = tail_from(items, tokens)
@@ -192,10 +192,10 @@ def _tokens(items: Sequence[Item]) -> int:
 
 
 def _blocks(draft: Draft, shares: RoomShares, material: SummaryMaterial) -> tuple[Block, ...]:
-    """What the model reads in place of the span, in a fixed order."""
+    """Return the blocks that replace the span, in a fixed order."""
     ahead = [Text(one.text) for one in material.fragments if one.text and one.kind in AHEAD]
     behind = [Text(one.text) for one in material.fragments if one.text and one.kind not in AHEAD]
-    # The draft stands by itself, so that a later compaction by rule can hand it on.
+    # The draft has a block of its own, so that a later compaction by rule can take it over.
     said = Text("\n\n".join(filter(None, (STANDING, draft.text.strip()))))
     sections = (
         _titled("What the user said", shares.words),
@@ -209,7 +209,7 @@ def _blocks(draft: Draft, shares: RoomShares, material: SummaryMaterial) -> tupl
 
 
 def _rest(shares: RoomShares, where: OverflowPaths) -> str:
-    """The files to read in; what has no room above for a pointer of its own is pointed to here."""
+    """Return the lines that name overflow files not mentioned above."""
     left = (
         (shares.facts.left_words, "messages of the user's", where.words, shares.words),
         (shares.facts.left_deeds, "calls", where.deeds, shares.deeds),
@@ -227,25 +227,25 @@ def _titled(title: str, text: str) -> str:
 
 
 MARK = Text(prompts.load(__package__, "last_message").rstrip("\n"))
-"""Stands before the message where it is the last thing in a summary."""
+"""Precedes the user's last message at the end of a summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastMessage:
-    """The message as it was said, with the pictures that were sent behind it."""
+    """The user's last message with the images sent after it."""
 
     parts: tuple[tuple[str, tuple[Block, ...]], ...] = ()
-    """The id of the item that each stands in now, empty where it stands nowhere, and its blocks."""
+    """For each part the id of its item, empty if there is none, and its blocks."""
 
     def unless_in(self, items: Iterable[Item]) -> tuple[Block, ...]:
-        """What does not stand in these items, behind the words that say what it is."""
+        """Return the blocks that are not in these items, after the marker text."""
         there = {item.record_id for item in items if item.parts}
         blocks = tuple(block for item, some in self.parts if item not in there for block in some)
         return (MARK, *blocks) if blocks else ()
 
 
 def last_message(view: View, facts: Facts) -> LastMessage:
-    """From its own record, from the summary that ends with it, or its text where only that is left."""
+    """Return it from its record, from the summary that ends with it, or from the facts."""
     live = live_records(view.records)
     parts: list[tuple[str, tuple[Block, ...]]] = []
     lost: tuple[Block, ...] = ()
@@ -260,7 +260,7 @@ def last_message(view: View, facts: Facts) -> LastMessage:
             return LastMessage(tuple(parts))
     summary = next((one for one in reversed(live) if isinstance(one, Compacted) and _behind_mark(one)), None)
     if summary is not None:
-        # Who resumes behind it has nothing but this, and makes the same of it as who never left.
+        # A session resumed after the summary has only this and must produce the same bytes.
         parts.insert(0, (summary.summary_id or summary.id, _behind_mark(summary)))
     else:
         parts.insert(0, ("", lost or tuple(Text(one.text) for one in facts.words[-1:])))
@@ -268,7 +268,7 @@ def last_message(view: View, facts: Facts) -> LastMessage:
 
 
 def _own(said: Said) -> tuple[Block, ...]:
-    """The blocks a person gave: words with what is attached to them, or a picture alone; no results."""
+    """Return the blocks a user sent: text with attachments, or an image alone; no results."""
     if said.role != "user" or said.meta or said.aside is not None:
         return ()
     blocks = tuple(block for block in said.blocks if not isinstance(block, ToolResult))

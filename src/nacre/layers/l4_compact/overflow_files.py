@@ -1,4 +1,4 @@
-"""What a compaction keeps on disk: results too large for its tail, and what its summary had no room for."""
+"""Files of a compaction: results too large for the tail, and facts without room in the summary."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from nacre.messages.view import View
 from nacre.store.tool_results import ToolResultStore, pointer
 
 FOLDER = "session-memory"
-"""Where a session keeps its notes and what summaries had no room for, beside its log."""
+"""Folder for notes and overflow files beside the session's log."""
 WORDS_FILE = "user-messages.md"
 DEEDS_FILE = "what-was-done.md"
 PREVIEW_BYTES = 2_000
-"""What stays of a result in the tail that is too large for it."""
+"""Bytes of the preview of a result that is moved to disk."""
 LEAST_TOKENS = 1_000
-"""A smaller result is not worth a pointer that takes half of this."""
+"""Smaller results stay inline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverflowFiles:
-    """Where a session's compactions put things; without a folder nothing is kept."""
+    """Writes the overflow files of a session; without a folder nothing is written."""
 
     folder: Path | None = None
-    """The session's own."""
+    """The session's folder."""
     log: Path | None = None
-    shelf: ToolResultStore = field(default_factory=lambda: ToolResultStore(None))
+    store: ToolResultStore = field(default_factory=lambda: ToolResultStore(None))
 
     @property
     def where(self) -> OverflowPaths:
@@ -48,7 +48,7 @@ class OverflowFiles:
         )
 
     async def keep_left(self, facts: Facts, shown: Facts, kept: Sequence[Item]) -> bool:
-        """Write down what neither the summary nor the kept messages show; says whether it is on disk."""
+        """Write the facts that neither summary nor tail show; return whether they are on disk."""
         there = {one.record_id for one in shown.words} | {one.id for one in shown.deeds}
         left = facts.without(kept)
         words = [one for one in left.words if one.record_id not in there]
@@ -62,11 +62,11 @@ class OverflowFiles:
         return True
 
     async def shrink(self, view: View, tokens: int, clock: Clock) -> list[Record]:
-        """Move the largest results of the last round to disk until that round takes no more than so much."""
+        """Move the largest results of the last round to disk until the round fits `tokens`."""
         chosen = _too_large(view.items, tokens)
-        if not chosen or self.shelf.folder is None:
+        if not chosen or self.store.folder is None:
             return []
-        changes = await asyncio.to_thread(_moved, chosen, self.shelf)
+        changes = await asyncio.to_thread(_moved, chosen, self.store)
         return (
             [Replaced(id=clock.new_id(), at=clock.now(), changes=changes, reason="offload")]
             if changes
@@ -90,14 +90,14 @@ def _too_large(items: Sequence[Item], tokens: int) -> list[AnsweredCall]:
     return chosen
 
 
-def _moved(results: Iterable[AnsweredCall], shelf: ToolResultStore) -> tuple[Change, ...]:
+def _moved(results: Iterable[AnsweredCall], store: ToolResultStore) -> tuple[Change, ...]:
     changes = []
     for one in results:
         texts = [part.text for part in one.result.content if isinstance(part, Text)]
         if len(texts) != len(one.result.content) or not texts:
             continue  # a picture has no preview
         try:
-            kept = shelf.keep(one.id, one.result.text)
+            kept = store.keep(one.id, one.result.text)
         except StoreError:
             continue
         cut = cut_of(one.call.name, one.result)
@@ -116,7 +116,7 @@ def _written(folder: Path, words: Sequence[UserQuote], deeds: Sequence[Action]) 
 
 
 def _append(path: Path, parts: Sequence[str]) -> None:
-    """Each part once: a draft that was not taken may have left some already."""
+    """Append each part once; a rejected draft may have written some already."""
     if not parts:
         return
     there = path.read_text(encoding="utf-8", errors="surrogatepass") if path.exists() else ""

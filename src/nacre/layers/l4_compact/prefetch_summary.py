@@ -1,4 +1,4 @@
-"""A summary made ahead in the background, so that no turn waits for one that could have been ready (C28)."""
+"""Prefetches a summary in the background, so that a turn rarely waits for one (C28)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from nacre.messages.view import View
 from nacre.session.background import Background
 
 NAME = "compact"
-"""Under which the work is known to whoever looks after it."""
+"""Name of the background task."""
 BEHIND_SHARE = 0.5
-"""Of the view: where more than this was said since, a summary of the rest makes too little room."""
+"""Share of the view; with more than this added since, a prefetched summary frees too little."""
 
 
 class SummaryPrefetch:
-    """One draft at a time, for the view as it was when it was begun."""
+    """Holds one draft, made for the view at its start."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class SummaryPrefetch:
         *,
         failed: Callable[[Exception], None],
     ) -> None:
-        """`failed` is told why one came to nothing, so that somebody counts (C25)."""
+        """`failed` is called with the error of a failed summary, to count it (C25)."""
         self._background = background
         self._make = make
         self._failed = failed
@@ -39,7 +39,7 @@ class SummaryPrefetch:
         return self._background.is_running(NAME)
 
     def is_ready(self, view: View) -> bool:
-        """Whether there is one that can stand for this view: what it covers is there, and most is covered."""
+        """Return whether the draft can be used for this view: it covers most of it."""
         covers = self._ready.covers if self._ready is not None else None
         if not covers or not view.has_record(covers):
             return False
@@ -48,23 +48,23 @@ class SummaryPrefetch:
         return behind <= BEHIND_SHARE * view.estimate
 
     def begin(self, view: View) -> None:
-        """Start, unless one is ready or being made; an empty view has nothing to sum up."""
+        """Start a summary unless one is ready or running; an empty view needs none."""
         if self.is_ready(view) or self.is_under_way or not view.items:
             return
-        # One for a view that was compacted or taken back meanwhile is of no use any more.
+        # A draft for a view that was compacted or rewound since is useless.
         self._ready = None
         self._done.clear()
         self._background.start(NAME, self._prepare(view))
 
     def take(self, view: View) -> Draft | None:
-        """The draft, if it can stand for this view; it is given once."""
+        """Return the draft if it can be used for this view; only once."""
         is_ready = self.is_ready(view)
         ready = self._ready
         self._ready = None
         return ready if is_ready else None
 
     async def wait(self, seconds: float) -> None:
-        """Until it is there, has failed, or the time is over."""
+        """Wait until the summary is ready or has failed, or the time is over."""
         if self.is_under_way:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):

@@ -38,13 +38,13 @@ TITLES = (
     "Optional next step",
 )
 USER_MESSAGES = 6
-"""This section is the log's, never a model's (C20)."""
+"""This section comes from the log, never from a model (C20)."""
 MAY_BE_MISSING = frozenset({USER_MESSAGES, 9})
-"""Of the nine: one is written by the program, the other is called optional."""
+"""One is written by the program, the other is optional."""
 MUST_SAY = (1, 8)
-"""What was asked and where things stand: a summary that says nothing there is none."""
+"""Request and current work; a summary without these is rejected."""
 MIN_LETTERS = 8
-"""Less than this under a heading says nothing."""
+"""A section with fewer letters counts as empty."""
 MAX_TITLE_CHARS = 90
 """A longer line is a sentence, not a heading."""
 
@@ -71,7 +71,7 @@ _NOTHING = re.compile(r"[\W_]*(?:none|nothing|n/?a|not applicable|无|没有)?[\
 
 @dataclass(frozen=True, slots=True)
 class SummarySection:
-    """One of the nine, under the title the reply gave it."""
+    """One of the nine sections, under the title in the reply."""
 
     number: int
     title: str
@@ -84,26 +84,26 @@ class SummarySection:
 
 @dataclass(frozen=True, slots=True)
 class ParsedSummary:
-    """What a reply holds."""
+    """The sections of a reply."""
 
     sections: tuple[SummarySection, ...]
 
     @property
     def missing(self) -> list[str]:
-        """The required sections that are not there, or say nothing where something must be said."""
+        """Return the required sections that are missing or empty."""
         bodies = {one.number: one for one in self.sections}
         absent = [n for n in range(1, len(TITLES) + 1) if n not in bodies and n not in MAY_BE_MISSING]
         silent = [n for n in MUST_SAY if n in bodies and _is_silent(bodies[n])]
         return [TITLES[n - 1] for n in sorted({*absent, *silent})]
 
     def render(self) -> str:
-        """The summary as it is installed: what a person said comes from the log instead."""
+        """The summary to install, without the section of user messages."""
         said = [one for one in self.sections if one.number != USER_MESSAGES]
         return "\n\n".join(f"## {one.title}\n\n{one.body or 'None.'}" for one in said)
 
 
 def parse(reply: str) -> ParsedSummary:
-    """The sections of a reply; none at all where it is no summary."""
+    """Parse the sections of a reply; none if it is not a summary."""
     text = _answer(reply.replace("\r\n", "\n"))
     lines = text.split("\n")
     found = _headings(lines)
@@ -119,7 +119,7 @@ def parse(reply: str) -> ParsedSummary:
 
 
 def _answer(reply: str) -> str:
-    """What stands in the summary tags, or everything behind the draft where there are none."""
+    """Return the content of the summary tags, or without them everything after the draft."""
     text = _without_draft(reply)
     tags = [tag for tag in _TAG.finditer(text) if tag[1].lower() == "summary"]
     opening = next((tag for tag in tags if _opens(tag)), None)
@@ -131,7 +131,7 @@ def _answer(reply: str) -> str:
 
 
 def _without_draft(text: str) -> str:
-    """The text without the draft it begins with; one that was never closed ends where the summary begins."""
+    """Return the text without its leading draft; an unclosed one ends where the summary begins."""
     tags = list(_TAG.finditer(text))
     if not tags or tags[0][1].lower() != "analysis" or not _opens(tags[0]):
         return text
@@ -140,7 +140,7 @@ def _without_draft(text: str) -> str:
         if tag[1].lower() == "analysis":
             depth += 1 if _opens(tag) else -1
             if depth == 0:
-                # A draft may go on behind a tag it only talks about; another one may follow it.
+                # A draft may mention a tag and go on; another draft may follow.
                 return text[: tags[0].start()] + _without_draft(text[tag.end() :])
     at = next((tag for tag in tags if tag[1].lower() == "summary" and _begins_line(tag)), None)
     return text[at.start() :] if at else ""
@@ -155,11 +155,11 @@ def _begins_line(tag: re.Match[str]) -> bool:
 
 
 _Heading = tuple[int, int, str, str]
-"""Number, line, title, and what stands behind the title on its line."""
+"""Number, line, title, and the rest of the line."""
 
 
 def _headings(lines: Sequence[str]) -> list[_Heading]:
-    """The nine in order: by their titles, or by number alone where they are in another language."""
+    """Return the nine headings in order: by title, or by number in another language."""
     candidates = list(_candidates(lines))
     known = _in_order([one for one in candidates if _TITLES[one.number - 1].match(one.title)])
     if len(known) > len(TITLES) // 2:
@@ -167,7 +167,7 @@ def _headings(lines: Sequence[str]) -> list[_Heading]:
     first = next((one for one in candidates if one.number == 1 and one.is_numbered), None)
     if first is None:
         return [one.heading for one in known]
-    # Lists inside a section count from one, too: headings are those written as the first one is.
+    # Lists inside a section are numbered, too; headings look like the first one.
     alike = [one for one in candidates if one.is_numbered and one.style == first.style]
     return [one.heading for one in _in_order(alike)]
 
@@ -219,7 +219,7 @@ def _read(place: int, line: str) -> list[_Candidate]:
 
 
 def _split_title(text: str, *, is_bold: bool) -> tuple[str, bool, str]:
-    """The title, whether a colon ends it, and the words behind it."""
+    """Return the title, whether a colon ends it, and the rest of the line."""
     end = re.search(r"\s*[:：]\s*(?:\*\*|__)?|(?:\*\*|__)\s*[:：]?" if is_bold else r"\s*[:：]", text)
     if end is None or end.start() > MAX_TITLE_CHARS:
         return text.strip(" *_#"), False, ""
@@ -228,7 +228,7 @@ def _split_title(text: str, *, is_bold: bool) -> tuple[str, bool, str]:
 
 
 def _in_order(candidates: Sequence[_Candidate]) -> list[_Candidate]:
-    """One for each number, rising; the first of each that stands behind the one before."""
+    """Return the first candidate for each number, in rising order."""
     kept: list[_Candidate] = []
     for one in candidates:
         if not kept or one.number > kept[-1].number:
@@ -238,7 +238,7 @@ def _in_order(candidates: Sequence[_Candidate]) -> list[_Candidate]:
 
 def _is_silent(section: SummarySection) -> bool:
     letters = sum(char.isalnum() for char in section.body)
-    # An ideograph says as much as a short word.
+    # An ideograph counts as a short word.
     wide = sum(char.isalnum() and ord(char) > 0x2E80 for char in section.body)
     return section.is_empty or letters + 2 * wide < MIN_LETTERS
 
@@ -254,22 +254,22 @@ CONTEXT_FOR_CONTINUING = prompts.load(__package__, "context_for_continuing")
 FOCUS = prompts.load(__package__, "focus")
 
 Side = Literal["all", "from", "up_to"]
-"""All of a view, what begins with a pivot, or what stands before it (C23)."""
+"""The whole view, what follows a pivot, or what precedes it (C23)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryPart:
-    """How much of a view is summarised."""
+    """The part of a view to summarise."""
 
     side: Side = "all"
     pivot: str | None = None
-    """A record's id; with `up_to` it is the first that stays."""
+    """Record id of the pivot; with `up_to` the first record that stays."""
 
 
 WHOLE = SummaryPart()
 
 PIVOT_CHARS = 300
-"""Enough of a message to find it by."""
+"""Characters of the pivot that the prompt quotes."""
 CUT_OFF = frozenset({"max_tokens", "length", "model_context_window_exceeded"})
 REFUSED = frozenset({"refusal", "content_filter"})
 _REFUSAL = re.compile(
@@ -278,7 +278,7 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 REASON_CHARS = 120
-"""Of a reply that is quoted in a reason."""
+"""Characters of a reply quoted in an error."""
 
 
 async def summarise(
@@ -290,7 +290,7 @@ async def summarise(
     settings: CompactSettings,
     part: SummaryPart = WHOLE,
 ) -> Draft:
-    """A checked summary of a view or a part of it; raises `SummaryRejected`, or what the provider raises.
+    """Return a checked summary of a view or a part; raises `SummaryRejected` or a provider error.
 
     `words` is what the person said, message by message: what a summary quotes must stand there.
     """
@@ -305,7 +305,7 @@ async def summarise(
     told: JsonObject = {"tries": tries, "left_out_rounds": dropped}
     covers = view.items[place - 1].record_id if side == "up_to" else None
     size = sum(item.tokens for item in replaced)
-    # Beside the loop: to look everything up that a long reply quotes takes a while.
+    # In a thread: checking all quotations of a long reply takes a while.
     return await asyncio.to_thread(accepted, forked.text, words, replaced=size, covers=covers, told=told)
 
 
@@ -317,7 +317,7 @@ def accepted(
     covers: str | None = None,
     told: JsonObject | None = None,
 ) -> Draft:
-    """The reply as a draft, or `SummaryRejected` with the reason (C23c)."""
+    """Return the reply as a draft; raises `SummaryRejected` with the reason (C23c)."""
     if not reply.strip():
         raise SummaryRejected("the summary is empty")
     parsed = parse(reply)
@@ -326,7 +326,7 @@ def accepted(
     if missing := parsed.missing:
         raise SummaryRejected(f"the summary lacks {', '.join(missing)}")
     sifted, looked_up = _sifted(parsed, words)
-    # What was dropped may have been all that a section said.
+    # A dropped quotation may have been the whole section.
     if emptied := sifted.missing:
         raise SummaryRejected(f"without words the person never said, the summary lacks {', '.join(emptied)}")
     text = sifted.render()
@@ -343,7 +343,7 @@ def accepted(
 
 
 def directive(side: Side = "all", *, focus: str = "", pivot: str = "") -> str:
-    """The one message at the end of the conversation."""
+    """Return the message that asks for the summary."""
     scope = {"all": SCOPE_ALL, "from": PARTIAL_FROM, "up_to": PARTIAL_UP_TO}[side]
     is_earlier = side == "up_to"
     return prompts.render(
@@ -356,7 +356,7 @@ def directive(side: Side = "all", *, focus: str = "", pivot: str = "") -> str:
 
 
 def refused(forked: ForkResult) -> str:
-    """Why what a fork brought back is no summary whatever it says; empty where nothing speaks against it."""
+    """Return why a fork's result cannot be a summary; empty if it can."""
     if any(reply.tool_calls for reply in forked.replies):
         return "the model called a tool instead of writing a summary"
     if forked.stop_reason in CUT_OFF:
@@ -367,7 +367,7 @@ def refused(forked: ForkResult) -> str:
 
 
 def before_pivot(view: View, place: int) -> View:
-    """The view as it was before an item: the same bytes, so that they are read from the cache."""
+    """Return the view before an item, byte for byte, so that it is read from the cache."""
     if place >= len(view.items):
         return view
     cut = Compacted(
@@ -391,7 +391,7 @@ def _sifted(parsed: ParsedSummary, words: Sequence[str]) -> tuple[ParsedSummary,
 async def _asked(
     whole: View, fork: Fork, said: str, settings: CompactSettings
 ) -> tuple[ForkResult, int, int]:
-    """What the fork brought back, at which try, and how many rounds it did not see (C24)."""
+    """Return the fork's result, the number of tries and of rounds left out (C24)."""
     now = ShortenedView(whole)
     for tries in range(1, settings.max_retries + 2):
         task = ForkTask(
@@ -419,7 +419,7 @@ def _place(view: View, part: SummaryPart) -> int:
 
 
 def _excerpt(view: View, place: int) -> str:
-    """The pivot's words, or those nearest behind it that can be told."""
+    """Return the text of the pivot, or the nearest text after it."""
     for item in view.items[place:]:
         texts = [one.block.text for one in item.parts if isinstance(one.block, Text)]
         if joined := "\n".join(texts).strip():
@@ -432,22 +432,22 @@ def _line(text: str) -> str:
 
 
 MIN_GROUPS = 1
-"""Of the rounds, so many are always left: a summary of nothing is of no use."""
+"""Rounds that always stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShortenedView:
-    """A view without its oldest rounds; always made from the whole one."""
+    """A view without its oldest rounds, always made from the whole view."""
 
     view: View
     dropped: int = 0
-    """Rounds that were left out."""
+    """Rounds left out."""
 
 
 def shorten(
     whole: View, before: ShortenedView, error: PromptTooLong, *, settings: CompactSettings
 ) -> ShortenedView | None:
-    """What to try after this error; none where nothing more can be left out.
+    """Return the view to try after this error; None if nothing more can be left out.
 
     It begins again from the whole view, so that what stands in for a lost beginning never piles up. A summary
     that opens the view is the only memory of all before it, and stays.
@@ -471,14 +471,14 @@ def shorten(
         kind="span",
     )
     shorter = whole.after(cut)
-    # Some models refuse thinking whose past changed, and a summary does not need it.
+    # Some models refuse thinking after changed messages, and a summary does not need it.
     changes = tuple(without_thinking(shorter.items))
     bare = Replaced(id=f"{first.record_id}-thinking", at=cut.at, changes=changes, reason="thinking")
     return ShortenedView(shorter.after(bare) if changes else shorter, dropped)
 
 
 def _wanted(sizes: Sequence[int], dropped: int, error: PromptTooLong, settings: CompactSettings) -> int:
-    """How many of the oldest go now, those that went before among them."""
+    """Return how many of the oldest rounds to leave out in all."""
     if error.tokens is None or error.limit is None or error.tokens <= error.limit:
         return dropped + max(1, math.floor(len(sizes) * settings.drop_share))
     gap = error.tokens - error.limit
