@@ -1,1 +1,1 @@
-"""Sessions read, checked, imported, exported and summed up."""
+"""Read, check, import, export and summarise sessions."""

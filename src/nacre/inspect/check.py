@@ -1,7 +1,7 @@
-"""What is odd about a transcript: its lines, its chain, its calls and results, told all at once (T5, T6).
+"""Check a transcript: its lines, the chain of parents, and calls without results (T5, T6).
 
-Reads structure and keeps only the beginnings of texts, so that a log of any size is checked in memory that
-grows with its records and not with its bytes.
+Only structure and the beginnings of texts are kept, so that memory use grows with the number of records, not
+with the size of the log.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nacre.session.read_session import SlimReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionCheck:
-    """One session of a file, counted and checked."""
+    """Counts and problems of one session in a file."""
 
     session: str | None
     records: int
@@ -35,7 +35,7 @@ def check_file(
     limits: SourceLimits = DEFAULT_LIMITS,
     progress: Progress | None = None,
 ) -> tuple[str, list[SessionCheck]]:
-    """The form of a transcript file, and what is odd in each of its sessions."""
+    """Return the format of a transcript file and a check of each of its sessions."""
     with open_source(path, limits=limits, progress=progress) as source:
         if source.form == "claude-code":
             reader = SlimReader(session_id=session, subagent=source.stem.startswith("agent-"))
@@ -48,7 +48,7 @@ def check_file(
 
 
 def findings(session: str | None, records: Sequence[Record], problems: Sequence[LogProblem]) -> SessionCheck:
-    """What reading found, what folding had to leave out, and which calls and results have no partner."""
+    """Return problems from reading, from folding, and calls and results without a counterpart."""
     view = View.of(records)
     return SessionCheck(
         session=session,
@@ -59,7 +59,7 @@ def findings(session: str | None, records: Sequence[Record], problems: Sequence[
 
 
 def count_messages(records: Iterable[Record]) -> int:
-    """User and assistant records, summaries included, as a listing of sessions counts them."""
+    """Count user and assistant records, summaries included, as the session list does."""
     return sum(
         record.role != "system" if isinstance(record, Said) else isinstance(record, Compacted)
         for record in records

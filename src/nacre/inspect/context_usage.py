@@ -1,4 +1,4 @@
-"""What fills the window: the next request of a session by kind of content, and where the limits are (C34)."""
+"""Context usage: tokens of the next request by kind of content, and the limits of the window (C34)."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ from nacre.tools.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """The window of a session, as its next request would find it."""
+    """Context usage of a session's next request."""
 
     session: str | None
     model: str
     thresholds: Thresholds
     used: int
     parts: Mapping[str, int]
-    """Tokens by kind of content; together they are `used`."""
+    """Tokens by kind of content; their sum is `used`."""
     is_counted: bool
-    """The figure rests on the provider's own count; otherwise all of it is estimated."""
+    """True if the figure rests on the provider's own count; otherwise all of it is an estimate."""
     out_of_view: Mapping[str, int]
-    """Tokens that pointers stand for and that are therefore not in the window: offloaded, cleared."""
+    """Tokens that pointers replace and that are not in the window: offloaded or cleared."""
     meter: Meter
     layers: Savings
-    """What each layer did, spent and about saved."""
+    """What each layer did, spent and saved (an estimate)."""
     compactions: int
     calibration: Calibration
 
@@ -67,7 +67,7 @@ class Contents:
 
 
 async def contents(settings: Settings, path: Path | None, *, clock: Clock = SYSTEM_CLOCK) -> Contents:
-    """What fills the window of this session, or of a new one; nothing is opened, asked or changed."""
+    """Return the context usage of a stored or a new session without opening it or sending a request."""
     looked = read_view(path) if path is not None else None
     if path is not None and looked is None:
         raise TranscriptError(
@@ -76,7 +76,7 @@ async def contents(settings: Settings, path: Path | None, *, clock: Clock = SYST
         )
     records = looked.loaded.records if looked else []
     known = await preview_startup_context(settings, clock=clock)
-    # Tools of MCP servers are not among them: to know those, the servers would have to be started.
+    # Tools of MCP servers are left out: to list them, the servers would have to be started.
     tools = [*own_tools(settings, Workspace(settings.cwd), TaskBoard()), *known.tools]
     base = base_of(_model(settings, records), known, tools, settings, clock)
     session = Session(base, records, settings=session_settings(settings), clock=clock)
@@ -86,7 +86,7 @@ async def contents(settings: Settings, path: Path | None, *, clock: Clock = SYST
 
 
 def contents_of(session: Session, booking: Sequence[Record] | None = None) -> Contents:
-    """What fills the window of an open session; `booking` is more of its past than it holds itself."""
+    """Return the context usage of an open session; `booking` adds records from before its last compaction."""
     view = session.view
     records = session.transcript.records
     calibration = calibrated(records)
@@ -114,14 +114,15 @@ def contents_of(session: Session, booking: Sequence[Record] | None = None) -> Co
 
 
 def contents_now(session: Session) -> Contents:
-    """The same with all of its past: one that was resumed holds only what came after its last compaction."""
+    """Return the context usage with the whole past: a resumed session holds only what follows its last
+    compaction."""
     writer = session.writer
     past = booked(writer.path) if isinstance(writer, SessionLogWriter) and writer.path.exists() else None
     return contents_of(session, past)
 
 
 def _model(settings: Settings, records: Iterable[Record]) -> str:
-    """The one that was asked for, else the one that answered last, else what would answer."""
+    """Return the requested model, else the one that answered last, else the configured one."""
     if settings.model:
         return settings.model
     said = [record.reply.model for record in records if isinstance(record, Said) and record.reply]
@@ -130,10 +131,10 @@ def _model(settings: Settings, records: Iterable[Record]) -> str:
 
 
 def _adding_up_to(used: int, estimated: dict[str, int]) -> dict[str, int]:
-    """The parts of a known sum.
+    """Fit the estimated parts to a known sum.
 
-    What the provider counted beyond them is in no log: the system prompt and tools of the program that asked.
-    Where the estimate says more than the provider, its parts are cut in proportion.
+    What the provider counted in addition is not in the log: system prompt and tools of the program that sent
+    the request. If the estimate is higher than the count, the parts are cut in proportion.
     """
     total = sum(estimated.values())
     if total <= used:
@@ -145,7 +146,8 @@ def _adding_up_to(used: int, estimated: dict[str, int]) -> dict[str, int]:
 
 
 def calibrated(records: Iterable[Record]) -> Calibration:
-    """How far estimates were off between neighbouring requests, where what stands before them is the same."""
+    """Return the factor between estimated and counted tokens, from neighbouring requests with the same
+    prefix."""
     calibration = Calibration()
     since = 0
     last_reply = ""
@@ -188,7 +190,7 @@ KINDS = (
     "cleared",
     "other",
 )
-"""In the order people read them; `notes` are those of the session, once they stand for what was said."""
+"""Display order; `notes` are the session notes once they replace messages."""
 _RIDING = {
     INSTRUCTIONS: "instructions",
     RECALLED: "memory",
@@ -199,14 +201,14 @@ _RIDING = {
     MAIL: "mail",
     AGENT_TYPES: "agents",
 }
-"""By the kind of note about words that ride with a message."""
+"""Kind of content by kind of attachment note."""
 _OFFLOADED = ("offload", "duplicate", "reread")
 _SURROUNDINGS = ENVIRONMENT.partition("{{")[0]
-"""How what is said about the surroundings begins."""
+"""How the environment section begins."""
 
 
 def parts(view: View) -> dict[str, int]:
-    """Estimated tokens in view by kind; a pointer counts with what it takes itself."""
+    """Estimate the tokens in view by kind; a pointer counts with its own size."""
     filing = _Filing.of(view)
     found = dict.fromkeys(KINDS, 0)
     for item in view.items:
@@ -217,7 +219,7 @@ def parts(view: View) -> dict[str, int]:
 
 
 def opening_parts(text: str) -> dict[str, int]:
-    """Estimated tokens of what stands ahead of a conversation: instructions, memory, surroundings."""
+    """Estimate the tokens ahead of the conversation: instructions, memory, environment."""
     start = text.rfind(_SURROUNDINGS)
     context, around = (text[:start], text[start:]) if start >= 0 else (text, "")
     memory = estimate_text(memory_part(context))
@@ -229,7 +231,7 @@ def opening_parts(text: str) -> dict[str, int]:
 
 
 def out_of_view(view: View) -> dict[str, int]:
-    """Estimated tokens that the pointers in view stand for: what is on disk, by how it came there."""
+    """Estimate the tokens on disk that the pointers in view replace, by cause."""
     standing = {
         part.block.call_id for item in view.items for part in item.parts if isinstance(part.block, ToolResult)
     }
@@ -244,22 +246,22 @@ def out_of_view(view: View) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Filing:
-    """What the notes of a view say about what is in it."""
+    """What the notes of a view say about its content."""
 
     riding: Mapping[str, str]
-    """Kinds by record."""
+    """Kinds by record id."""
     inside: Mapping[str, str]
-    """Kinds by digest of words that ride inside a result."""
+    """Kinds by digest of attachments inside a tool result."""
     openings: frozenset[str]
     summaries: Mapping[str, str]
-    """What made them, by the record that stands in view."""
+    """Origin of each summary in view, by record id."""
     results: Mapping[str, str]
-    """Kinds of results that do not stand whole, by call."""
+    """Kinds of shortened results, by call id."""
 
     @staticmethod
     def of(view: View) -> _Filing:
         notes = [(kind, note) for name, kind in _RIDING.items() for note in view.noted(name)]
-        # A note without words for the model names the message it came with, which is the person's own.
+        # A note without text for the model refers to the user's own message.
         ours = {one.id for one in view.records if isinstance(one, Said) and one.meta}
         offloaded = {str(note.fact("call")) for kind in _OFFLOADED for note in view.noted(kind)}
         cleared = {call for call, why in view.replaced.items() if why == "clear"}
@@ -275,7 +277,7 @@ class _Filing:
 
 
 def _filed(item: Item, part: ItemPart, filing: _Filing) -> Iterator[tuple[str, int]]:
-    """A part's tokens under what it is; some hold more than one kind."""
+    """Add the tokens of one part to its kinds; some parts hold more than one kind."""
     match part.block:
         case Text(text) if _is_opening(item, text, filing):
             yield from opening_parts(text).items()
@@ -294,7 +296,7 @@ def _filed(item: Item, part: ItemPart, filing: _Filing) -> Iterator[tuple[str, i
 
 
 def _is_opening(item: Item, text: str, filing: _Filing) -> bool:
-    """What stands ahead of the conversation; a summary holds it beside other things (C21)."""
+    """Whether a text stands ahead of the conversation; a summary contains it among other things (C21)."""
     if item.record_id in filing.summaries:
         return text.startswith(RESTORED_OPENING)
     return item.record_id in filing.openings

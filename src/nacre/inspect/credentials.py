@@ -1,4 +1,4 @@
-"""Credentials where they lie, in logs, tool results and notes: by kind and line, never by value (M27)."""
+"""Find credentials in logs, tool results and notes, by kind and line, never by value (M27)."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from nacre.store.lines import whole_lines
 
 LOG = ".jsonl"
 MIN_CHARS = 12
-"""No rule is satisfied by less; most strings of a log are ids and words of the format."""
+"""Minimum length: no rule matches less, and most strings of a log are shorter."""
 BASE64_FIELDS = frozenset({"signature", "data"})
-"""Pictures and signatures: by chance they hold what looks like anything."""
+"""Fields with images and signatures, which match rules by chance."""
 DOCTOR_SECONDS = 2.0
-"""So long a general check looks through sessions, newest first: about 10 MB."""
+"""Time limit for the search in `nacre doctor`, newest sessions first: about 10 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flagged:
-    """Something that looks like a credential."""
+    """Text that looks like a credential."""
 
     path: Path
     line: int
-    """Counted from one."""
+    """Line number, from 1."""
     kind: str
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class Flagged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What was found in so many of all bytes."""
+    """Credentials found, and how much of all bytes was searched."""
 
     found: tuple[Flagged, ...] = ()
     looked: int = 0
@@ -47,14 +47,14 @@ class Survey:
 
 
 def flagged_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
-    """The number and kind of every credential in lines of JSON."""
+    """Yield line number and kind of every credential in lines of JSON."""
     for number, line in enumerate(lines, 1):
         texts = [text for _, text in _strings(line)] or [line.decode(errors="replace")]
         yield from ((number, kind) for kind in _kinds("\n".join(texts)))
 
 
 def flagged_in(path: Path) -> Iterator[Flagged]:
-    """Every credential in one file of a session."""
+    """Return every credential in one file of a session."""
     before = 0
     for _, block in whole_lines(path):
         if path.suffix == LOG:
@@ -67,7 +67,7 @@ def flagged_in(path: Path) -> Iterator[Flagged]:
 
 
 def files_of(log: Path) -> list[Path]:
-    """A session's log, if it is there, and the files beside it."""
+    """Return a session's log, if it exists, and the files beside it."""
     folder = log.with_suffix("")
     found = [Path(base) / name for base, _, names in os.walk(folder) for name in names]
     return [path for path in (log, *sorted(found)) if path.is_file() and not path.is_symlink()]
@@ -80,7 +80,7 @@ def survey(
     progress: Progress | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Survey:
-    """Look through the sessions of a home, those written last first, until the time is over."""
+    """Search the sessions of a home, newest first, until the time limit."""
     sizes = {path: path.stat() for log in _logs(home) for path in files_of(log)}
     newest = sorted(sizes, key=lambda path: sizes[path].st_mtime_ns, reverse=True)
     total = sum(each.st_size for each in sizes.values())
@@ -99,7 +99,7 @@ def survey(
 
 
 def redacted_line(line: bytes) -> bytes:
-    """A line of a log with the name of its kind in place of every credential; all else stays as it is."""
+    """Return a log line with each credential replaced by the name of its kind."""
     strings = list(_strings(line))
     if not strings:
         return redact(line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")

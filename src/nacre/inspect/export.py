@@ -1,4 +1,4 @@
-"""A session as a document for people, or as the bytes of its log (T7)."""
+"""Export a session as Markdown or as the bytes of its log (T7)."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ ASIDES = {
     "abandoned": "on a branch left behind",
     "display": "shown only, never sent",
 }
-"""How a document says why something never reached the model."""
+"""Why a record never reached the model, in words."""
 _NAMES = {"user": "User", "assistant": "Assistant", "system": "System"}
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
 
 
 def markdown(summary: SessionSummary, records: Iterable[Record]) -> Iterator[str]:
-    """The whole session, said by said; what a compaction replaced stands where it was said."""
+    """Return the whole session as Markdown, including what a compaction replaced."""
     yield f"# {summary.title or 'Session ' + summary.session}\n\n"
     yield f"- session: `{summary.session}`\n"
     yield f"- directory: `{summary.cwd}`\n" if summary.cwd else ""
@@ -54,7 +54,7 @@ def markdown(summary: SessionSummary, records: Iterable[Record]) -> Iterator[str
 
 
 def _heading(record: Record) -> str | None:
-    """Who speaks; none for a message of results alone, which belongs to the calls before it."""
+    """Return the speaker; empty for a message of results only, which belongs to the calls before it."""
     if not isinstance(record, Said):
         return ""
     if record.blocks and all(isinstance(block, ToolResult) for block in record.blocks):
@@ -102,7 +102,7 @@ def _block(block: Block) -> str:
 
 
 def compaction_line(record: Compacted) -> str:
-    """One line that says what happened here."""
+    """Describe a compaction in one line."""
     size = f" of {record.pre_tokens:,} tokens" if record.pre_tokens else ""
     return (
         f"The conversation{size} was compacted ({record.trigger}); this summary stands for it from here on:"
@@ -110,7 +110,7 @@ def compaction_line(record: Compacted) -> str:
 
 
 def replacement_line(record: Replaced) -> str:
-    """One line that says what stands differently."""
+    """Describe a replacement in one line."""
     count = len(record.changes)
     return f"{count} block{'s' * (count != 1)} no longer stand as they were said ({record.reason})."
 
@@ -120,13 +120,13 @@ def moment(at: datetime) -> str:
 
 
 def redacted_bytes(path: Path) -> Iterator[bytes]:
-    """The log as it is now, but for credentials: the name of its kind stands for each (M27)."""
+    """Return the log with each credential replaced by the name of its kind (M27)."""
     for _, block in whole_lines(path):
         yield from map(redacted_line, block.splitlines(keepends=True))
 
 
 def log_bytes(path: Path) -> Iterator[bytes]:
-    """The log as it is now, byte for byte."""
+    """Return the log byte for byte."""
     with open_log(path) as file:
         left = os.fstat(file.fileno()).st_size
         while left > 0 and (chunk := file.read(min(CHUNK, left))):
@@ -136,7 +136,7 @@ def log_bytes(path: Path) -> Iterator[bytes]:
 
 @contextmanager
 def new_file(path: Path, *, replaces: bool = False, clock: Clock = SYSTEM_CLOCK) -> Iterator[BinaryIO]:
-    """A file that appears whole under its name, or not at all; replaces another only when told."""
+    """Write a file that appears whole or not at all; replaces an existing one only if `force` is set."""
     if path.is_dir():
         raise StoreError(f"{path} is a directory; name a file in it")
     if path.exists() and not path.is_file():
@@ -163,9 +163,9 @@ def new_file(path: Path, *, replaces: bool = False, clock: Clock = SYSTEM_CLOCK)
 
 
 def place_new(temp: Path, path: Path) -> None:
-    """Give a finished file its name; `FileExistsError` when there is one of that name already.
+    """Move a finished file to its name; raises `FileExistsError` if that name is taken.
 
-    A link, unlike a rename, never replaces what is there; where the disk knows no links, we look first.
+    A link, unlike a rename, never replaces a file; without support for links the name is checked first.
     """
     try:
         os.link(temp, path)

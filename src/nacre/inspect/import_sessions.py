@@ -1,6 +1,6 @@
-"""Recordings of any origin become sessions of ours: copied byte for byte or written anew (T7).
+"""Import recordings as sessions: nacre logs are copied byte for byte, other formats are converted (T7).
 
-Nothing is ever overwritten: the same session again is left alone, another one under its id gets a new id.
+Nothing is overwritten: the same session again is skipped, another session with the same id gets a new id.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from nacre.version import VERSION
 CHUNK = 1_048_576
 """Bytes compared or hashed at a time."""
 SUBAGENT_PREFIX = "agent-"
-"""How logs of sub-agents are named; their lines carry the id of the session that sent them out."""
+"""Prefix of sub-agent logs, whose lines carry the id of the parent session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedSession:
-    """One session that is now in the home, or was there already."""
+    """A session that was imported or already present."""
 
     session: str
     path: Path
@@ -47,18 +47,18 @@ class ImportedSession:
     problems: list[LogProblem]
     status: Literal["imported", "unchanged", "renamed"]
     notices: tuple[str, ...] = ()
-    """What a person should know about it: a new id, torn bytes put aside."""
+    """Notices for the user: a new id, or torn bytes that were set aside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportDestination:
-    """Where imported sessions go."""
+    """Where imported sessions are stored."""
 
     home: Path
     here: Path
-    """The working directory of sessions that do not say theirs."""
+    """Working directory of sessions that name none."""
     cwd: Path | None = None
-    """Stands instead of what the recordings say."""
+    """Overrides the working directory of the recordings."""
 
     def cwd_of(self, said: str | None) -> str:
         return str(self.cwd) if self.cwd is not None else said or str(self.here)
@@ -72,7 +72,7 @@ def import_file(
     progress: Progress | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> list[ImportedSession]:
-    """Take every session of a file into the home; whatever goes wrong leaves none of its bytes there."""
+    """Import every session of a file; after an error nothing of it remains in the home."""
     with open_source(path, limits=limits, progress=progress) as source:
         is_subagent = source.stem.startswith(SUBAGENT_PREFIX)
         if source.form == "claude-code" and not is_subagent:
@@ -85,7 +85,7 @@ def import_file(
 
 
 def _copied(source: TranscriptSource, place: ImportDestination, spool: Path) -> ImportedSession:
-    """A log in our own form keeps its lines as they are; only what was torn off at its end stays aside."""
+    """Copy a log in nacre's format; only a torn end is set aside."""
     reader = SlimReader()
     with spool.open("wb") as file:
         for line in source.lines:
@@ -110,7 +110,7 @@ def _copied(source: TranscriptSource, place: ImportDestination, spool: Path) -> 
 def _written(
     recorded: ForeignSession, session: str, source: TranscriptSource, place: ImportDestination, clock: Clock
 ) -> ImportedSession:
-    """A foreign session is written in our form; reading it again gives the same records."""
+    """Convert a foreign session; reading the result gives the same records."""
     found = findings(session, recorded.records, recorded.problems)
     cwd = place.cwd_of(recorded.cwd)
     envelope = Envelope(session_id=session, cwd=cwd, version=VERSION)
@@ -128,7 +128,7 @@ def _written(
 def _installed(
     spool: Path, source: TranscriptSource, found: SessionCheck, *, session: str, folder: Path, cwd: str
 ) -> ImportedSession:
-    """Give the bytes their name, unless a session of that name is there already."""
+    """Give the file its name unless that session exists already."""
     home = folder.parent.parent
     notices: list[str] = []
     status: Literal["imported", "unchanged", "renamed"] = "imported"
@@ -138,7 +138,7 @@ def _installed(
         status = "renamed"
     path = _same(home, session, spool)
     if path is None and _logs(home, session):
-        # Made from the content, so that importing the same file once more finds itself.
+        # Derived from the content, so that a repeated import finds the first one.
         other = derived_id("import", session, _digest(spool))
         notices.append(f"another session has the id {session}; this one is now {other}")
         session = other
@@ -150,7 +150,7 @@ def _installed(
     else:
         path = folder / f"{session}.jsonl"
         _place(spool, path)
-        # From now on it is a session of ours, to be tidied away like the others.
+        # From now on `nacre gc` treats it like any other session.
         lease.take(home, path).release()
     return ImportedSession(
         session=session,
@@ -166,7 +166,7 @@ def _installed(
 
 
 def _folder(home: Path, cwd: str) -> Path:
-    """The project folder of a directory that may be another machine's, so nothing of it is looked up here."""
+    """Return the project folder of a directory, which may be one of another machine."""
     return home / "projects" / slug(os.path.realpath(cwd) if cwd.startswith("/") else cwd)
 
 
@@ -179,12 +179,12 @@ def _is_id(session: str) -> bool:
 
 
 def _logs(home: Path, session: str) -> list[Path]:
-    """Where in the home a session of this id is; ids are looked up without their directory, so all count."""
+    """Return the logs in the home with this session id, of any working directory."""
     return sorted(home.glob(f"projects/*/{session}.jsonl"))
 
 
 def _same(home: Path, session: str, spool: Path) -> Path | None:
-    """A log that begins with these very bytes; one that went on since then is still the same session."""
+    """Find a log that begins with the same bytes; a session that continued since is still the same."""
     return next((path for path in _logs(home, session) if _begins_with(path, spool)), None)
 
 
@@ -209,7 +209,7 @@ def _digest(path: Path) -> str:
 
 @contextmanager
 def _spool(home: Path, clock: Clock) -> Iterator[Path]:
-    """A file beside the projects, on the disk where the log will be; gone afterwards in any case."""
+    """Create a temporary file on the disk of the projects and remove it afterwards."""
     path = home / "projects" / f".import-{clock.new_id()}.tmp"
     try:
         disk.make_folder(path.parent)
@@ -222,7 +222,7 @@ def _spool(home: Path, clock: Clock) -> Iterator[Path]:
 
 
 def _place(spool: Path, path: Path) -> None:
-    """The log appears whole or not at all."""
+    """Move the log to its place in one step."""
     disk.make_folder(path.parent)
     try:
         place_new(spool, path)

@@ -1,4 +1,4 @@
-"""Where a memory comes from, in lines for a person: who wrote it, when, why, and what is in doubt."""
+"""Describe the origin of a memory: author, date, reason, and whether it is confirmed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:  # quick commands import this, and start-up is measured
 
 
 SHORT_COMMIT = 10
-"""Characters of a commit's id that are shown; any of the commands takes them."""
+"""Characters of a commit id in output; commands accept them."""
 
 
 def origin_lines(
     entry: Entry, commits: Sequence[Commit], doubted: UnconfirmedChanges, *, is_there: bool
 ) -> list[str]:
-    """Whose word it is, every change of it, and which of them nobody has confirmed."""
+    """Return the origin, the changes and the unconfirmed ones, as lines."""
     state = "untrusted: it came from outside" if entry.origin == "untrusted" else f"said by: {entry.origin}"
     lines = [f"{entry.file}  ({state if is_there else 'forgotten'})"]
     for each in commits:
@@ -40,11 +40,11 @@ def origin_lines(
 
 
 def change_line(each: Commit, confirmed: Collection[str]) -> str:
-    """When, which, whose and why."""
+    """Format one change: time, commit, author, reason."""
     when = each.at.astimezone().strftime("%Y-%m-%d %H:%M")
     return f"{when}  {each.id[:SHORT_COMMIT]}  {author_shown(each, confirmed)}: {each.reason}"
 
 
 def author_shown(each: Commit, confirmed: Collection[str]) -> str:
-    """Who made a change, or that the user has confirmed it since."""
+    """Return the author of a change, or that the user confirmed it."""
     return "confirmed" if each.id in confirmed else each.author

@@ -1,4 +1,4 @@
-"""The messages that a memory was drawn from, as long as a session log still has them."""
+"""Find the messages that a memory was extracted from, while their session logs exist."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IDS = re.compile(r"[^\s,#]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OriginalMessage:
-    """One message that a memory was drawn from."""
+    """A message that a memory was extracted from."""
 
     session: str
     message: str
@@ -27,9 +27,9 @@ class OriginalMessage:
 
 
 def original_words(homes: Iterable[Path], sources: Iterable[str]) -> list[OriginalMessage]:
-    """The messages that the sources name: ids of sessions in any of the homes, and of messages in them.
+    """Return the messages that the sources name, from the sessions of all homes.
 
-    A memory that two programs share has its words in the logs of either.
+    A memory shared by two programs has its messages in the logs of both.
     """
     ids = {found for source in sources for found in _IDS.findall(source)}
     logs = {one: path for home in homes for one in ids if (path := _log(home, one)) is not None}

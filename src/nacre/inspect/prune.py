@@ -1,6 +1,6 @@
-"""What old sessions left on disk, and taking it away: by age, by size, never of a session in use (C8).
+"""Delete old session data by age or size, never of a session in use (C8).
 
-Only sessions that nacre worked on: a home can be shared with another program, whose files are its own.
+Only sessions that nacre worked on: another program may share the home.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from nacre.store.lines import read_lines
 from nacre.store.tool_results import FOLDER, TEMP_PREFIX, ToolResultStore
 
 LEAVING_AGE = timedelta(days=1)
-"""A half-written file older than this belongs to a process that is gone."""
+"""A temporary file older than this belongs to a process that has ended."""
 _POINTED = re.compile(rb'([^/"\\\\]+)/' + FOLDER.encode() + b"/")
-"""The session whose folder a path in a log leads to."""
+"""Session id in a path that a log refers to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneRequest:
-    """What may go."""
+    """What may be deleted."""
 
     older_than: timedelta | None = None
     max_bytes: int | None = None
-    """What all sessions together may keep; the oldest goes first."""
+    """Limit for all sessions together; the oldest are deleted first."""
     transcripts: bool = False
-    """Whether whole sessions may go, too, with all that belongs to them."""
+    """Whether whole sessions may be deleted with everything that belongs to them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneItem:
-    """A file of results, or a whole session."""
+    """A file of tool results, or a whole session."""
 
     kind: Literal["result", "transcript"]
     log: Path
-    """Of the session it belongs to."""
+    """Log of its session."""
     path: Path
     bytes: int
     modified: datetime
@@ -51,7 +51,7 @@ class PruneItem:
 
 @dataclass(frozen=True, slots=True)
 class ProtectedLogs:
-    """Logs that stay whatever their age."""
+    """Logs that are kept regardless of age."""
 
     sessions: int = 0
     bytes: int = 0
@@ -59,29 +59,29 @@ class ProtectedLogs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrunePlan:
-    """What would go, and what stays."""
+    """What would be deleted and what is kept."""
 
     goes: tuple[PruneItem, ...] = ()
     kept_bytes: int = 0
-    """Of what may go at all, as it was wished."""
+    """Size of what could be deleted but is kept."""
     in_use: tuple[str, ...] = ()
-    """Sessions that are open, or that an open one points to."""
+    """Sessions that are open, or that an open session refers to."""
     logs: ProtectedLogs = ProtectedLogs()
-    """Of the sessions themselves, where only results may go."""
+    """Session logs, when only results may be deleted."""
     foreign: ProtectedLogs = ProtectedLogs()
-    """Of sessions that nacre has neither written nor worked on: whatever is wished, they stay."""
+    """Sessions that nacre neither wrote nor worked on; they are always kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What went, and why something did not."""
+    """What was deleted, and what could not be."""
 
     gone: tuple[PruneItem, ...] = ()
     failed: tuple[str, ...] = ()
 
 
 def plan(home: Path, wish: PruneRequest, now: datetime) -> PrunePlan:
-    """What would go, oldest first; nothing is changed."""
+    """Return what would be deleted, oldest first, without changing anything."""
     every = list(_logs(home))
     logs = [log for log in every if lease.was_taken(home, log)]
     in_use = _in_use(home, logs)
@@ -110,7 +110,7 @@ def plan(home: Path, wish: PruneRequest, now: datetime) -> PrunePlan:
 
 
 def prune(home: Path, planned: PrunePlan) -> Pruned:
-    """Take it away, each session under its lease, so that none is opened meanwhile."""
+    """Delete the planned files, each session under its lease so that no process opens it meanwhile."""
     gone: list[PruneItem] = []
     failed: list[str] = []
     for log, pieces in sessions_of(planned.goes).items():
@@ -135,7 +135,7 @@ def prune(home: Path, planned: PrunePlan) -> Pruned:
 
 
 def sessions_of(pieces: Iterable[PruneItem]) -> dict[Path, list[PruneItem]]:
-    """The pieces by the log of their session, in the order they go."""
+    """Group the items by session log, in order of deletion."""
     found: dict[Path, list[PruneItem]] = {}
     for piece in pieces:
         found.setdefault(piece.log, []).append(piece)
@@ -143,7 +143,7 @@ def sessions_of(pieces: Iterable[PruneItem]) -> dict[Path, list[PruneItem]]:
 
 
 def _logs(home: Path) -> Iterator[Path]:
-    """Where the logs of all sessions are or were: one that is gone may have left its results."""
+    """Return the log paths of all sessions, also of those whose log is gone but whose results remain."""
     for project in _folders(home / "projects"):
         names = {path.name for path in _folders(project)}
         with contextlib.suppress(OSError):
@@ -171,7 +171,7 @@ def _folders(place: Path) -> list[Path]:
 
 
 def _in_use(home: Path, logs: Sequence[Path]) -> set[Path]:
-    """The logs of open sessions, and of those whose results an open one, branched off, points to."""
+    """Return logs of open sessions and of sessions whose results an open branch refers to."""
     live = {log for log in logs if _is_live(home, log)}
     pointed: set[str] = set()
     for log in live:
@@ -206,7 +206,7 @@ def _pieces(log: Path, wish: PruneRequest) -> Iterator[PruneItem]:
 
 
 def _size(folder: Path, *, but: Path) -> int:
-    """Bytes of all files below, links not followed."""
+    """Return the bytes of all files below a path without following links."""
     size = 0
     for place, names, files in os.walk(folder):
         names[:] = [name for name in names if Path(place, name) != but]

@@ -1,8 +1,8 @@
-"""What each layer spent and about how much it saved: worked out from a log's notes, usage and prices (C34).
+"""Estimate what each layer spent and saved, from a log's notes, usage and prices (C34).
 
-Nobody knows what a session would have cost otherwise, so these are estimates, by the method that stands at
-`savings` and in docs/how-to/see-what-it-costs.md. The price of a request that grew past a cliff is not
-counted, nor what a model would have done with the tokens it was not shown.
+The cost without the layer is unknown, so these are estimates; `savings` and docs/how-to/see-what-it-costs.md
+describe the method. Price steps for long requests are not counted, nor the effect of tokens that the model
+did not see.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ LAYERS = (OFFLOAD, MICROCOMPACT, NOTES, COMPACT, KEEP_WARM, RECALL)
 
 
 UNTOLD = frozenset({NOTES, COMPACT, RECALL})
-"""What these save is in no log: without them the same requests could not have been made, or not like that."""
+"""Layers whose savings cannot be estimated: the same requests would not have been possible without them."""
 
 
 _LAYER_OF = {"offload": OFFLOAD, "duplicate": OFFLOAD, "reread": OFFLOAD, "clear": MICROCOMPACT}
-"""By the kind of note."""
+"""Layer by kind of note."""
 
 
 _SIDE_LAYER = {
@@ -48,15 +48,15 @@ _SIDE_LAYER = {
     "session_memory": NOTES,
     "compact": COMPACT,
 }
-"""By the purpose of a question beside the conversation."""
+"""Layer by purpose of a background request."""
 
 
 WARM_SHARE = 0.5
-"""A request that reads less than this of what the one before it sent found its cache cold, or nearly so."""
+"""A request that reads less than this share of the previous one found its cache cold."""
 
 
 _BOOKED = (b'"usage"', b'"nacre"', b"content-replacement", b"compact_boundary", b"isCompactSummary")
-"""What a line holds that may matter here; the others, nearly all of a log's bytes, are not parsed."""
+"""Marks of lines that matter; all others, most of a log's bytes, are not parsed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,15 +66,15 @@ class Account:
     times: int = 0
     """How often it acted."""
     tokens: int = 0
-    """Kept out, cleared, summarised, kept warm, or used by its questions; the last two are no estimates."""
+    """Tokens kept out, cleared, summarised, kept warm or used by its requests; the last two are exact."""
     spent_usd: float = 0.0
     saved_usd: float = 0.0
     unpriced: int = 0
-    """Requests that would count and have no known price."""
+    """Relevant requests without a known price."""
 
     @property
     def has_price(self) -> bool:
-        """Whether the money says anything; for models without a price only the tokens do."""
+        """Whether the amounts are meaningful; for models without a price only the tokens are."""
         return not self.unpriced or bool(self.spent_usd or self.saved_usd)
 
 
@@ -82,25 +82,25 @@ Savings = Mapping[str, Account]
 
 
 def savings(records: Iterable[Record], *, ratio: float = 1.0) -> Savings:
-    """An account for every layer; `ratio` corrects estimated tokens by what the session has learnt (C2).
+    """Return an account for every layer; `ratio` corrects estimated tokens by the session's own counts (C2).
 
-    With w the price of a token that is not read from the cache in a request, and r of one that is:
+    Let w be the price of a token that is not read from the cache, and r the price of one that is.
 
     offload: X tokens were left out before they were first sent. Without it the next request pays X·w, and
-    every later one X·r, or X·w again where it found the cache cold; until a compaction or an undo.
-    The pointer that stands there is taken off X.
+    every later one X·r, or X·w if the cache was cold, until a compaction or an undo. The size of the pointer
+    is deducted from X.
 
     microcompact: X tokens were cleared. After a pause the next request would have paid X·w for them, and
-    later ones as above. On a warm cache it would have paid X·r, and what stands behind them was written
-    again: the drop in what was read from the cache, times (w - r), is what the clear has spent.
+    later ones as above. With a warm cache it would have paid X·r, and what follows them was written again:
+    the drop in tokens read from the cache, times (w - r), is what the clear spent.
 
-    keep_warm: spent is what its requests cost. Where a pause was longer than the cache lives and the next
-    request still found it warm, what that one read would have been written again: read tokens times (w - r).
+    keep_warm: spent is the cost of its requests. Where a pause was longer than the cache lives and the next
+    request still found it warm, what it read would have been written again: read tokens times (w - r).
 
-    notes, recall: what their questions cost; what they save is in no log.
+    notes, recall: the cost of their requests; savings are not in the log.
 
-    compact: what summaries cost, and how many tokens they took out of the view; what that saves nobody can
-    say, because the conversation would not have fitted without it.
+    compact: the cost of summaries and the tokens removed from view; savings cannot be estimated, because the
+    conversation would not have fitted without it.
     """
     books = _Books(ratio)
     for record in records:
@@ -109,23 +109,23 @@ def savings(records: Iterable[Record], *, ratio: float = 1.0) -> Savings:
 
 
 def booked(path: Path) -> list[Record]:
-    """The records of a log that matter here and to the meter; reads all of it and opens nothing (C32)."""
+    """Yield the records of a log that matter for savings and meter, without opening the session (C32)."""
     reader = SlimReader(session_id=path.stem)
     for line in read_lines(path):
         if any(mark in line for mark in _BOOKED):
             reader.line(line)
-    # What a program wrote in the model's name was never asked for.
+    # A reply written by a program was never requested from a model.
     return [one for one in reader.records if not (isinstance(one, Said) and one.aside == "display")]
 
 
 @dataclass(slots=True)
 class _Carried:
-    """Tokens that requests would hold but for a layer."""
+    """Tokens that requests would contain without a layer."""
 
     layer: str
     tokens: int
     is_cold: bool = True
-    """Without the layer the next request would have paid for them in full."""
+    """Without the layer the next request would have paid the full price for them."""
 
 
 @dataclass(slots=True)
@@ -135,20 +135,20 @@ class _Books:
     ratio: float
     accounts: dict[str, Account] = field(default_factory=lambda: {name: Account() for name in LAYERS})
     carried: dict[str, _Carried] = field(default_factory=dict)
-    """By the id of the record that stands for it: undoing that record ends it."""
+    """By id of the record that caused it; undoing that record ends it."""
     rewritten: str = ""
-    """The rewrite that the next note of a clear is about."""
+    """The rewrite that the next note of a clear refers to."""
     freed: dict[str, int] = field(default_factory=dict)
-    """Tokens that a compaction took out of the view, by its id."""
+    """Tokens that a compaction removed from view, by its id."""
     has_refreshed: bool = False
     cut: int = 0
-    """Tokens taken out of a warm prefix since the last request."""
+    """Tokens removed from a warm prefix since the last request."""
     reply: str = ""
     prompt: int = 0
-    """Of the last request."""
+    """Prompt tokens of the last request."""
     at: datetime | None = None
     is_for_an_hour: bool = False
-    """All that was written last is kept so long."""
+    """Whether everything written last has a cache TTL of one hour."""
 
     def take(self, record: Record) -> None:
         match record:
@@ -186,7 +186,7 @@ class _Books:
         self.carried[stands_for] = _Carried(layer, tokens, is_cold)
 
     def _compacted(self, record: Compacted) -> None:
-        """Ours says what it left; a collapsed span is none."""
+        """Account for a compaction of ours; a collapsed span is none."""
         if record.kind != "span" and record.post_tokens is not None:
             self.freed[record.id] = max(0, (record.pre_tokens or 0) - record.post_tokens)
             self._add(COMPACT, times=1, tokens=self.freed[record.id])
@@ -228,7 +228,7 @@ class _Books:
             self.is_for_an_hour = usage.cache_write_1h == usage.cache_write
 
     def _carry(self, usage: Usage, tier: PriceTier, *, is_warm: bool) -> None:
-        """What this request would have paid for what it did not hold, and for what a cut made it write."""
+        """Add what this request would have paid for absent tokens, and what a cut made it write again."""
         full = _written(tier, usage)
         saved: dict[str, float] = {}
         for one in self.carried.values():
@@ -245,7 +245,7 @@ class _Books:
             self._add(layer, unpriced=1)
 
     def _is_late(self, rules: ModelProfile, at: datetime) -> bool:
-        """Whether the pause was longer than the cache lives by itself."""
+        """Whether the pause was longer than the cache TTL."""
         lifetime = HOUR if self.is_for_an_hour else rules.ttl_seconds or FIVE_MINUTES
         return self.at is not None and (at - self.at).total_seconds() > lifetime
 
@@ -271,7 +271,7 @@ class _Books:
 
 
 def _written(tier: PriceTier, usage: Usage) -> float:
-    """The price of a token that was not read from the cache, per million, as this request paid it."""
+    """Return the price per million of tokens that this request did not read from the cache."""
     if not usage.cache_write:
         return tier.input
     hour = usage.cache_write_1h / usage.cache_write

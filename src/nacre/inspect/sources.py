@@ -1,6 +1,6 @@
-"""Transcript files of any origin, opened for reading: plain or gzip, line by line, bounded (T7, T9).
+"""Open transcript files of any origin, plain or gzip, line by line and with limits (T7, T9).
 
-Whatever cannot be read ends in one error that names the file and says what to do.
+A file that cannot be read raises one error that names the file and says what to do.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from nacre.messages.foreign import HEAD_BYTES, recognise
 from nacre.store import disk
 
 Progress = Callable[[int, int], None]
-"""Told how many bytes of how many are behind us."""
+"""Called with bytes read and bytes in total."""
 PROGRESS_STEP = 4_194_304
-"""Bytes between two reports: several a second on any disk."""
+"""Bytes between two calls of `Progress`."""
 SUFFIXES = (".jsonl", ".json", ".traj")
-"""Files that are looked at in a folder, packed or not."""
+"""Suffixes of transcript files in a folder."""
 
 _ARCHIVES = {
     b"PK\x03\x04": "zip",
@@ -38,18 +38,18 @@ _GZIP = b"\x1f\x8b"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLimits:
-    """What a file may hold, so that a packed one cannot fill memory or disk."""
+    """Limits against compressed files that would fill memory or disk."""
 
     max_line: int = 268_435_456
-    """Bytes of one line. The longest real one, with its pictures, had a tenth of this."""
+    """Bytes per line; the longest real one, with images, had a tenth of this."""
     max_unpacked: int = 4_294_967_296
-    """Bytes that come out of a packed file: eight times the largest log nacre is made for."""
+    """Uncompressed bytes; eight times the largest supported log."""
     ratio_from: int = 16_777_216
-    """Unpacked bytes below which no ratio is looked at: so little does no harm."""
+    """Uncompressed bytes from which the ratio is checked."""
     max_ratio: int = 200
-    """Times its packed size. Recorded sessions shrink up to 7 times, a file made to burst a thousand."""
+    """Maximum compression ratio. Recorded sessions reach 7; a decompression bomb about 1,000."""
     max_whole: int = 268_435_456
-    """Bytes of a file in a form that has to be held in memory whole."""
+    """Bytes of a file in a format that must be held in memory whole."""
 
 
 DEFAULT_LIMITS = SourceLimits()
@@ -57,17 +57,17 @@ DEFAULT_LIMITS = SourceLimits()
 
 @dataclass(frozen=True, slots=True)
 class TranscriptSource:
-    """A file that is a transcript, open for reading."""
+    """A transcript file, open for reading."""
 
     path: Path
     form: str
     """One of `nacre.messages.foreign.FORMATS`."""
     lines: Iterator[bytes]
-    """Each with its line end, if it has one."""
+    """Lines with their line ends."""
 
     @property
     def stem(self) -> str:
-        """The file's name without what says how it is packed and written."""
+        """The file name without suffixes."""
         return self.path.name.removesuffix(".gz").removesuffix(".jsonl")
 
 
@@ -75,11 +75,11 @@ class TranscriptSource:
 def open_source(
     path: Path, *, limits: SourceLimits = DEFAULT_LIMITS, progress: Progress | None = None
 ) -> Iterator[TranscriptSource]:
-    """Open a transcript and tell what form it is in; raises `TranscriptError` for everything else."""
+    """Open a transcript and detect its format; raises `TranscriptError` for anything else."""
     with _plain(path) as raw, _explained(path):
         is_packed = raw.read(len(_GZIP)) == _GZIP
         raw.seek(0)
-        # A packed file is read through twice for its first bytes only: rewinding costs nothing there.
+        # The first bytes of a compressed file are read twice; the rewind is cheap there.
         file = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if is_packed else raw
         head = file.read(HEAD_BYTES)
         form = _form(head, path)
@@ -88,7 +88,7 @@ def open_source(
 
 
 def files_in(folder: Path) -> list[Path]:
-    """What in a folder and below it may be a transcript, in a fixed order."""
+    """Return the possible transcripts in a folder and below it, in a fixed order."""
     return sorted(
         path
         for path in folder.rglob("*")
@@ -126,7 +126,7 @@ def _form(head: bytes, path: Path) -> str:
             raise ForeignTranscript(
                 f"{path} is a {name} archive; unpack it first (only gzip is read as it is)"
             )
-    # A crash can leave zeros behind in a log; they are for the reader to report, not a reason to refuse it.
+    # A crash can leave zero bytes in a log; the reader reports them.
     text = b"\n".join(line for line in head.split(b"\n") if b"\0" not in line)
     if not text.strip():
         raise ForeignTranscript(f"{path} is a binary file, not a transcript")

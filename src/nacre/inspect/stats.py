@@ -1,7 +1,7 @@
-"""What the last days cost and what became of memories, summed up from logs, histories and ledgers.
+"""Summarise cost and memories of the last days from logs, histories and usage ledgers.
 
-Only reads. What is in none of these is not known, and `Stats.unknown` says so. A request that stands in two
-logs, because one session was branched off the other, counts once.
+Read-only. `Stats.unknown` says what the figures leave out. A request that is in two logs because a session
+was branched counts once.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from nacre.store.sessions import Sessions
 from nacre.store.summaries import SessionSummary, moment, parsed
 
 MAX_BYTES = 2_000_000_000
-"""Of logs, the newest first: about half a minute of reading. What is older is named, not read."""
+"""Bytes of logs to read, newest first: about half a minute. Older logs are counted as unread."""
 PER_REQUESTS = 100
-"""Compactions are told per so many requests: per one the figure would be all zeros."""
+"""Unit of the compaction rate."""
 UNNAMED = "unnamed"
-"""Stands for the purpose of a question whose note names none."""
+"""Purpose of a background request whose note names none."""
 
 Progress = Callable[[int, int], None]
-"""Told how many of how many bytes are done."""
+"""Called with bytes read and bytes in total."""
 Seen: TypeAlias = "dict[str, tuple[date, Said | Noted]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
-    """One day by the clock on the person's wall."""
+    """Figures of one day in local time."""
 
     day: date
     meter: Meter = field(default_factory=Meter)
@@ -57,16 +57,16 @@ class Day:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aside:
-    """What was asked beside the conversation for one purpose: by forks, or by single questions (F4)."""
+    """Background requests of one purpose: by forks or as single requests (F4)."""
 
     purpose: str
     forks: int
-    """How many were sent out; one may ask several times."""
+    """Number of forks; each may send several requests."""
     meter: Meter
 
     @property
     def shares(self) -> dict[str, float]:
-        """How the prompts were paid for: read from the cache, written to it, or neither."""
+        """Return the shares of prompt tokens read from the cache, written to it, and neither."""
         usage = self.meter.usage
         whole = usage.prompt or 1
         return {
@@ -78,27 +78,27 @@ class Aside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """What happened since a day."""
+    """Figures since a given day."""
 
     since: date
     days: tuple[Day, ...]
-    """Those on which anything happened, the oldest first."""
+    """Days with activity, oldest first."""
     meter: Meter
     compactions: int
     sessions: int
     """Sessions with a request in these days."""
     kept: MemoryCounts
-    """What became of memories."""
+    """Counts of memory changes."""
     asides: tuple[Aside, ...] = ()
-    """What was asked beside conversations, the dearest purpose first; part of the sums above."""
+    """Background requests by purpose, most expensive first; included in the sums above."""
     unread: int = 0
-    """Sessions that could not be read, or were too many to read."""
+    """Sessions that could not be read or exceed the byte limit."""
     unknown: tuple[str, ...] = ()
-    """What these figures leave out, in sentences."""
+    """What these figures leave out, as sentences."""
 
     @property
     def compactions_per_100(self) -> float | None:
-        """None when nothing was asked."""
+        """None without requests."""
         asked = self.meter.requests
         return self.compactions * PER_REQUESTS / asked if asked else None
 
@@ -111,7 +111,7 @@ def gather(
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress | None = None,
 ) -> Stats:
-    """Sum up the last days, today among them, of this directory's sessions and memories, or of all."""
+    """Summarise the last days, today included, for this directory or for all."""
     if settings.models:
         use_model_table(with_overrides({"models": settings.models}))
     since = clock.now().astimezone().date() - timedelta(days=days - 1)
@@ -135,7 +135,7 @@ def gather(
 
 
 def asides(records: Iterable[Record]) -> tuple[Aside, ...]:
-    """What notes of questions beside a conversation come to, the dearest purpose first."""
+    """Sum up background requests by purpose, most expensive first."""
     found: dict[str, list[Noted]] = {}
     for record in records:
         if isinstance(record, Noted) and record.kind == SIDE_QUERY:
@@ -149,7 +149,7 @@ def _forks(notes: Iterable[Noted]) -> int:
 
 
 class _Spent:
-    """What the logs say about requests and compactions, log after log."""
+    """Requests and compactions of all logs."""
 
     def __init__(self, since: date) -> None:
         self.since = since
@@ -160,7 +160,7 @@ class _Spent:
         self._boundaries: set[str] = set()
 
     def read(self, logs: Sequence[SessionSummary], progress: Progress | None) -> None:
-        """Take in these logs, the newest first, as many as fit into what may be read."""
+        """Read logs, newest first, up to the byte limit."""
         total = min(MAX_BYTES, sum(each.bytes for each in logs))
         done = 0
         for each in logs:
@@ -188,9 +188,9 @@ class _Spent:
         self.replies |= new
 
     def _answers(self, records: Sequence[Record]) -> Iterator[tuple[str, tuple[date, Said | Noted]]]:
-        """Replies of these days, of one that is split the last record; and what was asked beside them.
+        """Yield replies of these days (of a split one its last record) and background requests.
 
-        By name and by when they began: a branch repeats both, while some who answer use a name again.
+        Keyed by name and start time: a branch repeats both, while some providers use a name again.
         """
         began: dict[str, datetime] = {}
         for record in records:
@@ -201,7 +201,7 @@ class _Spent:
                 continue
             name = record.reply.id or record.id
             at = began.setdefault(name, record.at)
-            # What a program wrote in the model's name was never asked for.
+            # A reply written by a program was never requested from a model.
             if record.aside != "display" and day >= self.since:
                 yield f"{name} {at.isoformat()}", (day, record)
 
@@ -234,7 +234,7 @@ def _by_day(spent: _Spent, kept: MemoryCounts) -> Iterator[Day]:
 
 
 def _places(settings: Settings, *, everywhere: bool) -> list[tuple[Path, Path]]:
-    """The history and the cache of each memory that is looked at."""
+    """Return the history and the cache of each memory directory."""
     if everywhere:
         base = memory_base(memory_paths(settings))
         histories = sorted((base / "history").glob("*.git"))
@@ -254,38 +254,38 @@ def _unknown(meter: Meter, spent: _Spent, kept: MemoryCounts) -> Iterator[str]:
 
 
 MAX_COMMITS = 100_000
-"""Of one history: more changes than anybody makes in the days that are looked at."""
+"""Commits of one history that are read."""
 SHORT_COMMIT = 10
-"""So much of an id stands in the reason of an undo."""
+"""Characters of a commit id in the reason of an undo."""
 NOT_THE_PERSONS = frozenset({"agent", "extract", "dream", "unconfirmed"})
-"""Whose memories a person may reject by forgetting them."""
+"""Authors whose memories a user may reject by forgetting them."""
 OTHER_WORK = (MOVED, "lint --fix", "synced with the team")
-"""Reasons of changes that neither keep nor forget anything: they carry and tidy."""
+"""Reasons of changes that neither save nor forget a memory."""
 
 _UNDO = re.compile(r"undo ([0-9a-f]{4,40})\b")
 
 Topic: TypeAlias = tuple[str, str]
-"""A memory: its cache, and the digest that its ledger knows it by."""
+"""A memory: its cache directory and the digest that its usage ledger knows it by."""
 
 
 @dataclass(slots=True)
 class MemoryCounts:
-    """Counts by day, and the memories they are about."""
+    """Counts by day, and the memories they refer to."""
 
     saved: Counter[date] = field(default_factory=Counter)
     recalled: Counter[date] = field(default_factory=Counter)
     forgotten: Counter[date] = field(default_factory=Counter)
     cited: int = 0
     tokens: int = 0
-    """What attaching memories cost, once each."""
+    """Tokens of attached memories, once each."""
     written: set[Topic] = field(default_factory=set)
-    """Memories that were saved, by whomever."""
+    """Memories that were saved, by any author."""
     attached: set[Topic] = field(default_factory=set)
     undone: set[Topic] = field(default_factory=set)
-    """Of those saved: the save was taken back."""
+    """Saved memories whose save was undone."""
     contradicted: set[Topic] = field(default_factory=set)
     rejected: set[Topic] = field(default_factory=set)
-    """Of those saved by an agent: the person forgot them."""
+    """Memories saved by an agent that the user forgot."""
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -293,12 +293,12 @@ class MemoryCounts:
         return self.undone | self.contradicted | self.rejected
 
     def share(self, some: set[Topic], among: set[Topic]) -> float | None:
-        """None when there is nothing that it could be a share of."""
+        """None if there is nothing to divide by."""
         return len(some & among) / len(among) if among else None
 
 
 def look_at_memory(places: Iterable[tuple[Path, Path]], since: datetime) -> MemoryCounts:
-    """Read the histories and ledgers of these memories back to a moment."""
+    """Read histories and usage ledgers back to a point in time."""
     kept = MemoryCounts()
     for history, cache in places:
         for one in read_tallies(cache):
@@ -318,14 +318,14 @@ def look_at_memory(places: Iterable[tuple[Path, Path]], since: datetime) -> Memo
 
 
 def _look_back(history: History, cache: str, since: datetime, kept: MemoryCounts) -> None:
-    """From the newest change on: what became of a save is known before the save itself is met."""
+    """Walk from the newest change back, so that the fate of a save is known before the save."""
     taken_back: set[str] = set()
     forgotten_by_hand: set[Topic] = set()
     for commit in _commits(history, since):
         signed = history.head(commit).signature
         is_undone = commit[:SHORT_COMMIT] in taken_back
         if undo := _UNDO.match(signed.reason):
-            # An undo that was undone itself has taken nothing back.
+            # An undo that was itself undone has no effect.
             taken_back |= set() if is_undone else {undo[1][:SHORT_COMMIT]}
             continue
         if signed.reason.startswith(OTHER_WORK):
@@ -353,7 +353,7 @@ def _commits(history: History, since: datetime) -> Iterator[str]:
 
 
 def _topics(history: History, commit: str, cache: str) -> Iterator[tuple[Topic, bool]]:
-    """The memories a commit changed, and whether they are there after it."""
+    """Return the memories a commit changed, and whether they exist after it."""
     for file, (_, new) in history.changes(history.head(commit).parent, commit).items():
         if file.endswith(".md") and file.rpartition("/")[2] != INDEX_FILE:
             yield (cache, digest(file)), new is not None

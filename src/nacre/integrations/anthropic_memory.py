@@ -1,9 +1,10 @@
-"""Anthropic's memory tool on a nacre memory: every command contained, one commit, undoable (M6, M15).
+"""Anthropic's memory tool on a nacre memory: paths are contained, each command is one undoable commit (M6,
+M15).
 
-tool = MemoryTool(await open_memory())
-runner = client.beta.messages.tool_runner(tools=[tool], ...)
+    tool = MemoryTool(await open_memory())
+    runner = client.beta.messages.tool_runner(tools=[tool], ...)
 
-`/memories` is the memory directory. The model sees bodies; frontmatter and index are kept by nacre.
+`/memories` is the memory directory. The model sees bodies; nacre maintains frontmatter and index.
 """
 
 from __future__ import annotations
@@ -45,15 +46,15 @@ except ImportError as error:
 
 
 MAX_LINES = 999_999
-"""Line numbers are six wide."""
+"""Line numbers have six digits."""
 MAX_VIEW_CHARS = 16_000
-"""The model is told by the API that longer texts are cut when they are viewed whole."""
+"""The API tells the model that longer texts are cut when viewed whole."""
 AROUND = 2
-"""Lines shown on either side of a replacement: enough to see that it went where it was meant to."""
+"""Lines shown before and after a replacement."""
 
 
 class MemoryTool(BetaAsyncAbstractMemoryTool):
-    """The memory tool of the Messages API, kept by nacre."""
+    """The memory tool of the Messages API on a nacre memory."""
 
     def __init__(
         self,
@@ -70,10 +71,10 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         self._folder = Folder(memory.location.directory)
         self._stays = LocalOnly(memory.location)
         self._one_at_a_time = asyncio.Lock()
-        """A reply may hold several calls, which a runner makes side by side."""
+        """A reply may hold several calls, which a runner executes concurrently."""
 
     async def execute(self, command: BetaMemoryTool20250818Command) -> str:
-        """What the command answers; whatever is refused becomes an error that the model can read."""
+        """Run a command; a refusal becomes an error result for the model."""
         async with self._one_at_a_time:
             try:
                 return cast("str", await super().execute(command))
@@ -85,7 +86,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
                 ) from error
 
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """A file with line numbers, or the files below a folder."""
+        """Return a file with line numbers, or the files below a folder."""
         places = await self._places()
         path = command.path
         if (file := places.file(path)) is None:
@@ -103,7 +104,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         return header + (neutralise(shown) if view_range else _cut(neutralise(shown)))
 
     async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """A new file; one that is there is not overwritten."""
+        """Create a file; an existing one is not overwritten."""
         places = await self._places()
         file = places.new_file(command.path)
         text = command.file_text
@@ -117,9 +118,9 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         return created
 
     async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Other words for words that stand in a file once; without new ones they are taken out."""
+        """Replace a text that occurs once in a file; without a new text it is removed."""
         file, data = await self._existing(command.path)
-        # The parameter may be left out, whatever the SDK's type says.
+        # The parameter may be missing, whatever the SDK's type says.
         old = command.old_str
         new = getattr(command, "new_str", None) or ""
         body = MarkdownFile.parse(data).body
@@ -133,7 +134,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         return f"The memory file has been edited.\n{_cut(snippet)}"
 
     async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """New lines behind a line; behind line 0 is at the top."""
+        """Insert lines after a line; 0 inserts at the top."""
         file, data = await self._existing(command.path, hint="")
         body = MarkdownFile.parse(data).body
         lines = body.removesuffix("\n").split("\n") if body else []
@@ -147,7 +148,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         return f"The file {command.path} has been edited."
 
     async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """A file or a folder, out of the directory; the history still has it."""
+        """Delete a file or folder; the history still has it."""
         places = await self._places()
         files = places.meant(command.path, "delete")
         if not files:
@@ -159,7 +160,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         return f"Successfully deleted {command.path}"
 
     async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """A file or a folder under another name; nothing that is there is overwritten."""
+        """Rename a file or folder; nothing is overwritten."""
         places = await self._places()
         old = command.old_path
         new = command.new_path
@@ -174,7 +175,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         return f"Successfully renamed {old} to {to}"
 
     async def clear_all_memory(self) -> str:
-        """Take every memory out; `nacre memory undo` brings them back."""
+        """Delete every memory; `nacre memory undo` restores them."""
         files = (await self._places(tells_all=True)).clearable()
         async with self.memory.transact(self._signed("clear_all_memory", ROOT)) as tx:
             for file in files:
@@ -183,7 +184,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         return "All memory cleared"
 
     async def _places(self, *, tells_all: bool = False) -> Places:
-        """What there is; what must not leave the machine is not there for the model (M27)."""
+        """Return the files of the directory without those that must not leave the machine (M27)."""
         stamps = await asyncio.to_thread(self._folder.scan)
         hidden = frozenset() if tells_all else (await asyncio.to_thread(self._stays.now)).files
         sizes = {file: stamp[2] for file, stamp in stamps.items() if file not in hidden}
@@ -192,7 +193,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
     async def _existing(
         self, path: str, *, hint: str = ". Please provide a valid path."
     ) -> tuple[str, bytes]:
-        """A file that may be changed, and its bytes."""
+        """Return a file that may be changed, and its bytes."""
         file = (await self._places()).file(path, to_change=True)
         data = None if file is None else await asyncio.to_thread(self._folder.read, file)
         if file is None or data is None:
@@ -200,7 +201,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         return file, data
 
     async def _text(self, file: str) -> tuple[str, str]:
-        """What the model sees of a file, and what it should know of its origin (M16b)."""
+        """Return the body of a file with a note on its origin (M16b)."""
         data = await asyncio.to_thread(self._folder.read, file) or b""
         if file == INDEX_FILE:
             staying = await asyncio.to_thread(self._stays.now)
@@ -209,7 +210,8 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         return entry.body, DOUBT if entry.origin == "untrusted" else ""
 
     async def _put(self, file: str, before: bytes | None, body: str, command: str) -> None:
-        """Write a body below its frontmatter; what the model wrote there itself is kept, but not believed."""
+        """Write a body below its frontmatter; frontmatter that the model wrote is kept as text, not
+        interpreted."""
         given = (
             MarkdownFile.parse(body.encode(errors="replace"))
             if before is None
@@ -218,11 +220,11 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         if before is None and given.has_frontmatter:
             body = given.body
         previous = None if before is None and not given.has_frontmatter else given
-        # Named by its path and not by its first line, which the model may change.
+        # Named by its path, because the model may change the first line.
         name = "" if "name" in given.fields or before is not None else Entry(file=file).title
         draft = MemoryDraft(body=body, file=file, name=name, origin=self._origin_of(body))
         data = compose(draft, file=file, now=self.memory.clock.now(), previous=previous)
-        # As the model wrote it, to the last blank: it will ask for these lines by number.
+        # Exactly as the model wrote it: it will refer to these lines by number.
         exact = MarkdownFile.parse(data).with_body(body)
         version = ABSENT if before is None else version_of(before)
         await self.memory.put(file, exact, self._signed(command, shown_path(file)), if_version=version)
@@ -242,7 +244,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
 
 
 def _relist(tx: Transaction, gone: str, new: tuple[str, bytes] | None = None) -> None:
-    """Take a file's line out of the index, and give the one it became its own."""
+    """Replace a file's line in the index with one for its new name."""
     data, version = tx.read(INDEX_FILE)
     index = MemoryIndex.parse(data or b"").without(gone)
     if new is not None and is_listable(entry := read_entry(*new)):
@@ -254,7 +256,7 @@ def _relist(tx: Transaction, gone: str, new: tuple[str, bytes] | None = None) ->
 
 
 def _only_place(body: str, old: str, path: str) -> int:
-    """Where in the body the words stand, if they stand there once."""
+    """Return the offset of a text that occurs once in the body."""
     if not old:
         raise ToolError("Error: `old_str` is empty; quote the words to replace")
     found = []
@@ -287,23 +289,23 @@ def _cut(shown: str) -> str:
 
 ROOT = "/memories"
 LEVELS = 2
-"""How deep a folder is listed; the API tells the model so."""
+"""Depth of a folder listing, as the API tells the model."""
 SKIPPED = "node_modules"
 KILO = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """A memory directory at one moment, as paths below `/memories`."""
+    """The files of a memory directory as paths below `/memories`."""
 
     root: Path
     files: Mapping[str, int]
     """Sizes by name."""
     hidden: frozenset[str] = frozenset()
-    """Names of files that the model is not told of; nothing can be put there."""
+    """Files that the model must not see; no file can be created with these names."""
 
     def file(self, path: str, *, to_change: bool = False) -> str | None:
-        """The file that a path means, with or without `.md`; none when there is none."""
+        """Return the file of a path, with or without `.md`, or None."""
         relative = self._relative(path)
         name = relative if relative in self.files else relative + SUFFIX
         if name not in self.files or (name != relative and self.below(path) is not None):
@@ -311,19 +313,19 @@ class Places:
         return self._topic(name) if to_change else name
 
     def new_file(self, path: str) -> str:
-        """The name for a file that is to be made: memories are Markdown, so that others get the ending."""
+        """Return the name for a new file; `.md` is added where it is missing."""
         relative = self._relative(path)
         if not relative:
             raise OutsideStore(f"{path} is the memory directory itself; name a file in it")
         return self._topic(relative if relative.endswith(SUFFIX) else relative + SUFFIX)
 
     def is_taken(self, path: str) -> bool:
-        """Whether something is there already, under this name or the one it would be given."""
+        """Whether this name, or the one it would be given, exists."""
         there = self.file(path) is not None or self.below(path) is not None
         return there or self.new_file(path) in self.hidden
 
     def below(self, path: str) -> dict[str, int] | None:
-        """Sizes of the files in a folder, named from there; none when there is no such folder."""
+        """Return the sizes of the files in a folder by relative name, or None."""
         relative = self._relative(path)
         if not relative:
             return dict(self.files)
@@ -333,7 +335,7 @@ class Places:
         } or None
 
     def meant(self, path: str, act: str) -> list[str]:
-        """The files that a command on a path would change: one, or all of a folder."""
+        """Return the files that a command on a path would change: one, or all of a folder."""
         if not self._relative(path):
             raise OutsideStore(f"cannot {act} the {ROOT} directory itself")
         if (file := self.file(path, to_change=True)) is not None:
@@ -342,7 +344,7 @@ class Places:
         return [self._topic(name) for name in sorted(self.files) if name.startswith(start)]
 
     def moves(self, old: str, new: str) -> dict[str, str]:
-        """What each of the files would be called; empty when there is nothing to rename."""
+        """Return old and new names of a rename; empty if there is nothing to rename."""
         files = self.meant(old, "rename")
         if self.file(old) is not None:
             return {file: self.new_file(new) for file in files}
@@ -351,11 +353,11 @@ class Places:
         return {file: self._topic(f"{to}{file.removeprefix(start)}") for file in files}
 
     def clearable(self) -> list[str]:
-        """Every file that is a memory."""
+        """Return every file that is a memory."""
         return [name for name in sorted(self.files) if _is_topic(self.root, name)]
 
     def _relative(self, path: str) -> str:
-        """What comes behind `/memories`, checked; empty for the directory itself."""
+        """Return the checked path below `/memories`; empty for the directory itself."""
         if path != ROOT and not path.startswith(f"{ROOT}/"):
             raise OutsideStore(f"the path must start with {ROOT}/, got: {path}")
         relative = path.removeprefix(ROOT).lstrip("/").removesuffix("/")
@@ -364,7 +366,7 @@ class Places:
         return relative
 
     def _topic(self, name: str) -> str:
-        """The name as it is kept, links resolved; raises for the index and what else is kept otherwise."""
+        """Return the stored name with links resolved; raises for the index and other reserved files."""
         found = topic_inside(self.root, name).relative_to(os.path.realpath(self.root)).as_posix()
         if not is_ours(found):
             raise OutsideStore(f"{name!r} is no memory file; choose a plain name that ends in {SUFFIX}")
@@ -376,7 +378,7 @@ def shown_path(file: str) -> str:
 
 
 def listing(path: str, below: Mapping[str, int]) -> str:
-    """Files and folders two levels deep, each with its size."""
+    """List files and folders two levels deep with their sizes."""
     sizes: dict[str, int] = {}
     for name, size in below.items():
         parts = name.split("/")

@@ -1,7 +1,7 @@
-"""Follow a conversation that a framework keeps: what it says goes in, what the model should see comes out.
+"""Follow a conversation that a framework stores: messages go in, the messages to send come out.
 
-The framework's history stays whole. A session of ours is told what is new in it, and its view, which only
-grows between two announced rewrites, says what to send in its place: same history, same bytes.
+The framework's history is not changed. A session receives its new messages, and its view, which only grows
+between two announced rewrites, is sent instead: the same history gives the same bytes.
 """
 
 from __future__ import annotations
@@ -44,29 +44,29 @@ from nacre.session.settings import SessionSettings
 from nacre.store.tool_results import ToolResultStore
 
 DIGEST_BYTES = 16
-"""128 bits: no two histories will ever collide by chance."""
+"""128 bits: no two histories collide by chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameworkMessage:
-    """One message of the framework, as nacre sees it."""
+    """One message of the framework in nacre's terms."""
 
     role: Role
     blocks: tuple[Block, ...]
     usage: Usage | None = None
-    """Of a reply, if the provider said."""
+    """Usage of a reply, if the provider reported it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """One message as it stands for the model now."""
+    """One message to send."""
 
     role: Role
     blocks: tuple[Block, ...]
     place: int | None = None
-    """Which of the framework's messages it is; none for one of nacre's own."""
+    """Index of the framework's message; None for one of nacre's own."""
     is_same: bool = False
-    """Nothing of it was changed, so that the framework's own can be sent."""
+    """Whether the framework's message can be sent unchanged."""
 
     @property
     def text(self) -> str:
@@ -74,48 +74,48 @@ class Standing:
 
 
 class Following:
-    """One conversation and the session that follows it."""
+    """One conversation and its session."""
 
     is_busy = False
-    """Somebody is waiting for what to send."""
+    """Whether a request is being prepared."""
 
     def __init__(self, session: Session, chain: Sequence[bytes] = (), ends: Sequence[int] = ()) -> None:
         self.session = session
         self._chain = list(chain)
-        """What it was told, as digests: the messages themselves are the framework's to keep."""
+        """Digests of the received messages; the framework stores the messages."""
         self._ends = list(ends)
-        """How many records there were once a message was told and sent."""
+        """Number of records after each received and sent message."""
         self._places: dict[str, int] = {}
-        """Where in the framework's history a record came from."""
+        """Index in the framework's history by record."""
         starts = [0, *self._ends]
         for place, start in enumerate(starts[:-1]):
             self._place(place, start)
 
     def shared(self, chain: Sequence[bytes]) -> int:
-        """With how many of the messages that it was told a history begins."""
+        """Return how many received messages a history begins with."""
         most = min(len(self._chain), len(chain))
         return bisect_left(range(most), True, key=lambda at: self._chain[at] != chain[at])
 
     def goes_on(self, chain: Sequence[bytes]) -> bool:
-        """Whether a history begins with all that it was told, and nobody else goes on with it now."""
+        """Whether a history begins with all received messages and no other request is being prepared."""
         return not self.is_busy and self.shared(chain) == len(self._chain)
 
     def branch(self, shared: int, base: Base, layers: Layers) -> Following:
-        """Another conversation that begins with the same messages: what was decided about them holds."""
+        """Return another conversation that begins with the same messages and decisions."""
         end = self._ends[shared - 1]
         session = opened(base, layers, records=self.session.transcript.records[:end])
         return Following(session, self._chain[:shared], self._ends[:shared])
 
     def hand_over(self, base: Base, layers: Layers) -> None:
-        """Somebody else may go on with the conversation: its own tools count, and its model's window."""
+        """Continue with another agent's tools and model window."""
         if self.session.base.model != base.model:
-            # Another model has a cache of its own: nothing of what the last one kept can be lost there.
+            # Another model has its own cache, so that no cached prefix can be lost.
             self.session = opened(base, layers, records=self.session.transcript.records)
         elif self.session.base != base:
             self.session.base = base
 
     async def shown(self, told: Sequence[FrameworkMessage], chain: Sequence[bytes]) -> list[Standing]:
-        """What to send for this history, which begins with all that was told before."""
+        """Return what to send for this history, which begins with all received messages."""
         begun = len(self._chain)
         for place in range(begun, len(told)):
             before = len(self.session.transcript.records)
@@ -137,7 +137,7 @@ class Following:
             await session.add_user(told.blocks[0].text)
         else:
             said = message_record("user", told.blocks, session.clock)
-            # Nothing rides with what was answered long ago: it would be a rewrite of what was sent.
+            # Nothing is attached to messages that were answered before: it would rewrite what was sent.
             await session.transcript.append(*await session.message_records(said, attach=is_last))
 
     async def _take_reply(self, told: FrameworkMessage, *, is_answer: bool) -> None:
@@ -145,8 +145,8 @@ class Following:
         if told.usage is not None and is_answer:
             await session.record(Reply(message=Message("assistant", told.blocks), usage=told.usage))
             return
-        # What it cost nobody said, or it answered something else than would be sent for it now, such as a
-        # view that was shrunk before a restart: the estimates go on from the last figure there was.
+        # The cost is unknown, or the reply answered another request than would be sent now, such as a
+        # view that was shrunk before a restart: estimates continue from the last known figure.
         now = session.clock.now()
         new_id = session.clock.new_id()
         reply = Said(id=new_id, at=now, role="assistant", blocks=told.blocks, reply=ReplyFacts())
@@ -164,21 +164,21 @@ class Following:
 
 
 class Follower:
-    """Finds the session that follows a history, by what the history says; a new one gets a new session."""
+    """Finds or creates the session that follows a history."""
 
     def __init__(self, layers: Layers) -> None:
         self._layers = layers
         self._known: list[Following] = []
-        """The one used longest ago first."""
+        """Least recently used first."""
         self._one_at_a_time = Lock()
-        """Frameworks without a loop ask from many threads."""
+        """Frameworks without an event loop call from several threads."""
 
     async def shown(self, told: Sequence[FrameworkMessage], base: Base) -> list[Standing]:
-        """What to send in place of a history; whatever was taken out or added is told of."""
+        """Return what to send instead of a history, and report what was removed or added."""
         if not told:
             return []
         chain = _chain(told)
-        # Words that somebody has said before are looked up anew: what is known may have changed since.
+        # Memories for repeated words are looked up again: they may have changed.
         is_settled = self._layers.memory is None or not _are_words(told[-1])
         following = self._taken(chain if is_settled else chain[:-1], base)
         try:
@@ -189,7 +189,8 @@ class Follower:
                 self._layers.tell(notice.text)
 
     def _taken(self, chain: Sequence[bytes], base: Base) -> Following:
-        """The session that was told the most of this history, and nothing else: ours until we are done."""
+        """Return the session that received the longest part of this history and nothing else, reserved for
+        the caller."""
         with self._one_at_a_time:
             known = reversed(self._known)
             found = max(known, key=lambda one: (one.shared(chain), one.goes_on(chain)), default=None)
@@ -210,7 +211,7 @@ def _are_words(told: FrameworkMessage) -> bool:
 
 
 def _chain(told: Sequence[FrameworkMessage]) -> list[bytes]:
-    """For every message a digest of it and all before it."""
+    """Return for every message a digest of it and all before it."""
     chain = [b""]
     for one in told:
         said = one.role.encode() + canonical(render_blocks(one.blocks))
@@ -224,37 +225,37 @@ def _to_nobody(_: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Layers:
-    """What shrinks a conversation, and what is added to it."""
+    """Layers for a framework's conversation."""
 
     results: Path | None = None
-    """Where tool results go that are too long or too old; without a place they stay where they are."""
+    """Directory for long or old tool results; without one they stay in the conversation."""
     memory: Memory | None = None
-    """What is recalled with a person's words."""
+    """Memory to recall from."""
     window: int | None = None
-    """Tokens, where the model's own window is not known or too large for your purse."""
+    """Window in tokens, if the model's own is unknown or should not be used up."""
     clearable: frozenset[str] = frozenset()
-    """Tools whose old results may be cleared, because they can be had again."""
+    """Tools whose old results may be cleared because they can be repeated."""
     compacts: bool = True
-    """By rule: a summary without a model stands for the older messages when nothing else helps."""
+    """Whether older messages are replaced by a summary, made by rule, when nothing else helps."""
     offload: OffloadSettings = field(default_factory=OffloadSettings)
     microcompact: MicrocompactSettings = field(default_factory=MicrocompactSettings)
     compact: CompactSettings = field(default_factory=CompactSettings)
     conversations: int = 64
-    """Remembered at a time; one that comes back later is read again from its beginning."""
+    """Conversations kept in memory; one that returns later is read again from its beginning."""
     tell: Callable[[str], None] = _to_nobody
-    """Told one line for whatever was taken out of the conversation or added to it."""
+    """Called with one line for everything removed from or added to the conversation."""
     clock: Clock = SYSTEM_CLOCK
 
     @cached_property
     def _recollection(self) -> Recollection | None:
-        """One for all conversations: its index is a file that stays open, and takes a while to open."""
+        """Return the recall of all conversations, which share one open index."""
         return None if self.memory is None else Recollection(self.memory)
 
 
 def opened(
     base: Base, layers: Layers, *, records: Sequence[Record] = (), writer: RecordWriter | None = None
 ) -> Session:
-    """A session with these layers, cheapest first."""
+    """Return a session with these layers, cheapest first."""
     session = Session(
         base,
         records,
@@ -275,7 +276,7 @@ def opened(
 
 
 class Recollection(Layer):
-    """Brings memories along with a person's words; looked up at once, by words alone."""
+    """Attaches memories to the user's messages, ranked by words alone."""
 
     def __init__(self, memory: Memory) -> None:
         place = memory.location
@@ -283,7 +284,7 @@ class Recollection(Layer):
         self._clock = memory.clock
 
     async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
-        """Memories the model does not see yet; what must not leave the machine is not among them (M27)."""
+        """Return memories the model does not see yet, without those that must not leave the machine (M27)."""
         if said.meta or any(isinstance(block, ToolResult) for block in said.blocks):
             return ()
         text = "\n".join(block.text for block in said.blocks if isinstance(block, Text))

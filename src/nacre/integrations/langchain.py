@@ -1,8 +1,8 @@
-"""nacre's layers as middleware for LangChain's agents, and for deepagents, which takes the same.
+"""Middleware for LangChain agents and deepagents.
 
-agent = create_agent(model, tools, middleware=[NacreMiddleware(Layers(results=Path("results")))])
+    agent = create_agent(model, tools, middleware=[NacreMiddleware(Layers(results=Path("results")))])
 
-The agent's own messages stay as they are, in its state and its checkpoints; what the model is sent shrinks.
+The agent's own messages stay unchanged in its state and checkpoints; only the request is smaller.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from nacre.session.session import Base
 from nacre.tools.base import Tool
 
 CALL_BLOCKS = frozenset({"tool_use", "function_call", "input_json_delta"})
-"""How providers write calls into a reply's content; LangChain lists them beside it, too."""
+"""Block types of calls in a reply's content; LangChain also lists them separately."""
 THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking", "reasoning"})
 Answer = TypeVar("Answer")
 
 
 class NacreMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
-    """Shrinks what the model is sent, and brings memories along."""
+    """Shrinks requests and attaches memories."""
 
     def __init__(self, layers: Layers) -> None:
         super().__init__()
@@ -60,17 +60,17 @@ class NacreMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
-        """Send the view in place of the history."""
+        """Send the view instead of the history."""
         return await handler(await self._shrunk(request))
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        """The same for an agent that is invoked without a loop."""
+        """The same for an agent that is invoked without an event loop."""
         return handler(_awaited(self._shrunk(request)))
 
     async def _shrunk(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        # Rules that the agent was given ahead of the conversation are no part of what is compacted.
+        # System messages ahead of the conversation are not compacted.
         rules = list(takewhile(lambda one: isinstance(one, SystemMessage), request.messages))
         sources = _grouped(request.messages[len(rules) :])
         told = [_told(source) for source in sources]
@@ -80,7 +80,7 @@ class NacreMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
 
 def _awaited(work: Coroutine[Any, Any, Answer]) -> Answer:
-    """Do the work and wait for it, also where a loop is running already, as in a notebook."""
+    """Run a coroutine to its end, also inside a running event loop such as a notebook's."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -90,7 +90,7 @@ def _awaited(work: Coroutine[Any, Any, Answer]) -> Answer:
 
 
 def _grouped(messages: Iterable[AnyMessage]) -> list[list[AnyMessage]]:
-    """Results that follow each other answer one reply, and are judged together (C5)."""
+    """Group consecutive results, which answer one reply and are judged together (C5)."""
     groups: list[list[AnyMessage]] = []
     for message in messages:
         if isinstance(message, ToolMessage) and groups and isinstance(groups[-1][0], ToolMessage):
@@ -136,7 +136,7 @@ def _result(message: ToolMessage) -> ToolResult:
 
 
 def _usage(counted: UsageMetadata | None) -> Usage | None:
-    """LangChain's input counts what was read from the cache and written to it, too."""
+    """LangChain's input tokens include those read from and written to the cache."""
     if counted is None:
         return None
     details = counted.get("input_token_details", {})
@@ -170,7 +170,7 @@ def _rewritten(message: ToolMessage, result: ToolResult) -> ToolMessage:
 
 
 def _without_thinking(message: AIMessage, blocks: Sequence[Block]) -> AIMessage:
-    """Thinking that is bound to bytes which are gone must go, too (C12b); nothing else of a reply changes."""
+    """Remove thinking that is bound to bytes that are gone (C12b); the rest of the reply stays."""
     if any(isinstance(block, Thinking) for block in blocks) or isinstance(message.content, str):
         return message
     kept = [
@@ -180,7 +180,7 @@ def _without_thinking(message: AIMessage, blocks: Sequence[Block]) -> AIMessage:
 
 
 def _base(request: ModelRequest[Any], rules: Sequence[AnyMessage]) -> Base:
-    """What stands before the messages; only counted, never sent."""
+    """Return what precedes the messages; it is counted, never sent."""
     model = getattr(request.model, "model_name", None) or getattr(request.model, "model", None)
     given = rules if request.system_message is None else [request.system_message, *rules]
     system: tuple[JsonObject, ...] = tuple({"type": "text", "text": str(one.text)} for one in given)

@@ -1,4 +1,4 @@
-"""Sessions and shrinking for the OpenAI Agents SDK: conversations in nacre's log, requests that stay small.
+"""Session and input filter for the OpenAI Agents SDK: conversations in nacre's log, smaller requests.
 
 session = NacreSession("user-42")
 config = RunConfig(call_model_input_filter=NacreFilter(Layers(results=Path("results"))))
@@ -45,18 +45,18 @@ from nacre.store.session_log import SessionLog, log_path
 from nacre.version import VERSION
 
 ITEMS = "inputItems"
-"""Under which name a line of the log has the SDK's own items, one for each block."""
+"""Key of the SDK's own items in a log line, one per block."""
 BUSY_SECONDS = 5.0
 POLL_SECONDS = 0.01
-"""How long to wait for another process that writes to the same session, and how often to look."""
+"""How long to wait for another process that writes to the same session, and how often to check."""
 OUTPUT = "function_call_output"
 RULES = frozenset({"system", "developer"})
 MAX_NAME = 80
-"""Characters of an id that a file's name keeps, where the id cannot be the name itself."""
+"""Characters of an id in a file name, if the id cannot be the name itself."""
 
 
 class NacreSession:
-    """A conversation of the SDK in a log on disk; every call opens it anew, so that many may share it."""
+    """A conversation of the SDK in a log on disk; each call opens the log, so that processes can share it."""
 
     def __init__(
         self,
@@ -73,10 +73,10 @@ class NacreSession:
         self._cwd = cwd or Path.cwd()
         self._clock = clock
         self.path = _log_of(session_id, self._home, self._cwd)
-        """The log; `nacre sessions show` reads it, by the name of the file."""
+        """The log; `nacre sessions show` reads it."""
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """The items of the conversation, oldest first; with a limit, here or in the settings, the newest."""
+        """Return the items, oldest first; with a limit, here or in the settings, the newest ones."""
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
         records = await asyncio.to_thread(self._read)
@@ -86,14 +86,14 @@ class NacreSession:
         return items[-limit:] if limit > 0 else []
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Append items, in one write."""
+        """Append items in one write."""
         if not items:
             return
         async with self._writing() as (writer, _):
             await writer.write([_recorded(group, self._clock) for group in _grouped(items)])
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Take the newest item back; the log still tells of it."""
+        """Remove and return the newest item; the log keeps it."""
         if not self.path.exists():
             return None
         async with self._writing() as (writer, records):
@@ -106,7 +106,7 @@ class NacreSession:
             return last
 
     async def clear_session(self) -> None:
-        """Begin anew; the log still tells of what was there."""
+        """Start an empty conversation; the log keeps the old one."""
         if not self.path.exists():
             return
         async with self._writing() as (writer, records):
@@ -135,14 +135,14 @@ class NacreSession:
             log.close()
 
     async def _held(self) -> SessionLog:
-        """The log, ours alone; whoever else writes to it is done in a moment."""
+        """Open the log exclusively, waiting for other writers."""
         until = self._clock.seconds() + BUSY_SECONDS
         while True:
             is_there = self.path.exists()
             try:
                 return (SessionLog.open if is_there else SessionLog.create_at)(self.path, home=self._home)
             except TranscriptError as error:
-                # Made by another process while we looked, the log is there on the second look.
+                # Another process may have created the log meanwhile; then the second attempt finds it.
                 may_pass = isinstance(error, SessionBusy) or (not is_there and self.path.exists())
                 if not may_pass or self._clock.seconds() >= until:
                     raise
@@ -150,15 +150,15 @@ class NacreSession:
 
 
 class NacreFilter:
-    """For `RunConfig.call_model_input_filter`: what the model is sent shrinks, what is kept stays whole."""
+    """For `RunConfig.call_model_input_filter`: sends a smaller input; the stored conversation stays whole."""
 
     def __init__(self, layers: Layers) -> None:
         self._follower = Follower(layers)
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
-        """The same instructions with the view in place of the history."""
+        """Return the same instructions with the view instead of the history."""
         given = data.model_data
-        # Rules that stand ahead of the conversation are no part of what is compacted.
+        # System items ahead of the conversation are not compacted.
         rules = list(takewhile(lambda item: _wire(item).get("role") in RULES, given.input))
         groups = _grouped(given.input[len(rules) :])
         told = [FrameworkMessage(role=_role(group[0]), blocks=_heard(group)) for group in groups]
@@ -168,7 +168,7 @@ class NacreFilter:
 
 
 def reader(folder: Path) -> FunctionTool:
-    """The tool with which the model reads results again that were put into the folder; for `Agent.tools`."""
+    """Return the tool that reads offloaded results, for `Agent.tools`."""
     read = result_reader(folder)
 
     async def invoke(_: RunContextWrapper[Any], arguments: str) -> str:
@@ -188,7 +188,7 @@ def reader(folder: Path) -> FunctionTool:
 
 
 def _grouped(items: Iterable[TResponseInputItem]) -> list[list[TResponseInputItem]]:
-    """One reply's items together, and the results that answer them: they are cut apart nowhere."""
+    """Group the items of one reply and the results that answer it; groups are never split."""
     groups: list[list[TResponseInputItem]] = []
     for item in items:
         if groups and _side(item) != "words" and _side(item) == _side(groups[-1][0]):
@@ -217,7 +217,7 @@ def _blocks(group: Sequence[TResponseInputItem]) -> tuple[Block, ...]:
 
 
 def _block(item: JsonObject) -> Block:
-    """One item as one block; what has no counterpart is passed through."""
+    """Convert an item to a block; unknown ones pass through unchanged."""
     match item:
         case {"type": "function_call", "call_id": str(call), "name": str(name)}:
             return ToolCall(call, name, parse_arguments(str(item.get("arguments") or "")))
@@ -232,7 +232,7 @@ def _block(item: JsonObject) -> Block:
 
 
 def _heard(group: Iterable[TResponseInputItem]) -> tuple[Block, ...]:
-    """What a group says, part by part: words beside a picture are words, and so are answers over MCP."""
+    """Convert a group to blocks part by part: text beside an image is text, and so are MCP results."""
     return tuple(block for item in group for block in _parts(_wire(item)))
 
 
@@ -283,7 +283,7 @@ def _output(part: ResultPart) -> Json:
 
 
 def _recorded(group: Sequence[TResponseInputItem], clock: Clock) -> Said:
-    """A group as a record; beside its blocks stand the items, where they cannot be told from the blocks."""
+    """Convert a group to a record; the items are stored if they cannot be derived from the blocks."""
     role = _role(group[0])
     blocks = _blocks(group)
     extra: JsonObject = {}
@@ -302,7 +302,7 @@ def _items_of(said: Said) -> list[TResponseInputItem]:
 
 
 def _plain(role: str, block: Block) -> JsonObject:
-    """The plainest item that says what a block says."""
+    """Return the simplest item for a block."""
     match block:
         case Text(text):
             return {"role": role, "content": text}
@@ -315,7 +315,7 @@ def _plain(role: str, block: Block) -> JsonObject:
 
 
 def _log_of(session_id: str, home: Path, cwd: Path) -> Path:
-    """Where the log is; an id that cannot be a file's name is told apart by a digest."""
+    """Return the path of the log; an id that cannot be a file name is replaced by a digest."""
     try:
         return log_path(home, cwd, session_id)
     except TranscriptError:
@@ -339,7 +339,7 @@ def _item(wire: JsonObject) -> TResponseInputItem:
 
 
 def _base(agent: Agent[Any], instructions: str | None, rules: Sequence[TResponseInputItem]) -> Base:
-    """What stands before the items; only counted, never sent."""
+    """Return what precedes the items; it is counted, never sent."""
     model = agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", "")
     given = [instructions or "", *(str(_wire(item).get("content")) for item in rules)]
     system: tuple[JsonObject, ...] = tuple({"type": "text", "text": words} for words in given if words)

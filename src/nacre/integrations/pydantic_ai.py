@@ -1,8 +1,8 @@
-"""nacre's layers as a capability for Pydantic AI's agents.
+"""Capability for Pydantic AI agents.
 
-agent = Agent(model, capabilities=[NacreCapability(Layers(results=Path("results")))])
+    agent = Agent(model, capabilities=[NacreCapability(Layers(results=Path("results")))])
 
-The run's own messages stay as they are, so that `all_messages` is whole; what the model is sent shrinks.
+The run's own messages stay unchanged, so that `all_messages` is complete; only the request is smaller.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from nacre.session.session import Base
 
 RETRIES = frozenset({"retry-prompt", "retry-feedback"})
 CONTENT = RETRIES | {"user-prompt", "tool-return"}
-"""What is said to the model; the other parts of a request set how it works, and outlive a compaction."""
+"""Parts that are content for the model; the others configure it and survive a compaction."""
 
 
 @dataclass
 class NacreCapability(AbstractCapability[Any]):
-    """Shrinks what the model is sent, and brings memories along."""
+    """Shrinks requests and attaches memories."""
 
     layers: Layers
     _follower: Follower = field(init=False, repr=False)
@@ -58,17 +58,17 @@ class NacreCapability(AbstractCapability[Any]):
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
-        """None: it holds a memory and a place, which no file can name."""
+        """None: it holds a memory and a path, which cannot be serialised."""
         return None
 
     def get_toolset(self) -> AgentToolset[Any] | None:
-        """The tool with which long results are read again, where any are put away."""
+        """Return the tool that reads offloaded results, if any are offloaded."""
         return None if self.layers.results is None else FunctionToolset([_reader(self.layers)])
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Send the view in place of the history."""
+        """Send the view instead of the history."""
         history = request_context.messages
         told = [_told(message) for message in history]
         standing = await self._follower.shown(told, _base(request_context))
@@ -109,7 +109,7 @@ def _heard(part: Any) -> tuple[Block, ...]:
 
 
 def _shown_or_said(content: Any) -> Block:
-    """Words beside a picture are words: memories are recalled by them, and a compaction keeps them."""
+    """Text beside an image is text: memories are recalled by it, and a compaction keeps it."""
     if isinstance(content, str | TextContent):
         return Text(content if isinstance(content, str) else content.content)
     return _opaque(content)
@@ -121,7 +121,7 @@ def _opaque(part: Any) -> Opaque:
 
 
 def _usage(counted: RequestUsage) -> Usage | None:
-    """Pydantic AI's input counts what was read from the cache and written to it, too."""
+    """Pydantic AI's input tokens include those read from and written to the cache."""
     if not counted.input_tokens:
         return None
     read = counted.cache_read_tokens
@@ -131,7 +131,7 @@ def _usage(counted: RequestUsage) -> Usage | None:
 
 
 def _shown(standing: Sequence[Standing], history: Sequence[ModelMessage]) -> list[ModelMessage]:
-    """The messages as they stand, ahead of them the settings of those that stand no longer."""
+    """Return the messages in view, preceded by the settings of those that are not."""
     there = {stood.place for stood in standing}
     gone = [one for n, one in enumerate(history) if n not in there and isinstance(one, ModelRequest)]
     settings = [part for one in gone for part in one.parts if part.part_kind not in CONTENT]
@@ -146,7 +146,7 @@ def _rewritten(standing: Standing, history: Sequence[ModelMessage]) -> ModelMess
     if standing.is_same:
         return message
     if isinstance(message, ModelResponse):
-        # Thinking that is bound to bytes which are gone must go, too (C12b); nothing else of a reply changes.
+        # Remove thinking that is bound to bytes that are gone (C12b); the rest of the reply stays.
         kept = [part for part in message.parts if not isinstance(part, ThinkingPart)]
         has_thinking = any(isinstance(block, Thinking) for block in standing.blocks)
         return message if has_thinking else replace(message, parts=kept)
@@ -161,14 +161,14 @@ def _part(part: Any, now: dict[str, ToolResult]) -> Any:
     result = now[before.call_id]
     text = result.text
     if isinstance(part, ToolReturnPart):
-        # What was moved to disk are the words; pictures beside them go only where all of a result is cleared.
+        # Only text was moved to disk; images are removed only if a whole result is cleared.
         has_files = any(isinstance(one, Opaque) for one in result.content)
         return replace(part, content=[text, *part.files] if has_files else text)
     return ToolReturnPart(part.tool_name, text, tool_call_id=before.call_id)
 
 
 def _merged(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
-    """Requests that follow each other are one: what rides behind a message is a part of it."""
+    """Merge consecutive requests: what is attached to a message is a part of it."""
     merged: list[ModelMessage] = []
     for message in messages:
         before = merged[-1] if merged else None
@@ -182,7 +182,7 @@ def _merged(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
 
 
 def _base(request: ModelRequestContext) -> Base:
-    """What stands before the messages; only counted, never sent."""
+    """Return what precedes the messages; it is counted, never sent."""
     given = request.model_request_parameters
     words = "\n\n".join(part.content for part in given.instruction_parts or ())
     system: tuple[JsonObject, ...] = ({"type": "text", "text": words},) if words else ()

@@ -1,1 +1,1 @@
-"""nacre inside Claude Code: answers to its hooks."""
+"""Answers to hooks of Claude Code."""

@@ -1,4 +1,4 @@
-"""What a compaction of Claude Code's would lose: a person's words and what was done, beside the log (C20)."""
+"""Write the user's words and the actions to a file before Claude Code compacts (C20)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from nacre.session.read_session import read_log, read_view
 from nacre.store import disk
 
 IN_PLACE_BYTES = 4_000_000
-"""Of a log that is read while the client waits: some tenths of a second."""
+"""Size of a log that is read while the client waits: some tenths of a second."""
 WORDS_TOKENS = 12_000
-"""For a person's words, which nothing else keeps as they were: hours of talk."""
+"""Budget for the user's words: hours of conversation."""
 DEEDS_TOKENS = 12_000
-"""For what was done, one line a call."""
+"""Budget for actions, one line per call."""
 SHORT_TOKENS = 1_000
-"""For the words that the conversation gets back behind its summary: rules and corrections are short."""
+"""Budget for the words that are attached after a summary: rules and corrections are short."""
 HEAD = """\
 # What was said and done in this session
 
@@ -29,7 +29,7 @@ Written by nacre before a compaction, by rule, from the log: {log}
 
 
 def keep_words(told: HookInput) -> None:
-    """Write down what was said and done so far; what an earlier compaction left is in it."""
+    """Write the user's words and the actions so far, including those of earlier compactions."""
     log = transcript_of(told)
     facts = Facts.of(one for one in _records(log) if isinstance(one, Said))
     parts = [
@@ -56,7 +56,8 @@ def _records(log: Path) -> Sequence[Record]:
     try:
         loaded = read_log(log)
         if loaded is None:
-            # Too much for one look: what stands behind the last compaction is what the next would lose.
+            # The log is too large to read whole: what follows the last compaction is what the next one
+            # would lose.
             seen = read_view(log)
             loaded = seen.loaded if seen else None
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Memories from what was said in Claude Code, drawn by rule when a turn or session has ended (E1 to E10)."""
+"""Extract memories by rule when a turn or session of Claude Code has ended (E1 to E10)."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from nacre.store.locks import one_writer
 from nacre.tools.shell import explain
 
 TURN_SECONDS = 60.0
-"""Who comes while another draws memories from the same session waits, and then has little left to do."""
+"""How long a second process waits for one that extracts from the same session."""
 TRIES = 5
-"""To save beside others who write at the same time; each of them is done in milliseconds."""
+"""Attempts to save while other processes write."""
 AUDIT_TOLD = "audit_told"
-"""Beside the notice: which findings it was about."""
+"""Next to the notice: which findings it was about."""
 _EDITORS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 _MEMORY_TOOLS = ("memory_save", "memory_forget")
 RESTING = "nacre draws no more memories from this session: {failures} attempts in a row failed ({why})"
 
 
 def draw(told: HookInput, settings: Settings, *, is_attended: bool) -> None:
-    """Save what was stated since the last time; at the end of a session look its memory over, too."""
+    """Save what was stated since the last run; at the end of a session also check the memory."""
     given = settings.memory
     here = ExtractEnvironment(
         switch=settings.switches.extract is not False,
@@ -72,7 +72,8 @@ def draw(told: HookInput, settings: Settings, *, is_attended: bool) -> None:
 
 
 def _drawn_or_counted(told: HookInput, settings: Settings, log: Path) -> None:
-    """One run; a failure is counted, and after a few of them there is one notice and then peace (F5)."""
+    """Run once and count a failure; after several failures in a row one notice is given and no more runs
+    start (F5)."""
     failures = state_of(told.home, told.session).failures
     most = settings.extract.max_failures
     if failures >= most:
@@ -107,7 +108,8 @@ async def _drawn(told: HookInput, settings: Settings, log: Path) -> None:
 
     def moved(state: HookState) -> HookState:
         notices = (*state.notices, line) if line else state.notices
-        # It stands in the conversation already, in the person's own words; a compaction frees it (R7).
+        # The conversation already has it in the user's own words; a compaction makes it attachable again
+        # (R7).
         known = {str(location.directory / file): 0 for file in left.files if not left.is_proposed}
         return HookState(
             attached={**known, **state.attached}, cursor=heard.last or state.cursor, notices=notices
@@ -138,16 +140,16 @@ async def _kept(
         return await save_changes(changes, mode=settings.extract.mode, session=told.session)
 
     for _ in range(TRIES - 1):
-        # Another session, or the client itself, wrote on the same subject just now: look at that first.
+        # Another process wrote on the same subject meanwhile: read that first.
         with suppress(VersionConflict):
             return await saved()
     return await saved()
 
 
 def wrote_itself(view: View, cursor: str, directory: Path) -> bool:
-    """Whether the client's model has written to this memory since: then nobody writes it down again (E3).
+    """Whether the client's model has written to this memory since; then nothing is extracted (E3).
 
-    The client's own writes are in no history of ours, so what was called is asked.
+    The client's writes are in no history of ours, so its tool calls are inspected.
     """
     return any(_writes(call, directory) for call in _calls_since(view, cursor))
 
@@ -171,7 +173,7 @@ def _writes(call: ToolCall, directory: Path) -> bool:
 
 
 def _names(command: str, directory: Path) -> bool:
-    """Whether a command speaks of the memory; by its home's short name, too."""
+    """Whether a command names the memory directory, also in its short form."""
     return any(name in command for name in _spellings(directory))
 
 
@@ -180,7 +182,7 @@ def _spellings(directory: Path) -> Sequence[str]:
 
 
 def _look_over(location: Location, settings: Settings) -> None:
-    """What is wrong with the memory, as a line for the next session to begin with."""
+    """Write the problems of the memory as a line for the start of the next session."""
     path = location.cache / AUDIT_FILE
     if next(location.directory.rglob("*.md"), None) is None:
         return
@@ -197,6 +199,6 @@ def _look_over(location: Location, settings: Settings) -> None:
 
 
 def _was_told(location: Location, known: str) -> bool:
-    """Whether the person has heard of just this before: said every time, it would be read no more."""
+    """Whether the user has already been shown these findings."""
     path = location.cache / AUDIT_TOLD
     return path.is_file() and path.read_text(encoding="utf-8", errors="replace") == known

@@ -1,6 +1,6 @@
-"""What nacre answers when Claude Code calls a hook: recall, notes, extraction, never a reason to stop.
+"""Answer hook events of Claude Code with recall, notes and extraction; never block the client.
 
-Who waits is kept waiting for milliseconds; what takes longer is `later`, for a process that outlives it.
+The client waits for milliseconds only; longer work is `later`, for a process that outlives the hook.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from nacre.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookAnswer:
-    """What goes back to the client, and what is still to be done when it has its answer."""
+    """The answer to the client, and whether work remains."""
 
     context: str = ""
-    """For the model."""
+    """Text for the model."""
     message: str = ""
-    """For the person."""
+    """Text for the user."""
     later: bool = False
-    """There is work that nobody should wait for."""
+    """Whether work remains that the client must not wait for."""
 
     def as_json(self, event: str) -> JsonObject:
-        """As the client reads it; nothing at all where there is nothing to say."""
+        """Return the answer as the client reads it; empty if there is none."""
         given: JsonObject = {}
         if self.context:
             given["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": self.context}
@@ -47,7 +47,7 @@ NOTHING = HookAnswer()
 
 
 def answer(event: str, raw: bytes, environ: Mapping[str, str]) -> HookAnswer:
-    """Answer one event; `NacreError` says in a line what was wrong with it."""
+    """Answer one event; `NacreError` describes a bad one in one line."""
     if OURS in environ:
         return NOTHING
     heard = told(event, raw, environ)
@@ -62,18 +62,18 @@ def answer(event: str, raw: bytes, environ: Mapping[str, str]) -> HookAnswer:
         case "PreCompact":
             return _compacting(heard)
         case _:
-            # Scripts that run the client a thousand times must not start a thousand processes for nothing.
+            # A script that runs the client a thousand times must not start a thousand idle processes.
             is_wanted = is_attended(environ) or settings.extract.non_interactive
             return HookAnswer(later=is_wanted and not heard.is_again)
 
 
 def work(event: str, raw: bytes, environ: Mapping[str, str]) -> None:
-    """What an event left to be done, with nobody waiting."""
+    """Do the work that an event left, after the client has its answer."""
     heard = told(event, raw, environ)
     settings = settings_for(heard.cwd, environ)
     match event:
         case "UserPromptSubmit" | "SessionStart":
-            # Imported by who needs it: each event has its own, and a person waits for most of them.
+            # Imported per event: each needs other modules, and a person waits for most of them.
             from nacre.integrations.claude_code.recall import warm  # noqa: PLC0415
 
             warm(settings)
@@ -101,7 +101,7 @@ def _started(heard: HookInput, settings: Settings) -> HookAnswer:
     from nacre.integrations.claude_code.session_start import note_for, word_for  # noqa: PLC0415
 
     if heard.source == "compact":
-        # What was attached is summed up with the rest: it may be needed again (R7).
+        # A compaction summarises attached memories with the rest, so that they may be needed again (R7).
         change_state(heard.home, heard.session, lambda state: replace(state, attached={}))
     return HookAnswer(
         context=note_for(heard, settings), message=word_for(heard, settings), later=is_cold(settings)
@@ -124,7 +124,7 @@ def _compacting(heard: HookInput) -> HookAnswer:
 
 
 def _due_notices(heard: HookInput) -> str:
-    """What waits to be told to the person, once."""
+    """Return notices that the user has not seen, once."""
     from nacre.integrations.claude_code.state import state_of  # noqa: PLC0415
 
     if not state_of(heard.home, heard.session).notices:

@@ -1,4 +1,4 @@
-"""What Claude Code tells a hook: JSON of another program, made a value once, believed no further (M1)."""
+"""Parse and check the JSON that Claude Code passes to a hook (M1)."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from nacre.settings import Settings, load
 from nacre.store.home import home
 
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SessionEnd")
-"""The hooks that nacre answers; whatever else the client has is nothing to us."""
+"""Hook events that nacre answers; others are ignored."""
 OURS = "NACRE_PROJECT_DIR"
-"""Set for hooks that nacre itself runs: it has its own recall, and must not get it twice."""
+"""Set for hooks that nacre itself runs, so that recall is not added twice."""
 UNATTENDED = "sdk"
-"""How the client's word for its way in begins where nobody sits at a terminal."""
+"""Prefix of the client's entry point when no user is at a terminal."""
 CLIENT_SETTINGS = (".claude/settings.local.json", ".claude/settings.json")
 MAX_SETTINGS_BYTES = 1_000_000
-"""As for settings of our own: a page or two."""
+"""Maximum size of a settings file, as for nacre's own."""
 MAX_PATH_CHARS = 4_096
-"""No system here opens a longer one."""
+"""Maximum length of a path."""
 KEPT_FILE = "nacre-words-and-deeds.md"
 SHORT_FILE = "nacre-words.md"
-"""Beside it: as much of a person's words as a conversation gets back by itself."""
+"""File next to it with the words that are attached after a compaction."""
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookInput:
-    """One event of the client's, as far as it matters here."""
+    """One hook event, reduced to the fields that matter."""
 
     event: str
     session: str
     home: Path
-    """The client's folder, which is nacre's home while it works for it."""
+    """The client's folder, which is nacre's home during a hook."""
     cwd: Path
-    """Where the client was started: the project whose memory it uses."""
+    """Where the client was started: the project whose memory is used."""
     transcript: str = ""
-    """As it was told; `transcript_of` says which file that is, if it may be read."""
+    """As received; `transcript_of` checks it."""
     prompt: str = ""
     source: str = ""
     """Why a session starts: `startup`, `resume`, `clear`, `compact`, `fork`."""
     is_again: bool = False
-    """The client goes on because of a stop hook: the turn has not ended."""
+    """The client continues because of a stop hook: the turn has not ended."""
     is_agents: bool = False
-    """It is about an agent of the client's, not about what a person says."""
+    """The event is about a sub-agent of the client, not about the user."""
 
 
 def told(event: str, raw: bytes, environ: Mapping[str, str]) -> HookInput:
-    """Read what the client wrote; fields that nobody knows are passed over. `NacreError` for the rest."""
+    """Parse the client's input; unknown fields are ignored. Raises `NacreError` for invalid ones."""
     given = _document(raw)
     session = _text(given, "session_id")
     if not _SESSION.fullmatch(session):
@@ -74,14 +74,14 @@ def told(event: str, raw: bytes, environ: Mapping[str, str]) -> HookInput:
 
 
 def client_home(environ: Mapping[str, str]) -> Path:
-    """Where Claude Code keeps its settings, its sessions and its memories."""
+    """Return the directory of Claude Code's settings, sessions and memories."""
     given = environ.get("CLAUDE_CONFIG_DIR", "").strip()
     home = Path(environ.get("HOME") or Path.home())
     return Path(os.path.realpath(given)) if given else Path(os.path.realpath(home / ".claude"))
 
 
 def transcript_of(told: HookInput) -> Path:
-    """The session's log; `NacreError` unless it is a log among the client's own."""
+    """Return the session's log; raises `NacreError` if it is not one of the client's."""
     projects = Path(os.path.realpath(told.home / "projects"))
     path = Path(os.path.realpath(told.transcript)) if _is_path(told.transcript) else None
     if path is None or path.suffix != ".jsonl" or not path.is_relative_to(projects):
@@ -94,21 +94,21 @@ def transcript_of(told: HookInput) -> Path:
 
 
 def kept_path(log: Path) -> Path:
-    """Where words and deeds are kept: in the folder that the client has for the session."""
+    """Return the path of the saved words, in the client's folder of the session."""
     return log.with_suffix("") / KEPT_FILE
 
 
 def settings_for(cwd: Path, environ: Mapping[str, str]) -> Settings:
-    """The settings in force where the client works: its home is ours, whatever `NACRE_HOME` says.
+    """Return the settings in force in the client's project, with the client's home instead of `NACRE_HOME`.
 
-    What nacre's own home says holds too, where the client's says nothing: both work on one memory, and it is
-    the person's word how that is kept, and where.
+    Settings of nacre's own home apply where the client's say nothing: both use one memory, and the user
+    decides where it is.
     """
     return load(cwd, environ, cli={"home": str(client_home(environ))}, beneath=home(environ))
 
 
 def is_switched_off(told: HookInput) -> bool:
-    """Whether the client's own settings for this project switch memory off; they may, as ours may (M7)."""
+    """Whether the client's settings for this project switch memory off (M7)."""
     for name in CLIENT_SETTINGS:
         path = told.cwd / name
         try:
@@ -123,7 +123,7 @@ def is_switched_off(told: HookInput) -> bool:
 
 
 def is_attended(environ: Mapping[str, str]) -> bool:
-    """Whether somebody sits at the client."""
+    """Whether a user is at the client."""
     return not environ.get("CLAUDE_CODE_ENTRYPOINT", "").startswith(UNATTENDED)
 
 
@@ -139,7 +139,7 @@ def _document(raw: bytes) -> JsonObject:
 
 def _text(given: JsonObject, name: str) -> str:
     value = given.get(name)
-    # A lone surrogate is valid JSON and can be neither printed nor looked up.
+    # A lone surrogate is valid JSON but can be neither printed nor used as a path.
     return value.encode(errors="replace").decode() if isinstance(value, str) else ""
 
 
@@ -151,5 +151,5 @@ def _directory(name: str) -> Path | None:
 
 
 def _is_path(name: str) -> bool:
-    """Whether a name can be one of a file at all; the rest would only take long to look for."""
+    """Whether a string can be a path at all."""
     return 0 < len(name) <= MAX_PATH_CHARS and "\0" not in name

@@ -1,4 +1,4 @@
-"""Recall for a prompt in Claude Code: at most five memories, each once in a conversation (R1, R7, R12)."""
+"""Recall for a prompt in Claude Code: at most five memories, each once per conversation (R1, R7, R12)."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from nacre.settings import Settings
 from nacre.store import disk
 
 MAX_CHARS = 9_000
-"""Of all that one hook adds: beyond 10,000 the client shows the model a preview and a path instead."""
+"""Maximum of one hook's text: beyond 10,000 the client shows the model a preview and a path instead."""
 MAX_COLD = 2_000
-"""Memories that are indexed while a person waits, a second or two; for more the prompt goes without."""
+"""Memories that may be indexed while the user waits; with more, the prompt gets none."""
 TAIL_BYTES = 524_288
-"""Of the client's log, looked through for memories that the model has read itself: the last few rounds."""
+"""End of the client's log that is searched for memories the model has read itself."""
 _OPENING = "<system-reminder>\n"
 _CLOSING = "\n</system-reminder>"
 
 
 def recalled_for(told: HookInput, settings: Settings) -> str:
-    """The memories that help with a prompt, as the model reads them; they count as attached from now on."""
+    """Return the memories for a prompt as text for the model, and mark them as attached."""
     there = [place for place in memory_places(settings).in_use if place.directory.is_dir()]
     state = state_of(told.home, told.session)
     is_on = settings.memory.is_on and settings.switches.recall
@@ -47,13 +47,13 @@ def recalled_for(told: HookInput, settings: Settings) -> str:
     )
     query = RecallQuery(text=told.prompt, now=SYSTEM_CLOCK.now())
     drift = drift_of(settings) if settings.switches.drift_check else None
-    # Left open: closing saves what changed, for which nobody should wait; the process ends here anyway.
+    # Not closed: closing saves changes, for which the user should not wait; the process ends here anyway.
     picks = recall(query, opened(there), already=already, drift=drift).picks
     return _worded(_claimed(told, _fitting(picks)))
 
 
 def opened(places: Sequence[Location]) -> list[LocalIndex]:
-    """The indexes of some memories, up to date."""
+    """Open the indexes of the memories and bring them up to date."""
     rankers = [LocalIndex(place.directory, place.cache) for place in places]
     for ranker in rankers:
         ranker.refresh()
@@ -61,20 +61,20 @@ def opened(places: Sequence[Location]) -> list[LocalIndex]:
 
 
 def warm(settings: Settings) -> None:
-    """Make the indexes ready for the hooks to come, which must be quick."""
+    """Prepare the indexes for the next hooks."""
     for ranker in opened([one for one in memory_places(settings).in_use if one.directory.is_dir()]):
         ranker.close()
 
 
 def is_cold(settings: Settings, *, more_than: int = 0) -> bool:
-    """Whether so many memories have no index yet, for which a prompt would wait."""
+    """Whether so many memories lack an index that a prompt would have to wait."""
     places = memory_places(settings).in_use
     cold = [one.directory for one in places if not (one.cache / "recall" / INDEX).exists()]
     return any(next(islice(one.rglob("*.md"), more_than, None), None) is not None for one in cold)
 
 
 def _fitting(picks: Sequence[AttachedMemory]) -> list[AttachedMemory]:
-    """As many as the client passes on whole."""
+    """Return as many memories as the client passes on whole."""
     room = MAX_CHARS - len(attachment(picks[:1]))
     kept = list[AttachedMemory](picks[:1])
     for one in picks[1:]:
@@ -86,7 +86,7 @@ def _fitting(picks: Sequence[AttachedMemory]) -> list[AttachedMemory]:
 
 
 def _claimed(told: HookInput, picks: Sequence[AttachedMemory]) -> list[AttachedMemory]:
-    """Those that no other hook of this session has attached meanwhile."""
+    """Return those that no other hook of this session has attached meanwhile."""
     if not picks:
         return []
     sizes = {str(one.ranked.path): one.bytes for one in picks}
@@ -102,12 +102,12 @@ def _claimed(told: HookInput, picks: Sequence[AttachedMemory]) -> list[AttachedM
 
 
 def _worded(picks: Sequence[AttachedMemory]) -> str:
-    # The client puts a reminder of its own around what a hook adds.
+    # The client puts its own reminder around a hook's text.
     return attachment(picks).removeprefix(_OPENING).removesuffix(_CLOSING)
 
 
 def _read_by_model(told: HookInput, places: Sequence[Location]) -> frozenset[str]:
-    """Memories that stand in the conversation because the model opened or wrote them (R7)."""
+    """Return memories that the model opened or wrote itself (R7)."""
     try:
         tail = _tail(transcript_of(told))
     except (NacreError, OSError):

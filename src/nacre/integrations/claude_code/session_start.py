@@ -1,4 +1,4 @@
-"""What a session of Claude Code's should know as it begins and does not see by itself; often nothing."""
+"""Context for the start of a Claude Code session that the client does not load itself; often none."""
 
 from __future__ import annotations
 
@@ -18,20 +18,23 @@ from nacre.settings import Settings, load
 from nacre.store import disk
 
 MAX_INDEX_BYTES = 2_000
-"""Of an index that the client does not load: with the rest it stays below what the client passes on whole."""
+"""Bytes of an index that the client does not load; with the rest it stays below what the client passes on
+whole."""
 MAX_WORDS_CHARS = 4_000
-"""Of the person's words behind a summary; they were cut to a budget of tokens when they were kept."""
+"""Characters of the user's words after a summary; they were cut to a token budget when saved."""
 AUDIT_FILE = "audit_notice"
-"""In a memory's cache: what was found wrong with it when a session ended, in a line."""
+"""In a memory's cache: problems found at the end of a session, as one line."""
 REVIEW = "review"
-"""Beside it: what waits for the person's word. Not imported from where it is kept: a person waits here."""
+"""Next to it: changes that wait for review. Repeated here because importing its module would take too long.
+"""
 
 _OTHERS = prompts.load("nacre.agents", "hook_other_memories")
 _COMPACTED = prompts.load("nacre.agents", "hook_after_compaction")
 
 
 def note_for(told: HookInput, settings: Settings) -> str:
-    """For the model: indexes that the client does not load, and after a compaction where the words are."""
+    """Return text for the model: indexes that the client does not load, and where the words are after a
+    compaction."""
     if told.source in {"resume", "fork"}:
         return ""  # the client tells again what it was told before
     places = memory_places(settings)
@@ -43,7 +46,7 @@ def note_for(told: HookInput, settings: Settings) -> str:
 
 
 def word_for(told: HookInput, settings: Settings) -> str:
-    """For the person, where there is something only they can do."""
+    """Return text for the user, if there is something only they can do."""
     if told.source not in {"startup", "resume", ""}:
         return ""
     places = memory_places(settings)
@@ -52,14 +55,14 @@ def word_for(told: HookInput, settings: Settings) -> str:
 
 
 def typed(command: str, settings: Settings) -> str:
-    """A command such as `nacre memory undo` as a person types it, on the memory that these settings mean."""
-    # Looked up where something is said, which is seldom: a person waits for most hooks.
+    """Return a command such as `nacre memory undo` with options that select the memory of these settings."""
+    # Imported only when there is something to report: the user waits for most hooks.
     import shutil  # noqa: PLC0415
 
     beside = Path(sys.executable).with_name("nacre")
     if not shutil.which("nacre") and beside.exists():
         command = command.replace("nacre", shlex.quote(str(beside)), 1)
-    # Set for the client, it need not be set where the person types.
+    # Set for the client, it need not be set where the user types.
     environ = {name: value for name, value in settings.environ.items() if name != "CLAUDE_CONFIG_DIR"}
     usual = load(settings.cwd, environ)
     if memory_place(usual, "project").directory == memory_place(settings, "project").directory:
@@ -105,7 +108,7 @@ def _review(place: Location, settings: Settings) -> str:
 
 
 def _audit(place: Location) -> str:
-    """Told once: the file goes as it is read."""
+    """Return the findings once: reading them deletes the file."""
     path = place.cache / AUDIT_FILE
     try:
         line = path.read_text(encoding="utf-8").strip()

@@ -1,4 +1,4 @@
-"""What hooks remember from one to the next: a small file a session, changed by one at a time (R7, E2)."""
+"""State between hooks: one small file per session, changed by one process at a time (R7, E2)."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from nacre.store import disk
 from nacre.store.locks import one_writer
 
 FOLDER = Path("cache/hooks")
-"""Below the home; no project's slug is called so."""
+"""Below the home; not a possible project slug."""
 WAIT_SECONDS = 1.0
-"""For another hook of the same session: each holds the file for some milliseconds."""
+"""How long to wait for another hook of the same session, which holds the file for milliseconds."""
 POLL_SECONDS = 0.01
 KEPT = timedelta(days=30)
-"""As long as the client keeps its sessions; what is older nobody will go on with."""
+"""As long as the client keeps its sessions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookState:
-    """What was done so far in one session of the client's."""
+    """What hooks did so far in one session of the client."""
 
     attached: Mapping[str, int] = field(default_factory=dict)
-    """Memories that stand in the conversation, and how many bytes each takes."""
+    """Attached memories and their sizes in bytes."""
     cursor: str = ""
-    """The last message that memories were drawn from."""
+    """Last message that memories were extracted from."""
     failures: int = 0
-    """Of drawing memories, in a row."""
+    """Failed extractions in a row."""
     notices: tuple[str, ...] = ()
-    """For the person, at the next chance."""
+    """Notices for the user."""
 
     @property
     def attached_bytes(self) -> int:
@@ -51,7 +51,7 @@ class HookState:
 
 
 def state_of(home: Path, session: str) -> HookState:
-    """What is known; nothing where there is no file, or one that says something else."""
+    """Return the state; empty if the file is missing or invalid."""
     try:
         stored: Json = json.loads(_path(home, session).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -69,7 +69,7 @@ def state_of(home: Path, session: str) -> HookState:
 
 
 def change_state(home: Path, session: str, step: Callable[[HookState], HookState]) -> HookState:
-    """Replace what is known by what `step` makes of it; returns what was known before."""
+    """Replace the state by the result of `step`; returns the previous state."""
     path = _path(home, session)
     with one_writer(path, wait=WAIT_SECONDS, poll=POLL_SECONDS):
         before = state_of(home, session)
@@ -77,7 +77,7 @@ def change_state(home: Path, session: str, step: Callable[[HookState], HookState
         if after != before:
             data = json.dumps(after.as_json(), ensure_ascii=True).encode()
             try:
-                # Not flushed: after a power cut a memory may be told twice, which is not worth a wait.
+                # Not flushed: after a power cut a memory may be attached twice, which is acceptable.
                 disk.replace_file(path, data, temp_name=f".{path.name}.tmp", sync=False)
             except OSError as error:
                 raise StoreError(disk.explain(error, path)) from error
@@ -85,7 +85,7 @@ def change_state(home: Path, session: str, step: Callable[[HookState], HookState
 
 
 def forget_old(home: Path, *, clock: Clock = SYSTEM_CLOCK) -> None:
-    """Take away what sessions left behind that the client has forgotten itself."""
+    """Delete the state of sessions that the client has deleted."""
     oldest = (clock.now() - KEPT).timestamp()
     for path in (home / FOLDER).rglob("*"):
         with suppress(OSError):

@@ -1,7 +1,7 @@
-"""Memory, past sessions and mail of this machine as an MCP server, over stdio or loopback HTTP.
+"""MCP server for the memory, past sessions and mail of this machine, over stdio or loopback HTTP.
 
-The vendor's SDK is imported by `server`, `stdio` and `http` only,
-so that the rest is quick to load and to test. Started by `nacre mcp`.
+Only `server`, `stdio` and `http` import the vendor's SDK, so that the rest loads fast. Started by `nacre
+mcp`.
 """
 
 from nacre.integrations.mcp_server.base import ServerOptions

@@ -1,4 +1,4 @@
-"""How the server was started, who is calling, and how much one answer may hold."""
+"""Options of the server, the calling client, and size limits of answers."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from pathlib import Path
 from nacre.tools.base import Tool
 
 MAX_TEXT_CHARS = 20_000
-"""Of a memory to save: a page is a memory, more is a document that belongs in the project."""
+"""Maximum length of a memory to save: a page; longer texts belong in the project."""
 MAX_QUERY_CHARS = 4_000
-"""Of words to look for: whole messages are asked with, whole files are not."""
+"""Maximum length of a query: a whole message, not a whole file."""
 MAX_SHOWN_CHARS = 20_000
-"""Of one memory in an answer; about 5,000 tokens."""
+"""Maximum length of one memory in an answer; about 5,000 tokens."""
 MAX_ERROR_CHARS = 600
-"""Of an error: one line, whatever a path or a name in it may hold."""
+"""Maximum length of an error line."""
 PROJECT = "The directory of one of your projects, if not the first."
-"""What a tool says of its parameter `project`."""
+"""Description of the parameter `project`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """What the command line of `nacre mcp` says."""
+    """Options of `nacre mcp`."""
 
     projects: tuple[Path, ...] = ()
-    """Directories whose memory is served, the first unless a call names another; none: the client's roots."""
+    """Directories whose memory is served, the first by default; if empty, the client's roots are."""
     cwd: Path = field(default_factory=Path.cwd)
-    """Stands in where neither the command line nor the client names a project."""
+    """Used when neither the command line nor the client names a project."""
     read_only: bool = False
     local: bool = False
-    """The client's model is on this machine, so that local-only memories may be told (M27)."""
+    """The client's model runs on this machine, so that local-only memories may be shown (M27)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A tool and what a client may assume of it."""
+    """A tool and its annotations."""
 
     tool: Tool
     title: str
@@ -46,14 +46,14 @@ class Offered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The client behind one call."""
+    """The client of one call."""
 
     key: str
-    """What no two connections share."""
+    """Unique per connection."""
     client: str
-    """What it calls itself, as one word that a letter and a commit can bear."""
+    """The client's name as one word, usable in mail and commits."""
     roots: Callable[[], Awaitable[Sequence[Path]]]
-    """The directories it works in, as far as it says so."""
+    """The directories the client works in, if it names any."""
 
 
 async def _no_roots() -> Sequence[Path]:
@@ -62,10 +62,10 @@ async def _no_roots() -> Sequence[Path]:
 
 NOBODY = Caller(key="", client="client", roots=_no_roots)
 CALLER: ContextVar[Caller] = ContextVar("caller", default=NOBODY)
-"""Set for the length of one call: tools are made once and know no connection."""
+"""Set during one call: tools are created once and know no connection."""
 
 
 def in_one_line(text: str) -> str:
-    """An error as the client gets it."""
+    """Format an error for the client."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_ERROR_CHARS else line[: MAX_ERROR_CHARS - 1] + "…"

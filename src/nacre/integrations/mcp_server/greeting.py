@@ -1,7 +1,7 @@
-"""The first answer on stdio, given before the vendor's SDK is loaded, which takes most of a second.
+"""Answer the first request on stdio before the vendor's SDK is loaded, which takes most of a second.
 
-Only the plain handshake is answered here, word for word as the SDK would (a test compares them). The SDK is
-then given the same request, and its answer to it is dropped. Everything else waits for the SDK.
+Only the plain handshake is answered here, exactly as the SDK would (a test compares them). The SDK then
+receives the same request, and its answer is dropped. Everything else waits for the SDK.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ INSTRUCTIONS = prompts.load("nacre.integrations.mcp_server", "instructions")
 NAME = "nacre"
 TITLE = "nacre memory"
 HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""Versions of the protocol that begin with `initialize`; another one is the SDK's to answer."""
+"""Protocol versions that begin with `initialize`; the SDK answers others."""
 MAX_LINE_BYTES = 65_536
-"""Of a first request; a longer one is no handshake."""
+"""Maximum length of a first request; a longer one is no handshake."""
 SAID_OF_CLIENTS = frozenset(("title", "description", "websiteUrl"))
-"""What a client may say of itself beside its name and version, each a text."""
+"""Optional text fields of a client's description."""
 FREE_FORM = ("experimental", "extensions")
-"""Abilities that are objects of anything."""
+"""Capabilities that may be any object."""
 MAX_ID = 2**53
-"""Up to here every program means the same number."""
+"""Largest integer that all programs represent exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Greeted:
-    """What was read, and the id of the request that has its answer already."""
+    """The line that was read, and the id of the request that was answered."""
 
     line: bytes = b""
     answered: str | int | None = None
 
 
 def greet(source: int = 0, sink: int = 1) -> Greeted:
-    """Read the first line and answer it if it is a handshake; nothing behind that line is read."""
+    """Read the first line and answer it if it is a handshake; nothing after that line is read."""
     line = _first_line(source)
     request = _handshake(line)
     if request is None:
@@ -49,7 +49,7 @@ def greet(source: int = 0, sink: int = 1) -> Greeted:
 
 
 def answer(number: str | int, version: str) -> JsonObject:
-    """What the server says of itself."""
+    """Return the server's answer to the handshake."""
     return {
         "jsonrpc": "2.0",
         "id": number,
@@ -67,7 +67,7 @@ def answer(number: str | int, version: str) -> JsonObject:
 
 
 def _first_line(source: int) -> bytes:
-    # Byte by byte: what follows belongs to whoever reads next. A line may be whole without its end.
+    # Byte by byte: what follows belongs to the next reader. The last line may lack its end.
     line = bytearray()
     while len(line) < MAX_LINE_BYTES and not line.endswith(b"\n"):
         byte = os.read(source, 1)
@@ -78,9 +78,10 @@ def _first_line(source: int) -> bytes:
 
 
 def _handshake(line: bytes) -> tuple[str | int, str] | None:
-    """The id and version of a sound `initialize`; none for anything else.
+    """Return id and version of a valid `initialize`, or None.
 
-    Sound is only what the SDK is sure to take: whoever it refused after this answer would never be served.
+    Valid is only what the SDK is sure to accept: a client that it refused after this answer would never be
+    served.
     """
     try:
         text = line.decode()
@@ -109,7 +110,7 @@ def _handshake(line: bytes) -> tuple[str | int, str] | None:
 
 
 def _is_plain(name: object, ability: object) -> bool:
-    """Whether one ability of a client is of the form that the protocol gives it."""
+    """Whether a capability of the client has the form that the protocol defines."""
     if not isinstance(ability, dict):
         return False
     if name == "roots":

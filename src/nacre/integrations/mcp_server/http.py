@@ -1,6 +1,6 @@
-"""The server over HTTP, on loopback only: whoever knows the token, and no page in a browser (no DNS tricks).
+"""Serve over HTTP on loopback, for clients that know the token; pages in a browser are refused.
 
-Host and Origin are looked at before the token, so that a page that guesses learns nothing.
+Host and Origin are checked before the token, so that a page that guesses tokens learns nothing.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from nacre.integrations.mcp_server.server import Door
 
 PATH = "/mcp"
 HOST = "127.0.0.1"
-"""Never another: what is served here is one person's memory."""
+"""Always loopback: one person's memory is served here."""
 NAMES = (HOST, "localhost")
 MIN_TOKEN_CHARS = 16
-"""Of a token that somebody chose: fewer can be guessed."""
+"""Minimum length of a chosen token; shorter ones can be guessed."""
 TOKEN_BYTES = 32
 MAX_BODY_BYTES = 1_048_576
-"""Of one request: fifty of the longest memories."""
+"""Maximum size of one request: fifty of the longest memories."""
 IDLE_SECONDS = 1_800.0
-"""After this a session of a client that went away is forgotten."""
+"""Idle time after which the session of a client is dropped."""
 MAX_SESSIONS = 1_000
-"""At once: a program that starts, asks and goes without a word leaves one behind until it is forgotten."""
+"""Maximum number of sessions: clients that leave without a word remain until the idle time."""
 GRACE_SECONDS = 2
-"""What calls under way get when the server ends."""
+"""Time for calls in progress when the server stops."""
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -41,7 +41,7 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def sound_token(given: str | None) -> str:
-    """The token that was given, or a new one; `ConfigError` for one that could be guessed."""
+    """Return the given token or a new one; raises `ConfigError` for one that can be guessed."""
     if not given:
         return secrets.token_urlsafe(TOKEN_BYTES)
     if len(given) < MIN_TOKEN_CHARS or not given.isascii() or not given.isprintable() or " " in given:
@@ -53,7 +53,7 @@ def sound_token(given: str | None) -> str:
 
 
 def bound(port: int) -> socket.socket:
-    """A listening socket on loopback; `ConfigError` when the port is taken."""
+    """Return a listening socket on loopback; raises `ConfigError` if the port is taken."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -68,12 +68,12 @@ def bound(port: int) -> socket.socket:
 
 
 def address(listening: socket.socket) -> str:
-    """Where clients find the server."""
+    """Return the URL for clients."""
     return f"http://{HOST}:{listening.getsockname()[1]}{PATH}"
 
 
 async def serve_http(options: ServerOptions, listening: socket.socket, token: str) -> None:
-    """Serve until the process is told to end."""
+    """Serve until the process is told to stop."""
     port = int(listening.getsockname()[1])
     hosts = [f"{name}:{port}" for name in NAMES]
     origins = [f"http://{host}" for host in hosts]
@@ -101,7 +101,7 @@ async def serve_http(options: ServerOptions, listening: socket.socket, token: st
 
 
 def gate(served: App, *, token: str, hosts: list[str], origins: list[str]) -> App:
-    """Lets nobody through but clients of this machine that know the token."""
+    """Pass on only requests from this machine with the token."""
     wanted = token.encode()
 
     async def gated(scope: Scope, receive: Receive, send: Send) -> None:
@@ -125,12 +125,12 @@ def gate(served: App, *, token: str, hosts: list[str], origins: list[str]) -> Ap
 
 
 def _all_of(headers: list[tuple[bytes, bytes]], name: bytes) -> set[bytes]:
-    """What a header says, each time it stands there: who reads the first and who the last must agree."""
+    """Return all values of a header, so that a repeated one cannot be read in two ways."""
     return {value for key, value in headers if key == name}
 
 
 def _bearer(headers: list[tuple[bytes, bytes]]) -> bytes:
-    """The token of a request; nothing where it has none, or several. The scheme may be in any case."""
+    """Return the bearer token; None if there is none or several."""
     given = _all_of(headers, b"authorization")
     scheme, _, token = given.pop().partition(b" ") if len(given) == 1 else (b"", b"", b"")
     return token if scheme.lower() == b"bearer" else b""

@@ -1,6 +1,6 @@
-"""Mail as tools: a client has a mailbox of its own in a team, and may write to the agents of sessions (A3).
+"""Mail tools: a client gets a mailbox in a team and may write to agents (A3).
 
-Reading gives letters until they are confirmed, so that one whose answer got lost on the way is given again.
+Messages are returned until they are confirmed, so that one whose answer was lost is returned again.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from nacre.tools.base import Tool, tool
 SEND = prompts.load(__package__, "tool_mail_send")
 READ = prompts.load(__package__, "tool_mail_read")
 AGENT_TYPE = "mcp"
-"""What a roster says of whoever joined through this door."""
+"""Agent type of clients in a roster."""
 TEAM = "The team; `nacre agents list` shows them."
 NAME = "Your name in the team, if not the one your program goes by."
 
 
 class MailTools:
-    """The mailboxes that clients of this server have taken."""
+    """The mailboxes that clients of this server use."""
 
     def __init__(self, projects: Projects) -> None:
         self._projects = projects
         self._joined: dict[tuple[str, str], tuple[Roster, Member]] = {}
 
     def tools(self) -> list[Offered]:
-        """Both; to read is to join a team, so that neither is for a server that only reads."""
+        """Return both tools; reading means joining a team, so a read-only server offers neither."""
         return [
             Offered(self._send(), "Write to an agent", idempotent=False),
             Offered(self._read(), "Read your mail"),
         ]
 
     async def close(self) -> None:
-        """Give all places up; letters stay in their boxes."""
+        """Leave all teams; messages stay in their mailboxes."""
         for roster, member in self._joined.values():
             await asyncio.to_thread(roster.leave, member)
         self._joined.clear()
@@ -125,7 +125,7 @@ class MailTools:
         return await post.send(target.name if target else to, text, summary=summary), target
 
     async def _member(self, project: Project, team: str, name: str = "") -> tuple[Roster, Member]:
-        """The client's place in a team, taken at its first letter there; its letters outlive it."""
+        """Return the client's membership in a team, created on its first message there."""
         caller = CALLER.get()
         known = self._joined.get((caller.key, team))
         if known and known[0].exists:
@@ -158,7 +158,7 @@ def _cursor(place: Place) -> str:
 
 
 def _place(cursor: str) -> Place:
-    """What `_cursor` packed; a place that is not in the box moves nothing."""
+    """Parse what `_cursor` packed; a position outside the mailbox has no effect."""
     try:
         found: Json = json.loads(base64.urlsafe_b64decode(cursor.encode()))
     except (binascii.Error, ValueError):

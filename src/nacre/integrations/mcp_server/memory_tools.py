@@ -1,4 +1,4 @@
-"""Memory as tools for other people's agents: recall, get, save, forget, history."""
+"""Memory tools for MCP clients: recall, get, save, forget, history."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ TYPE = (
 )
 WHICH = "The name of the memory as memory_recall or the index gives it."
 NEAREST = 5
-"""Memories that are named though they are not given: enough to try one, few enough to read."""
+"""Names of near matches in an empty answer."""
 MAX_COMMITS = 100
 STILL_READING = (
     "Not all memories are in the index yet; ask again in a few seconds, and the others are looked at, too."
 )
 
 Scope = Literal["project", "team"]
-"""Not the person's own memory of all projects: what stands there reaches every prompt everywhere."""
+"""The user's global memory is left out: it reaches every prompt everywhere."""
 
 
 def memory_tools(projects: Projects) -> list[Offered]:
-    """All five; the two that write are left out where the server only reads."""
+    """Return all five tools; a read-only server omits those that write."""
     reading = [
         Offered(_recall(projects), "Recall memories"),
         Offered(_get(projects), "Read a memory"),
@@ -61,7 +61,7 @@ def memory_tools(projects: Projects) -> list[Offered]:
         return reading
     return [
         *reading,
-        # Not only additive, as the protocol has it: a memory on the same subject is replaced.
+        # Not only additive, in the protocol's sense: a memory on the same subject is replaced.
         Offered(_save(projects), "Save a memory", destructive=True, idempotent=False),
         Offered(_forget(projects), "Forget a memory", destructive=True),
     ]
@@ -111,7 +111,7 @@ def _save(projects: Projects) -> Tool:
         draft = MemoryDraft(
             body=body, kind=type, name=name or "", description=description or "", origin="agent"
         )
-        # Before the save: it may replace what stays here, and tells what stood there (M14c, M27).
+        # Before the save: it may replace a local-only memory and report its text (M14c, M27).
         async with one.changing:
             staying = await one.staying()
             return staying.without(_kept(await memory.save(draft, _signed("memory_save")), scope))
@@ -129,7 +129,7 @@ def _forget(projects: Projects) -> Tool:
         memory = await one.writing(whose)
         signed = _signed("memory_forget")
         async with one.changing:
-            # Only what may be told can be meant: else a guess would say what stays here (M27).
+            # Only visible memories can be named: otherwise a guess would reveal local-only ones (M27).
             staying = await one.staying()
             if whose == "project" and one.settings.memory.mode == "daily":
                 hidden = await one.hidden(whose)
@@ -161,7 +161,7 @@ def _history(projects: Projects) -> Tool:
 
 
 async def read_memory(project: Project, name: str) -> str:
-    """One memory or the index, as text for a client."""
+    """Return one memory or the index as text."""
     project.check_on()
     whose, wanted = project.split(name)
     if wanted in {INDEX_FILE, INDEX_FILE.removesuffix(".md")}:
@@ -171,7 +171,7 @@ async def read_memory(project: Project, name: str) -> str:
 
 
 def entry_text(entry: Entry, whose: Whose) -> str:
-    """A memory with what is known of it ahead of its words."""
+    """Format a memory with its metadata."""
     when = entry.changed
     facts = [
         entry.kind or "untyped",
@@ -188,12 +188,12 @@ def entry_text(entry: Entry, whose: Whose) -> str:
 
 
 def in_scope(whose: Whose, file: str) -> str:
-    """What a file of one memory is called beside those of the others."""
+    """Return the name of a file with the prefix of its memory."""
     return {"project": "", "team": TEAM_PREFIX, "user": USER_PREFIX}[whose] + file
 
 
 def recalled_text(found: Recalled, project: Project) -> str:
-    """The picks as a session would get them, each under the name that finds it again."""
+    """Format recalled memories as in a session, each with the name that `get` accepts."""
     if found.skipped:
         return f"Nothing was looked for: {found.skipped}."
     parts = [
@@ -227,12 +227,12 @@ def _way_back(commit: str, whose: Whose) -> str:
 
 
 def _signed(reason: str) -> MemoryChange:
-    """In the history it is an agent's, and says whose (M15, M16b)."""
+    """Return a change by an agent that names the client (M15, M16b)."""
     return MemoryChange(author="agent", reason=f"{reason} over MCP by {CALLER.get().client}")
 
 
 async def _file_of(project: Project, name: str, whose: Whose, wanted: str) -> str:
-    """The file that is meant: one that is there, or one that was there once."""
+    """Return the file that is meant, existing or deleted."""
     memory = project.reading(whose)
     hidden = await project.hidden(whose)
     for file in (wanted, f"{wanted}.md"):

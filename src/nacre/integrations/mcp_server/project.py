@@ -1,6 +1,6 @@
-"""One project as clients of this server see it: its memories, ranked by an index made beside the talk.
+"""The memories of one project, with an index that is built in the background.
 
-Nothing is made on disk before something is saved. What is local-only is left out unless it may be told (M27).
+Nothing is created on disk before the first save. Local-only memories are omitted unless allowed (M27).
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from nacre.messages.untrusted_text import neutralise
 from nacre.settings import Settings
 
 USER_PREFIX = "user:"
-"""How a memory that holds in every project is called beside the project's own; no file name has a colon."""
+"""Prefix of memories of all projects; file names contain no colon."""
 READY_SECONDS = 10.0
-"""So long a question waits for an index that is being made; then what is in it by now has to do."""
+"""How long a query waits for an index that is being built; then it uses what is there."""
 STEP_SECONDS = 2.0
-"""So long an index is worked on before a question that waits gets its turn."""
+"""How long the index is updated before a waiting query runs."""
 OFF = "memory is off in this project; `nacre doctor` says which setting does that"
 
 Named: TypeAlias = tuple[Whose, str]
-"""Whose memory, and the file or name in it."""
+"""A memory directory, and the file or name in it."""
 
 
 class Project:
-    """The memories of one project, kept open for as long as the server runs."""
+    """The memories of one project, open while the server runs."""
 
     def __init__(self, settings: Settings, options: ServerOptions, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.settings = settings
@@ -55,21 +55,21 @@ class Project:
         self._held: dict[Whose, Memory] = {}
         self._opening = asyncio.Lock()
         self.changing = asyncio.Lock()
-        """Held for one change: many at once would crowd at the lock on disk, where some give up."""
+        """Held during a change: many at once would compete for the lock on disk and some would give up."""
         self._rankers: dict[Location, LocalIndex] = {}
         self._indexing: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Bring the index up to date in the background, unless that has begun already."""
+        """Start to update the index in the background."""
         if self._indexing is None and self.settings.memory.is_on:
             self._indexing = asyncio.create_task(self._index(), name="index memories")
 
     async def recall(self, text: str) -> tuple[Recalled, bool]:
-        """What a message with these words would get in a session, from the local index (R9, R12).
+        """Return what a message with this text would get in a session, from the local index (R9, R12).
 
-        Also whether all memories were in the index by then.
+        Also whether all memories were indexed.
         """
-        # Asked for on purpose, so that a single word will do: it is no "thanks" that came along (R2).
+        # An explicit query: a single word is enough, unlike in a chat message (R2).
         if not text.strip() or not self._has_any:
             return Recalled(query=text, skipped="there are no memories" if text.strip() else "no words"), True
         self.begin()
@@ -79,29 +79,29 @@ class Project:
         return await asyncio.to_thread(self._recalled, text, is_whole=is_whole), is_whole
 
     async def staying(self) -> LocalOnlyEntries:
-        """What must not be told to this server's clients."""
+        """Return what must not be shown to clients."""
         return LocalOnlyEntries() if self._options.local else await self._stays.now()
 
     async def hidden(self, whose: Whose) -> frozenset[str]:
-        """The files of one memory that must not be told of."""
+        """Return the files of one memory directory that must not be shown."""
         return frozenset() if self._options.local else await self._stays.files_of(self.place(whose))
 
     async def entries(self, whose: Whose) -> list[Entry]:
-        """The heads of one memory's entries, newest first, as far as they may be told."""
+        """Return the visible entries of one memory directory, newest first."""
         found = (await self._reading(whose).scan()).entries
         return [one for one in found if self._options.local or not one.local_only]
 
     async def index(self, whose: Whose) -> str:
-        """The index as a session gets it, without lines for what stays here (M9, M27)."""
+        """Return the index as in a session, without lines for local-only memories (M9, M27)."""
         text = (await self._reading(whose).index(without=await self.hidden(whose))).text
         return (await self.staying()).without(text)
 
     async def told_index(self) -> str:
-        """The project's index, made safe to stand in a message; empty where there is none."""
+        """Return the project's index, safe to include in a message; empty if there is none."""
         return neutralise(await self.index("project")) if self.settings.memory.is_on else ""
 
     async def entry(self, name: str) -> tuple[Whose, Entry]:
-        """One memory with its body by its file or its name; nothing is guessed, recall is there for that."""
+        """Return one memory with its body, by exact file or name."""
         self.check_on()
         whose, wanted = self.split(name)
         exact = entries_named(wanted, await self.entries(whose))
@@ -114,7 +114,8 @@ class Project:
         return whose, found
 
     async def writing(self, whose: Whose) -> Memory:
-        """One memory to change: made if it is not there, watched, and marked as in use by an agent (M15)."""
+        """Open a memory directory for a change: created if missing, watched, marked as used by an agent
+        (M15)."""
         self.check_on()
         if self._options.read_only:
             raise ToolError("this server only reads; start it without --read-only to change memory")
@@ -130,7 +131,7 @@ class Project:
         return self._held[whose]
 
     def reading(self, whose: Whose) -> Memory:
-        """One memory to look at; a directory that nacre never wrote to is left without a trace."""
+        """Open a memory directory for reading, without leaving a trace in one that nacre never wrote."""
         self.check_on()
         return self._reading(whose)
 
@@ -148,7 +149,7 @@ class Project:
                 return self.places.team
 
     def split(self, name: str) -> Named:
-        """Whose memory a name is in, and what it is called there."""
+        """Split a name into memory directory and file or name."""
         if name.startswith(USER_PREFIX):
             return "user", name.removeprefix(USER_PREFIX).strip()
         if name.startswith(TEAM_PREFIX) and self.places.has_team:
@@ -156,13 +157,13 @@ class Project:
         return "project", name
 
     def named(self, directory: Path, file: str) -> str:
-        """What a memory is called in answers: the same word finds it again."""
+        """Return the name of a memory in answers, which tools accept."""
         if directory == self.places.user.directory:
             return f"{USER_PREFIX}{file}"
         return f"{TEAM_PREFIX}{file}" if directory == self.places.team.directory else file
 
     def named_in_use(self, file: str) -> str:
-        """The same for a file of which only the name is known: the first memory that has one."""
+        """The same for a file of unknown directory: the first directory that has it."""
         directories = [place.directory for place in self.places.in_use]
         return self.named(next((one for one in directories if (one / file).is_file()), Path()), file)
 
@@ -171,7 +172,7 @@ class Project:
             raise ToolError(OFF)
 
     async def close(self) -> None:
-        """Let go of everything; what is in the index by now is kept, for the next server to go on from."""
+        """Close everything; the index is saved for the next server."""
         if self._indexing is not None:
             self._indexing.cancel()
             await asyncio.gather(self._indexing, return_exceptions=True)
@@ -206,7 +207,7 @@ class Project:
         return [self._ranker(place) for place in self.places.in_use if place.directory.is_dir()]
 
     async def _index(self) -> None:
-        """Learn what changed step by step, so that a question can come between and an end need not wait."""
+        """Update the index in steps, so that queries and the end need not wait."""
         for ranker in self._rankers_there():
             before = math.inf
             left = math.inf

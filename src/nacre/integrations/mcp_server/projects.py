@@ -1,4 +1,4 @@
-"""Which project a call is about: the one it names, else the server's own, else the client's first root."""
+"""Choose the project of a call: the one it names, else the server's own, else the client's first root."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from nacre.integrations.mcp_server.project import Project
 from nacre.settings import load
 
 MAX_PROJECTS = 64
-"""Open in one server: a client has a few roots, and each project holds an index in memory."""
+"""Maximum number of open projects, each with an index in memory."""
 SHOWN = 8
-"""Directories in one line of refusal."""
+"""Directories named in a refusal."""
 
 
 class Projects:
@@ -27,10 +27,10 @@ class Projects:
         self._open: dict[Path, Project] = {}
 
     async def one(self, wanted: str | None = None) -> Project:
-        """The project that is meant, opened; its index is begun in the background.
+        """Return the project of a call, opened, with its index being built.
 
-        A client reaches only what it was let into: the directories of the command line, else its own roots,
-        else the directory the server runs in.
+        A client reaches only directories of the command line, else its own roots, else the working directory
+        of the server.
         """
         allowed = self.options.projects or tuple(await CALLER.get().roots()) or (self.options.cwd,)
         directory = _chosen(wanted, allowed) if wanted else allowed[0]
@@ -39,11 +39,11 @@ class Projects:
         return project
 
     def directories(self) -> list[Path]:
-        """Every memory directory of every project that is open."""
+        """Return every memory directory of every open project."""
         return [place.directory for one in self._open.values() for place in one.places.in_use]
 
     async def close(self) -> None:
-        """Let go of all; one that fails to end does not keep the others."""
+        """Close all projects; a failure of one does not affect the others."""
         await asyncio.gather(*(one.close() for one in self._open.values()), return_exceptions=True)
 
     def _opened(self, directory: Path) -> Project:
@@ -57,7 +57,7 @@ class Projects:
 
 
 def _chosen(wanted: str, allowed: Sequence[Path]) -> Path:
-    """A directory that is allowed or lies in one that is; its last name will do where only one has it."""
+    """Return an allowed directory or one below it; the last path component is enough if it is unique."""
     by_name = [one for one in allowed if one.name == wanted]
     if len(by_name) == 1:
         return by_name[0]

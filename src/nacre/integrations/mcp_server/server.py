@@ -1,4 +1,4 @@
-"""The wire: nacre's tools, resources and prompt as the vendor's SDK wants them; every error is one line."""
+"""Connect nacre's tools, resources and prompt to the MCP SDK; every error is one line."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ ABOUT_TITLE = "What do you know about this project?"
 ABOUT_SAID = "The index of this project's memory, and the wish to be told what it says."
 MARKDOWN = "text/markdown"
 ROOTS_SECONDS = 2.0
-"""A client that declares roots and then does not name them is not waited for."""
+"""How long to wait for the roots of a client that declares them."""
 MAX_ROOTS = 64
 CLIENT_CHARS = 40
-"""Of what a client calls itself: it stands in commits and letters."""
+"""Maximum length of a client's name, which appears in commits and mail."""
 
 STDIO = "stdio"
-"""The key of the one client on stdin and stdout."""
+"""Key of the only client on stdin and stdout."""
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 
 
 class Door:
-    """One server: its tools, the projects it has opened, and the roots its clients have named."""
+    """A server: its tools, open projects and the roots of its clients."""
 
     def __init__(self, options: ServerOptions) -> None:
         self.projects = Projects(options)
@@ -67,8 +67,8 @@ class Door:
         self._bus = InMemorySubscriptionBus()
 
     def server(self) -> Server[None]:
-        """A server of the SDK that serves this door on any transport."""
-        # Whoever has no handler for the SDK's log would see tracebacks of it on stderr.
+        """Return an SDK server for any transport."""
+        # Without a handler the SDK's log would print tracebacks to stderr.
         logging.getLogger().addHandler(logging.NullHandler())
         server = _Telling(
             NAME,
@@ -106,7 +106,7 @@ class Door:
             await self.projects.close()
 
     async def _list_tools(self, ctx: Context, _: object) -> types.ListToolsResult:
-        # The first that a client asks: its project is opened and indexed meanwhile.
+        # Usually the first request: meanwhile the project is opened and indexed.
         self._begin(self.caller(ctx))
         return types.ListToolsResult(tools=[_described(one) for one in self.offered.values()])
 
@@ -177,7 +177,7 @@ class Door:
 
     @contextmanager
     def _called(self, ctx: Context) -> Iterator[None]:
-        """For the length of a request that is no tool call: what fails is an error of the protocol."""
+        """Convert an error of a request that is no tool call into a protocol error."""
         CALLER.set(self.caller(ctx))
         try:
             yield
@@ -190,14 +190,14 @@ class Door:
             raise MCPError(types.INTERNAL_ERROR, in_one_line(why)) from None
 
     def _begin(self, caller: Caller) -> None:
-        """Open the client's first project in the background; what fails will fail again when it is needed."""
+        """Open the client's first project in the background; an error will recur when it is needed."""
 
         async def opened() -> None:
             CALLER.set(caller)
             with suppress(Exception):
                 await self.projects.one()
 
-        # Over HTTP a client can be asked for its roots only while it waits for an answer.
+        # Over HTTP a client can be asked for its roots only during a request.
         if self._beginning is None and caller.key == STDIO:
             self._beginning = asyncio.create_task(opened(), name="open the first project")
 
@@ -210,7 +210,7 @@ class Door:
                 self._clients.pop(key, None)
 
     def caller(self, ctx: Context) -> Caller:
-        """Who is calling, from what the connection knows of it."""
+        """Return the caller from the connection's data."""
         known = ctx.session.client_params
         client = _word(known.client_info.name) if known else ""
         headers = getattr(ctx.request, "headers", None) or {}
@@ -230,7 +230,7 @@ class Door:
 
 
 class _Telling(Server[None]):
-    """Tells clients that resources come and go, on every transport."""
+    """Notifies clients of changed resources, on every transport."""
 
     def create_initialization_options(
         self,
@@ -265,7 +265,7 @@ def _failed(why: str) -> types.CallToolResult:
 
 
 async def _asked_roots(ctx: Context) -> tuple[Path, ...]:
-    """The directories a client works in; none where it has none, cannot be asked or does not answer."""
+    """Return the directories a client works in; empty if it has none or does not answer."""
     abilities = ctx.session.client_capabilities
     if abilities is None or abilities.roots is None or not ctx.session.can_send_request:
         return ()
@@ -292,13 +292,13 @@ def _directory(uri: str) -> Path | None:
 
 
 def _word(name: str) -> str:
-    """What a client calls itself, fit for a letter and a commit."""
+    """Return the client's name, usable in mail and commits."""
     plain = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "-_.") else "-" for sign in name)
     return plain.strip("-_.")[:CLIENT_CHARS]
 
 
 LOOK_SECONDS = 2.0
-"""Between two looks: one call of the system for each open project."""
+"""Seconds between two checks for changes: one system call per open project."""
 
 
 async def watch_changes(
@@ -307,9 +307,9 @@ async def watch_changes(
     *,
     seconds: float = LOOK_SECONDS,
 ) -> None:
-    """Tell, as long as this runs, whenever a file came, went or was replaced in one of the directories.
+    """Call back while running whenever a file was added, removed or replaced in one of the directories.
 
-    A memory is written by putting a new file in an old one's place, so that its folder's time tells it.
+    A memory is written by replacing its file, which changes the time of the folder.
     """
     known: dict[Path, int] = {}
     while True:
@@ -329,7 +329,7 @@ def _stamp(directory: Path) -> int:
 
 BASE = "nacre://memory/"
 PAGE = 200
-"""Resources told at once: what a person can choose from."""
+"""Resources per page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,16 +344,16 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """Some of all resources, and where the next page begins; nothing where there is none."""
+    """A page of resources and the cursor of the next one, if any."""
 
     items: tuple[Described, ...] = ()
     cursor: str | None = None
 
 
 async def listed(project: Project, after: str | None = None) -> ListPage:
-    """The resources behind a cursor: indexes first, then memories by name.
+    """List resources after a cursor: indexes first, then memories by name.
 
-    What nobody vouches for is not offered: its own words would stand in the listing (M16b).
+    Unconfirmed memories are not listed: the listing would contain their text (M16b).
     """
     if not project.settings.memory.is_on:
         return ListPage()
@@ -377,12 +377,12 @@ async def listed(project: Project, after: str | None = None) -> ListPage:
 
 
 async def read(project: Project, uri: str) -> str:
-    """What stands behind an address of `listed`; `StoreError` when nothing does."""
+    """Return the content behind a URI of `listed`; raises `StoreError` if there is none."""
     return await read_memory(project, name_of(uri))
 
 
 def name_of(uri: str) -> str:
-    """The name of a memory as the tools take it."""
+    """Return the name of a memory as the tools accept it."""
     return unquote(uri.removeprefix(BASE))
 
 

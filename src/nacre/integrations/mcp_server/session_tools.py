@@ -1,4 +1,4 @@
-"""Past sessions as a tool: words found in them, bounded in number and time, without credentials (M27)."""
+"""Search past sessions, limited in number and time, without credentials (M27)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from nacre.tools.base import Tool, tool
 SEARCH = prompts.load(__package__, "tool_session_search")
 MAX_HITS = 50
 MAX_WORDS_CHARS = 200
-"""Of text to look for: it must stand in a session word for word."""
+"""Maximum length of a search text, which must occur literally."""
 MIN_WORDS_CHARS = 3
-"""Fewer letters stand on every line."""
+"""Minimum length: fewer characters match every line."""
 SEARCH_SECONDS = 5.0
-"""After this a search ends with what it has: the newest sessions come first."""
+"""Time limit of a search; the newest sessions come first."""
 SHORT_ID = 8
-"""Characters of a session's id; every command takes them."""
+"""Characters of a session id; every command accepts them."""
 
 
 def session_tools(projects: Projects) -> list[Offered]:
@@ -61,7 +61,7 @@ def _search(projects: Projects) -> Tool:
 
 
 def _found(project: Project, words: str, *, most: int, staying: LocalOnlyEntries) -> tuple[list[Hit], bool]:
-    """The hits in the newest sessions, and whether the time was enough."""
+    """Return the hits in the newest sessions, and whether the time limit was reached."""
     until = project.clock.seconds() + SEARCH_SECONDS
     wanted = query(words)
     found = list[Hit]()
@@ -80,7 +80,7 @@ def _found(project: Project, words: str, *, most: int, staying: LocalOnlyEntries
 
 
 def _logs(project: Project) -> Iterator[Path]:
-    """Of this directory and of the project it is in, the newest first."""
+    """Return logs of this directory and of its project, newest first."""
     settings = project.settings
     for directory in dict.fromkeys((settings.cwd, settings.project_root)):
         yield from (each.path for each in Sessions(settings.home).list(directory))

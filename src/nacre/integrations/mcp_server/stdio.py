@@ -1,4 +1,4 @@
-"""The server on stdin and stdout: one client, which started this process and ends it."""
+"""Serve on stdin and stdout for the client that started this process."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:  # no promise of the SDK's: a server need not fail where this 
     from mcp.shared._stream_protocols import WriteStream
 
 CHUNK_BYTES = 65_536
-"""As much as a pipe holds."""
+"""Capacity of a pipe."""
 HALF = rb"\ud"
-"""How every half of a letter begins in JSON; and some whole letters, too."""
+"""Beginning of a surrogate escape in JSON."""
 REPLACEMENT = rb"\ufffd"
 _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # two halves that belong together
@@ -35,13 +35,13 @@ _ESCAPE = re.compile(
 
 
 async def serve_stdio(options: ServerOptions, greeted: Greeted) -> None:
-    """Serve until the client closes its end or a signal comes; only the protocol goes to stdout."""
+    """Serve until the client closes its end or a signal arrives; only the protocol is written to stdout."""
     server = Door(options).server()
     end = _input(greeted.line)
     loop = asyncio.get_running_loop()
     for one in (signal.SIGINT, signal.SIGTERM):
         with suppress(NotImplementedError):
-            # From a thread: the pump may wait for the very loop that hears the signal.
+            # From a thread: the pump may wait for the event loop that handles the signal.
             loop.add_signal_handler(one, loop.run_in_executor, None, end)
     async with stdio_server() as (reading, writing):
         said = _Without(writing, greeted.answered) if greeted.answered is not None else writing
@@ -49,9 +49,9 @@ async def serve_stdio(options: ServerOptions, greeted: Greeted) -> None:
 
 
 def _input(first: bytes) -> _Pump:
-    """Stdin with the line in front that was read before, and with an end that can be called for.
+    """Return stdin preceded by the line that was read before, with an end that can be closed from here.
 
-    A thread that waits for the client's next word cannot be woken; one that waits at our own pipe can.
+    A thread that waits for the client cannot be woken; one that waits for our own pipe can.
     """
     heard, poured = os.pipe()
     pump = _Pump(os.dup(0), poured)
@@ -62,7 +62,7 @@ def _input(first: bytes) -> _Pump:
 
 
 class _Pump:
-    """Passes on what the client sends until one side ends; called, it ends at once."""
+    """Copies the client's data until one side ends; `__call__` ends it at once."""
 
     def __init__(self, source: int, sink: int) -> None:
         self._source = source
@@ -83,7 +83,7 @@ class _Pump:
         self()
 
     def __call__(self) -> None:
-        # A writer that waits holds the lock; whoever reads at the other end lets it go on.
+        # A blocked writer holds the lock; the reader at the other end lets it continue.
         with self._lock:
             if not self._is_over:
                 self._is_over = True
@@ -97,9 +97,9 @@ class _Pump:
 
 
 def mended(lines: bytes) -> bytes:
-    """Lines of JSON without halves of letters, which a client that cuts a text in two may send.
+    """Replace lone surrogates in lines of JSON, which a client that splits a text may send.
 
-    The SDK takes a line that has one for no JSON and says nothing: its client would wait for ever.
+    The SDK ignores such a line without an answer, so that its client would wait for ever.
     """
     return _ESCAPE.sub(_whole, lines) if HALF in lines.lower() else lines
 
@@ -109,7 +109,7 @@ def _whole(found: re.Match[bytes]) -> bytes:
 
 
 class _Without:
-    """What is sent to the client, without the answer that it has already."""
+    """Drops the answer that the client already has."""
 
     def __init__(self, rest: WriteStream[SessionMessage], answered: str | int) -> None:
         self._rest = rest
