@@ -1,4 +1,4 @@
-"""What agents cost that only wait: teammates of one session at their bells, and teammates with processes.
+"""What agents cost that only wait: teammates of one session at their wakeups, and teammates with processes.
 
 Nothing is written to anybody while the clock runs: all that is counted is waiting.
 """
@@ -92,13 +92,13 @@ async def _until_idle(ready: OpenedAgent, count: int) -> None:
 
 
 async def _boxes(folder: Path, sizes: Sizes) -> float:
-    """The bells of so many boxes on disk, and whoever waits at them."""
+    """The wakeups of so many boxes on disk, and whoever waits at them."""
     boxes = [Mailbox(box_path(folder, f"mate-{number}")) for number in range(sizes.agents)]
-    bells = [box.bell() for box in boxes]
-    waiting = [asyncio.create_task(bell.rung(), name="bell") for bell in bells]
+    wakeups = [box.wakeup() for box in boxes]
+    waiting = [asyncio.create_task(wakeup.wait(), name="wakeup") for wakeup in wakeups]
     share = await _share(sizes.seconds)
-    for bell in bells:
-        bell.close()
+    for wakeup in wakeups:
+        wakeup.close()
     await asyncio.wait(waiting)
     return share
 

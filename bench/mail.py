@@ -157,7 +157,7 @@ def _look(box: Mailbox) -> float:
 def _quiet(box: Mailbox) -> float:
     """A look at a box in which nothing is new, as each round of tools takes one."""
     while (seen := box.waiting()).letters:
-        box.settle(seen.place)
+        box.settle(seen.position)
     return round(median(_look(box) for _ in range(1_000)), 2)
 
 

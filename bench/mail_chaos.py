@@ -134,14 +134,14 @@ class _Agent:
     async def live(self, quota: int) -> None:
         done = len(_lines(self._place.acknowledged(self._number)))
         written = 0
-        with self._box.bell() as bell:
+        with self._box.wakeup() as wakeup:
             while done < quota:
                 for _ in range(self._chance.randint(1, 5)):
                     written += 1
                     done += self._write(written)
                 self._receive()
             while not self._place.stop.exists():
-                if await bell.rung(0.1):
+                if await wakeup.wait(0.1):
                     self._receive()
         while self._receive():
             pass
@@ -200,8 +200,8 @@ class _Agent:
             if self._chance.random() < UNSETTLED and not self._place.stop.exists():
                 _add(self._place.events(self._number), "unsettled")
                 os.kill(os.getpid(), signal.SIGKILL)
-        self._box.settle(seen.place)
-        return len(seen.letters) + seen.more
+        self._box.settle(seen.position)
+        return len(seen.letters) + seen.has_more
 
 
 def _spoilt(place: Place, chance: random.Random) -> str:
@@ -302,15 +302,15 @@ async def together(base: Path, agents: int, letters: int) -> JsonObject:
 
     async def read(name: str) -> None:
         box = boxes[name]
-        with box.bell() as bell:
+        with box.wakeup() as wakeup:
             while not done.is_set():
                 seen = await asyncio.to_thread(box.waiting, got[name])
                 got[name] += [one.id for one in seen.letters]
-                await asyncio.to_thread(box.settle, seen.place)
+                await asyncio.to_thread(box.settle, seen.position)
                 if sum(map(len, got.values())) >= expected:
                     done.set()
-                elif not seen.more:
-                    await bell.rung(0.2)
+                elif not seen.has_more:
+                    await wakeup.wait(0.2)
 
     began = time.monotonic()
     async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as group:

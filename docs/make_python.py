@@ -141,7 +141,7 @@ GROUPS = (
             ("nacre.agents.tools", "Order"),
             ("nacre.loop.fork", "ForkTask"),
             ("nacre.agents.team_roster", "Roster"),
-            ("nacre.layers.l7_mail.peek", "peek"),
+            ("nacre.layers.l7_mail.mailbox", "peek"),
         ),
     ),
     Group(

@@ -23,7 +23,7 @@ from nacre.layers.l5_extract import extract
 from nacre.layers.l6_dream.copy import DirectoryCopy
 from nacre.layers.l6_dream.with_model import DreamTask
 from nacre.layers.l6_dream.with_model import directive as dream_directive
-from nacre.layers.l7_mail.layer import told
+from nacre.layers.l7_mail.layer import render_letters
 from nacre.layers.l7_mail.letter import Letter
 from nacre.memory.format.entry import Entry
 from nacre.memory.instructions.load import InstructionChanges, InstructionFile, InstructionPaths, Instructions
@@ -153,7 +153,7 @@ def _letters() -> dict[str, str]:
             answers="9", at=at,
         ),
     )  # fmt: skip
-    return {"letters": told(letters)}
+    return {"letters": render_letters(letters)}
 
 
 def _recalled() -> dict[str, str]:

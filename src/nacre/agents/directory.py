@@ -15,8 +15,7 @@ from nacre.agents.team_roster import INBOXES, Member, Roster, teams
 from nacre.agents.team_tasks import STATES
 from nacre.errors import MailError, TranscriptError
 from nacre.layers.l7_mail.letter import MAIN
-from nacre.layers.l7_mail.mailbox import box_path
-from nacre.layers.l7_mail.peek import peek
+from nacre.layers.l7_mail.mailbox import box_path, peek
 from nacre.process import is_alive
 from nacre.store.sessions import Sessions
 

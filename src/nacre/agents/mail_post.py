@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nacre.layers.l7_mail.letter import Kind
-from nacre.layers.l7_mail.post import Post, Sent
+from nacre.layers.l7_mail.post import Post, SentLetters
 
 
 class AgentPost(Post):
@@ -32,7 +32,7 @@ class AgentPost(Post):
         kind: Kind = "text",
         approves: bool | None = None,
         answers: str = "",
-    ) -> Sent:
+    ) -> SentLetters:
         """Send a letter; who agrees to shut down ends after its turn."""
         sent = await super().send(to, text, summary=summary, kind=kind, approves=approves, answers=answers)
         self.is_leaving |= kind == "shutdown_response" and approves is True

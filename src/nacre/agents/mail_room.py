@@ -20,11 +20,11 @@ from nacre.agents.team_roster import INBOXES, Roster
 from nacre.agents.teams import Enlisting, Teams
 from nacre.agents.toolset import Toolset
 from nacre.agents.waking import Waking, is_from_person
-from nacre.layers.l7_mail.inbox import Inbox, Tray
+from nacre.layers.l7_mail.inbox import Inbox, MemoryInbox
 from nacre.layers.l7_mail.layer import MAIL, Mail
 from nacre.layers.l7_mail.letter import MAIN, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox, box_path
-from nacre.layers.l7_mail.post import nobody
+from nacre.layers.l7_mail.post import no_wake
 from nacre.session.agent import SessionAgent
 from nacre.session.attachments import Attachment
 from nacre.session.background import Background
@@ -116,7 +116,7 @@ class MailRoom:
             path = self.teams.inbox_path(state.team, name) if state and state.team else None
             if path is None and self._folder is not None:
                 path = box_path(self._folder / INBOXES, name)
-            self._boxes[name] = Mailbox(path) if path else Tray()
+            self._boxes[name] = Mailbox(path) if path else MemoryInbox()
         return self._boxes[name]
 
     @property
@@ -125,7 +125,7 @@ class MailRoom:
         return self.team.house.roll.states if self.team else {}
 
     def find(self, asker: str, name: str) -> Inbox | None:
-        """The inbox that a name means to whoever writes; None where it means nobody."""
+        """The inbox that a name means to whoever writes; None where it means no_wake."""
         if name in self.states:
             return self.inbox(name)
         is_top = asker == self.teams.name
@@ -149,7 +149,7 @@ class MailRoom:
             name,
             find=partial(self.find, name),
             everyone=partial(self.everyone, name),
-            wake=self.waking.wake if self.waking else nobody,
+            wake=self.waking.wake if self.waking else no_wake,
             clock=self._agent.session.clock,
         )
         post.others = lambda: tuple(self.states)

@@ -96,7 +96,7 @@ class Elsewhere:
 
     async def _heard(self, inbox: Inbox, known: Callable[[], set[str]]) -> None:
         seen: set[str] = set()
-        with inbox.bell() as bell:
+        with inbox.wakeup() as wakeup:
             while True:
                 with suppress(MailError):
                     found = await asyncio.to_thread(inbox.waiting, known() | seen)
@@ -107,7 +107,7 @@ class Elsewhere:
                         if letter.id.startswith(HELD):
                             why = TOO_MANY if NOT_DELIVERED in letter.text else TOO_OFTEN
                             self._session.notify(why.format(name=letter.sender))
-                await bell.rung()
+                await wakeup.wait()
 
     def _reported(self, name: str) -> None:
         """It has written to the lead, who needs no other news of it."""

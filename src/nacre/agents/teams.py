@@ -18,7 +18,7 @@ from nacre.agents.team_roster import Member, Roster, member_here
 from nacre.agents.tools import Order
 from nacre.errors import MailError, ToolError
 from nacre.layers.l7_mail.letter import MAIN
-from nacre.layers.l7_mail.peek import peek
+from nacre.layers.l7_mail.mailbox import peek
 from nacre.messages.records import Noted
 from nacre.session.session import Session
 from nacre.settings import Settings

@@ -11,7 +11,7 @@ from nacre.agents.team_task_tool import TaskDesk
 from nacre.agents.tools import Desk
 from nacre.context.skill_list import SkillRegistry
 from nacre.layers.l2_microcompact.pin_tool import Pinboard
-from nacre.layers.l7_mail.send_message import PostDesk
+from nacre.layers.l7_mail.send_message import MailBinding
 from nacre.messages.records import Noted
 from nacre.session.rewind import Rewind
 from nacre.session.session import Session
@@ -30,7 +30,7 @@ class Desks:
     pins: Pinboard = field(default_factory=Pinboard)
     skills: SkillRegistry | None = None
     crew: Desk = field(default_factory=Desk)
-    post: PostDesk = field(default_factory=PostDesk)
+    post: MailBinding = field(default_factory=MailBinding)
     team_tasks: TaskDesk = field(default_factory=TaskDesk)
 
 
@@ -49,7 +49,7 @@ class Toolset:
     """None where they are switched off."""
     crew: Desk = field(default_factory=Desk)
     """Where orders for other agents go."""
-    post: PostDesk = field(default_factory=PostDesk)
+    post: MailBinding = field(default_factory=MailBinding)
     """Where letters to other agents go."""
     team_tasks: TaskDesk = field(default_factory=TaskDesk)
 

@@ -22,7 +22,7 @@ from nacre.agents.team import Team
 from nacre.agents.teams import Teams
 from nacre.errors import MailError, NacreError
 from nacre.layers.l7_mail.inbox import Inbox
-from nacre.layers.l7_mail.layer import Mail, Wakes, told
+from nacre.layers.l7_mail.layer import DeliveryLimit, Mail, render_letters
 from nacre.layers.l7_mail.letter import Letter
 from nacre.session.background import AGENT_PURPOSE, Background
 
@@ -52,7 +52,7 @@ class _Care:
     post: AgentPost | None = None
     poked: asyncio.Event = field(default_factory=asyncio.Event)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    wakes: Wakes = field(default_factory=Wakes)
+    wakes: DeliveryLimit = field(default_factory=DeliveryLimit)
     heeded: set[str] = field(default_factory=set)
     """Wishes of a person, and letters to a fork, that were taken care of."""
 
@@ -144,7 +144,7 @@ class Waking:
 
     async def _stand(self, name: str, care: _Care) -> None:
         """Until the agent has ended and nothing waits for it."""
-        with self._room.inbox(name).bell() as bell:
+        with self._room.inbox(name).wakeup() as wakeup:
             while True:
                 care.poked.clear()
                 waits = True
@@ -155,7 +155,7 @@ class Waking:
                 state = self._states[name]
                 if state.status in OVER and not waits:
                     return
-                await first_of(bell.rung(), care.poked.wait())
+                await first_of(wakeup.wait(), care.poked.wait())
 
     async def _rouse(self, name: str) -> bool:
         """Set an agent to work on its letters, if it has any and does not work; whether some still wait."""
@@ -176,7 +176,7 @@ class Waking:
             if state.team:
                 await self._room.teams.come_back(state)
             is_fork = state.pattern == "fork"
-            await self._team.resume(name, await self._room.sifted(told(letters)) if is_fork else "")
+            await self._team.resume(name, await self._room.sifted(render_letters(letters)) if is_fork else "")
             care.wakes.woken()
             if is_fork:
                 # No layer brings it letters: what it was told is what it received.
@@ -184,12 +184,12 @@ class Waking:
                 inbox = self._room.inbox(name)
                 found = await asyncio.to_thread(inbox.waiting, care.heeded)
                 if not found.letters:
-                    await asyncio.to_thread(inbox.settle, found.place)
+                    await asyncio.to_thread(inbox.settle, found.position)
             return False
 
     def _tell_once(self, name: str, care: _Care) -> None:
-        if not care.wakes.is_told:
-            care.wakes.is_told = True
+        if not care.wakes.is_notified:
+            care.wakes.is_notified = True
             self._tell(care.wakes.reasons[0].format(name=name))
 
     async def _may_deliver(self, name: str, letters: Sequence[Letter]) -> bool:

@@ -22,11 +22,11 @@ from nacre.agents.types import INHERIT, SMALL, AgentType, agent_types
 from nacre.agents.waking import first_of, is_from_person
 from nacre.app.open_agent import NEW, SYSTEM, OpenedAgent, open_agent
 from nacre.errors import ConfigError, MailError, NacreError, TranscriptError
-from nacre.layers.l7_mail.inbox import Bell
-from nacre.layers.l7_mail.layer import MAIL, Wakes
+from nacre.layers.l7_mail.layer import MAIL, DeliveryLimit
 from nacre.layers.l7_mail.letter import Letter, brief, check_name
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.send_message import NAME as SEND
+from nacre.layers.l7_mail.wakeup import Wakeup
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import Event, Notice, TurnDone
 from nacre.messages.records import Noted, Record, Said
@@ -98,8 +98,8 @@ class Teammate:
         self._roster = roster
         self._chars = chars
         self._since = self._session.clock.now()
-        self._bells: Sequence[Bell] = ()
-        self._wakes = Wakes()
+        self._wakeups: Sequence[Wakeup] = ()
+        self._wakes = DeliveryLimit()
         self._prompted_at = roster.prompted_at()
         room.mailing.may_deliver = self._may_deliver
 
@@ -110,7 +110,7 @@ class Teammate:
     async def serve(self, prompt: str = "") -> None:
         """Work off what comes, until it agrees to end or a person wants it to."""
         with ExitStack() as held:
-            self._bells = [held.enter_context(inbox.bell()) for inbox in self._room.mailing.inboxes]
+            self._wakeups = [held.enter_context(inbox.wakeup()) for inbox in self._room.mailing.inboxes]
             await self._report()
             if not self._session.is_opened:
                 words = prompts.render(
@@ -137,8 +137,8 @@ class Teammate:
         if self._wakes.allows(new):
             self._wakes.woken()
             return True
-        is_first = not self._wakes.is_told
-        self._wakes.is_told = True
+        is_first = not self._wakes.is_notified
+        self._wakes.is_notified = True
         if is_first:
             self.hear(Notice(self._wakes.reasons[0].format(name=self.name), "warning"))
         why = f"{self.name}: {self._wakes.reasons[1]}."
@@ -184,7 +184,7 @@ class Teammate:
         return "" if outcome != "turn_limit" else OUT_OF_ROUNDS.format(rounds=self._agent.limits.max_rounds)
 
     async def _rung(self) -> None:
-        await first_of(*(bell.rung() for bell in self._bells))
+        await first_of(*(wakeup.wait() for wakeup in self._wakeups))
 
     async def _obeys(self) -> bool:
         """Whether a person wants it to end; who asked is told that it does."""

@@ -17,8 +17,7 @@ from nacre.agents.registry import AgentState, own_process, write_state
 from nacre.agents.team_roster import Member, Roster, member_here
 from nacre.clock import SYSTEM_CLOCK
 from nacre.layers.l7_mail.letter import Letter
-from nacre.layers.l7_mail.mailbox import Mailbox
-from nacre.layers.l7_mail.peek import peek
+from nacre.layers.l7_mail.mailbox import Mailbox, peek
 from nacre.layers.l7_mail.uds import send, serve
 from nacre.messages.blocks import Text
 from nacre.messages.records import Said
@@ -239,9 +238,9 @@ def answering(tmp_path: Path, roster: Roster, *, yes: bool) -> subprocess.Comple
     box = Mailbox(roster.inbox_path("bob"))
 
     async def bob() -> None:
-        with box.bell() as bell:
+        with box.wakeup() as wakeup:
             while not (found := box.waiting()).letters:
-                await bell.rung(5)
+                await wakeup.wait(5)
         (asked,) = found.letters
         assert (asked.kind, asked.sender[:4]) == ("shutdown_request", "uds:")
         answer = Letter(

@@ -9,8 +9,7 @@ import pytest
 
 from nacre.agents.team_roster import Roster, member_here
 from nacre.layers.l7_mail.letter import Letter
-from nacre.layers.l7_mail.mailbox import Mailbox
-from nacre.layers.l7_mail.peek import peek
+from nacre.layers.l7_mail.mailbox import Mailbox, peek
 from nacre.store.home import slug
 from nacre.testing import FrozenClock
 from tests.integrations.mcp_server.serving import inside, kept, refused, said

@@ -51,24 +51,24 @@ def put(path: str) -> None:
 
 
 def hang_a_bell_and_die(path: str) -> None:
-    bell = Mailbox(Path(path)).bell()
+    wakeup = Mailbox(Path(path)).wakeup()
     die()
-    bell.close()
+    wakeup.close()
 
 
 def fork_with_a_bell(path: str) -> None:
     """A fork writes to the box it was born with, and closes a bell that is not its own."""
     box = Mailbox(Path(path))
     box.put(letter(0))
-    with box.bell() as bell:
+    with box.wakeup() as wakeup:
         pid = os.fork()
         if pid == 0:
-            bell.close()
+            wakeup.close()
             box.put(letter(1))
             os._exit(0)
         ending = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         box.put(letter(2))
-        heard = asyncio.run(bell.rung(20))
+        heard = asyncio.run(wakeup.wait(20))
     print(ending, heard, [one.text for one in box.waiting().letters])
 
 

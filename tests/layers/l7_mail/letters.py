@@ -64,6 +64,6 @@ def receive(inbox: Inbox) -> list[str]:
     while True:
         seen = inbox.waiting()
         found += [one.text for one in seen.letters]
-        inbox.settle(seen.place)
-        if not seen.more:
+        inbox.settle(seen.position)
+        if not seen.has_more:
             return found

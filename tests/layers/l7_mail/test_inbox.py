@@ -11,7 +11,7 @@ from typing import TypeAlias
 import pytest
 
 from nacre.errors import MailError
-from nacre.layers.l7_mail.inbox import Inbox, Place, Tray
+from nacre.layers.l7_mail.inbox import Inbox, InboxPosition, MemoryInbox
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.policy import MailSettings
 from tests.layers.l7_mail.letters import letter, receive, texts
@@ -22,7 +22,7 @@ Make: TypeAlias = Callable[[MailSettings], Inbox]
 @pytest.fixture(params=["mailbox", "tray"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     if request.param == "tray":
-        return lambda settings: Tray(settings=settings)
+        return lambda settings: MemoryInbox(settings=settings)
     return lambda settings: Mailbox(tmp_path / "inboxes" / "bob.jsonl", settings=settings)
 
 
@@ -33,8 +33,8 @@ def inbox(make: Make) -> Inbox:
 
 def test_an_inbox_nobody_wrote_to_is_empty(inbox: Inbox) -> None:
     seen = inbox.waiting()
-    assert (seen.letters, seen.aside, seen.more) == ((), 0, False)
-    inbox.settle(seen.place)
+    assert (seen.letters, seen.unreadable, seen.has_more) == ((), 0, False)
+    inbox.settle(seen.position)
     assert texts(inbox) == []
 
 
@@ -45,7 +45,7 @@ def test_letters_wait_in_order_until_they_are_settled(inbox: Inbox) -> None:
     assert first.letters == tuple(letter(number) for number in range(3))
     assert inbox.waiting() == first
     inbox.put(letter(3))
-    inbox.settle(first.place)
+    inbox.settle(first.position)
     assert texts(inbox) == ["letter 3"]
 
 
@@ -66,9 +66,9 @@ def test_a_letter_that_was_sent_twice_is_given_once(inbox: Inbox) -> None:
 
 def test_the_cursor_never_goes_back(inbox: Inbox) -> None:
     inbox.put(letter(0))
-    early = inbox.waiting().place
+    early = inbox.waiting().position
     inbox.put(letter(1))
-    late = inbox.waiting().place
+    late = inbox.waiting().position
     inbox.settle(late)
     inbox.settle(early)
     assert texts(inbox) == []
@@ -76,12 +76,12 @@ def test_the_cursor_never_goes_back(inbox: Inbox) -> None:
 
 def test_a_place_of_another_inbox_moves_nothing(inbox: Inbox) -> None:
     inbox.put(letter(0))
-    generation = inbox.waiting().place.generation
+    generation = inbox.waiting().position.generation
     for place in (
-        Place("elsewhere", 10),
-        Place(generation, 10**6),
-        Place(generation, -5),
-        Place(generation, 3),
+        InboxPosition("elsewhere", 10),
+        InboxPosition(generation, 10**6),
+        InboxPosition(generation, -5),
+        InboxPosition(generation, 3),
     ):
         inbox.settle(place)
         assert texts(inbox) == ["letter 0"]
@@ -96,8 +96,8 @@ def test_only_so_many_are_taken_at_once(make: Make) -> None:
     for number in range(10):
         inbox.put(letter(number))
     seen = inbox.waiting()
-    assert (len(seen.letters), seen.more) == (4, True)
-    inbox.settle(seen.place)
+    assert (len(seen.letters), seen.has_more) == (4, True)
+    inbox.settle(seen.position)
     assert len(inbox.waiting(("id-4",)).letters) == 4
     assert receive(inbox) == [f"letter {number}" for number in range(4, 10)]
 
@@ -109,7 +109,7 @@ def test_only_so_much_text_is_taken_at_once_but_always_a_letter(make: Make) -> N
     found = []
     while (seen := inbox.waiting()).letters:
         found.append([len(one.text) for one in seen.letters])
-        inbox.settle(seen.place)
+        inbox.settle(seen.position)
     assert found == [[150], [60, 30], [20, 5]]
 
 
@@ -141,61 +141,61 @@ def test_threads_may_write_at_once(inbox: Inbox) -> None:
 
 
 async def test_a_letter_rings(inbox: Inbox) -> None:
-    with inbox.bell() as bell:
-        waiter = asyncio.create_task(bell.rung(20))
+    with inbox.wakeup() as wakeup:
+        waiter = asyncio.create_task(wakeup.wait(20))
         await asyncio.sleep(0)
         await asyncio.to_thread(inbox.put, letter(0))
         assert await waiter
         assert texts(inbox) == ["letter 0"]
-        assert not await bell.rung(0.01)
+        assert not await wakeup.wait(0.01)
 
 
 async def test_a_ring_while_nobody_waits_is_heard_later(inbox: Inbox) -> None:
-    with inbox.bell() as bell:
+    with inbox.wakeup() as wakeup:
         inbox.put(letter(0))
-        assert await bell.rung(20)
+        assert await wakeup.wait(20)
 
 
 async def test_every_bell_at_an_inbox_rings(inbox: Inbox) -> None:
-    with inbox.bell() as one, inbox.bell() as other:
-        both = asyncio.gather(one.rung(20), other.rung(20))
+    with inbox.wakeup() as one, inbox.wakeup() as other:
+        both = asyncio.gather(one.wait(20), other.wait(20))
         await asyncio.sleep(0)
         inbox.put(letter(0))
         assert await both == [True, True]
 
 
 async def test_two_cannot_wait_at_one_bell(inbox: Inbox) -> None:
-    with inbox.bell() as bell:
-        waiter = asyncio.create_task(bell.rung(20))
+    with inbox.wakeup() as wakeup:
+        waiter = asyncio.create_task(wakeup.wait(20))
         await asyncio.sleep(0)
         with pytest.raises(MailError, match="take another"):
-            await bell.rung(20)
-        bell.close()
+            await wakeup.wait(20)
+        wakeup.close()
         assert not await waiter
 
 
 async def test_a_wait_that_is_cancelled_leaves_the_bell_as_it_was(inbox: Inbox) -> None:
-    with inbox.bell() as bell:
-        waiter = asyncio.create_task(bell.rung())
+    with inbox.wakeup() as wakeup:
+        waiter = asyncio.create_task(wakeup.wait())
         await asyncio.sleep(0)
         waiter.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiter
         inbox.put(letter(0))
-        assert await bell.rung(20)
+        assert await wakeup.wait(20)
 
 
 async def test_a_closed_bell_rings_no_more(inbox: Inbox) -> None:
-    bell = inbox.bell()
-    bell.close()
-    bell.close()
+    wakeup = inbox.wakeup()
+    wakeup.close()
+    wakeup.close()
     inbox.put(letter(0))
-    assert not await bell.rung(20)
+    assert not await wakeup.wait(20)
 
 
 def test_a_bell_is_heard_in_one_loop_after_another(inbox: Inbox) -> None:
-    with inbox.bell() as bell:
+    with inbox.wakeup() as wakeup:
         for number in range(3):
             inbox.put(letter(number))
-            assert asyncio.run(bell.rung(20))
-            assert not asyncio.run(bell.rung(0.01))
+            assert asyncio.run(wakeup.wait(20))
+            assert not asyncio.run(wakeup.wait(0.01))

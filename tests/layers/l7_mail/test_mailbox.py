@@ -48,14 +48,14 @@ def test_a_letter_outlives_its_sender_and_its_receiver(path: Path) -> None:
     Mailbox(path).put(letter(0))
     assert texts(Mailbox(path)) == ["letter 0"]
     seen = Mailbox(path).waiting()
-    Mailbox(path).settle(seen.place)
+    Mailbox(path).settle(seen.position)
     assert texts(Mailbox(path)) == []
 
 
 def test_everything_is_for_the_owner_only(box: Mailbox, path: Path) -> None:
     box.put(letter(0))
     spoil(path, b"junk\n")
-    with box.bell():
+    with box.wakeup():
         receive(box)
         modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.rglob("*")}
     assert {mode for name, mode in modes.items() if name != "bob.bell"} == {0o600}
@@ -194,11 +194,11 @@ def test_on_a_full_disk_letters_are_received_and_settled_all_the_same(box: Mailb
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limit[1]))
     try:
         seen = box.waiting()
-        box.settle(seen.place)
+        box.settle(seen.position)
         again = box.waiting()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-    assert ([one.text for one in seen.letters], seen.aside, again.letters) == (["letter 0"], 0, ())
+    assert ([one.text for one in seen.letters], seen.unreadable, again.letters) == (["letter 0"], 0, ())
     assert texts(Mailbox(path), ("id-0",)) == []
     assert aside(path) == ["junk"]
 
@@ -243,9 +243,9 @@ def test_bad_lines_are_set_aside_one_by_one_and_once(box: Mailbox, path: Path) -
     spoil(path, b"\n\n")
     seen = box.waiting()
     assert [one.text for one in seen.letters] == [f"letter {number}" for number in range(len(junk))]
-    assert seen.aside == len(junk)
-    assert Mailbox(path).waiting().aside == 0
-    box.settle(seen.place)
+    assert seen.unreadable == len(junk)
+    assert Mailbox(path).waiting().unreadable == 0
+    box.settle(seen.position)
     assert Mailbox(path).waiting().letters == ()
     assert [one.encode(errors="surrogateescape") for one in aside(path)] == junk
     assert all(json.loads(line)["why"] for line in path.with_name("bob.bad.jsonl").read_text().splitlines())
@@ -285,8 +285,8 @@ def test_a_line_that_is_not_ended_yet_is_left_alone(box: Mailbox, path: Path) ->
     whole = written(letter(1))
     spoil(path, whole[:50])
     seen = box.waiting()
-    assert (len(seen.letters), seen.aside) == (1, 0)
-    box.settle(seen.place)
+    assert (len(seen.letters), seen.unreadable) == (1, 0)
+    box.settle(seen.position)
     spoil(path, whole[50:])
     assert texts(box) == ["letter 1"]
 
@@ -334,7 +334,7 @@ def test_any_place_in_a_cursor_loses_nothing(path: Path) -> None:
     box = Mailbox(path)
     for number in range(3):
         box.put(letter(number))
-    place = box.waiting().place
+    place = box.waiting().position
     for offset in range(path.stat().st_size):
         forged = {"generation": place.generation, "offset": offset, "mark": place.mark, "aside": 0}
         path.with_name("bob.cursor").write_text(json.dumps(forged))
@@ -384,7 +384,7 @@ def test_a_large_box_is_kept_while_anything_in_it_waits(path: Path) -> None:
     box = Mailbox(path, settings=MailSettings(anew_bytes=500, look_letters=1))
     for number in range(20):
         box.put(letter(number))
-    box.settle(box.waiting().place)
+    box.settle(box.waiting().position)
     box.put(letter(20))
     assert receive(box) == [f"letter {number}" for number in range(1, 21)]
 
@@ -393,7 +393,7 @@ def test_a_place_of_an_earlier_generation_does_not_move_the_cursor(path: Path) -
     box = Mailbox(path, settings=MailSettings(anew_bytes=300))
     for number in range(3):
         box.put(letter(number))
-    old = box.waiting().place
+    old = box.waiting().position
     box.settle(old)
     box.put(letter(3))
     box.settle(old)

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from nacre.layers.l7_mail.inbox import Waiting
+from nacre.layers.l7_mail.inbox import UnreadLetters
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.policy import MailSettings
 from tests.layers.l7_mail.letters import letter
@@ -30,7 +30,7 @@ class Boxes(RuleBasedStateMachine):
         self.box = Mailbox(self.path, settings=SMALL)
         self.sent: list[str] = []
         self.received: list[str] = []
-        self.seen: Waiting | None = None
+        self.seen: UnreadLetters | None = None
 
     def teardown(self) -> None:
         shutil.rmtree(self.folder)
@@ -53,7 +53,7 @@ class Boxes(RuleBasedStateMachine):
         new = [one.id for one in self.seen.letters if one.id not in self.received]
         self.received += new
         if settled:
-            self.box.settle(self.seen.place)
+            self.box.settle(self.seen.position)
         self.seen = None
 
     @rule()
@@ -93,8 +93,8 @@ class Boxes(RuleBasedStateMachine):
         while True:
             seen = self.box.waiting(self.received)
             self.received += [one.id for one in seen.letters]
-            self.box.settle(seen.place)
-            if not seen.more:
+            self.box.settle(seen.position)
+            if not seen.has_more:
                 break
         self.seen = None
         assert self.received == self.sent

@@ -10,8 +10,7 @@ import pytest
 
 from nacre.errors import MailError
 from nacre.layers.l7_mail.letter import Letter
-from nacre.layers.l7_mail.mailbox import Mailbox
-from nacre.layers.l7_mail.peek import Peeked, peek
+from nacre.layers.l7_mail.mailbox import Mailbox, MailboxContent, peek
 
 FIRST = Letter(
     id="1", sender="main", to="reviewer", text="Look.", summary="Look.", at=datetime(2026, 1, 1, tzinfo=UTC)
@@ -22,15 +21,15 @@ SECOND = replace(FIRST, id="2", text="Look again.")
 def test_what_waits_is_told_from_what_was_received_and_nothing_moves(tmp_path: Path) -> None:
     """A3: the owner gets every letter as if nobody had looked."""
     path = tmp_path / "inboxes" / "reviewer.jsonl"
-    assert peek(path) == Peeked()
+    assert peek(path) == MailboxContent()
     box = Mailbox(path)
     box.put(FIRST)
-    box.settle(box.waiting().place)
+    box.settle(box.waiting().position)
     box.put(SECOND)
     with path.open("ab") as file:
         file.write(b"no letter\n")
     before = {each.name: each.read_bytes() for each in path.parent.iterdir()}
-    assert peek(path) == peek(path) == Peeked((FIRST,), (SECOND,), 1)
+    assert peek(path) == peek(path) == MailboxContent((FIRST,), (SECOND,), 1)
     assert {each.name: each.read_bytes() for each in path.parent.iterdir()} == before
     assert Mailbox(path).waiting().letters == (SECOND,)
 
@@ -43,7 +42,7 @@ def test_a_letter_that_stands_twice_is_shown_once_and_half_a_line_not_at_all(tmp
         box.put(letter)
     with path.open("ab") as file:
         file.write(b'{"id": "3", "from"')
-    assert peek(path) == Peeked((), (FIRST, SECOND), 0)
+    assert peek(path) == MailboxContent((), (FIRST, SECOND), 0)
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import pytest
 
 from nacre.errors import MailError
-from nacre.layers.l7_mail.policy import Bridge, Everyone, Name, Socket, address
+from nacre.layers.l7_mail.policy import AgentAddress, AllAgents, SocketAddress, address
 
 
 @pytest.mark.parametrize(
     ("to", "meant"),
     [
-        ("main", Name("main")),
-        ("reviewer-2", Name("reviewer-2")),
-        ("*", Everyone()),
-        ("uds:/run/me/a.sock", Socket("/run/me/a.sock")),
-        ("uds:/run/a:b.sock", Socket("/run/a:b.sock")),
-        ("bridge:7f", Bridge("7f")),
+        ("main", AgentAddress("main")),
+        ("reviewer-2", AgentAddress("reviewer-2")),
+        ("*", AllAgents()),
+        ("uds:/run/me/a.sock", SocketAddress("/run/me/a.sock")),
+        ("uds:/run/a:b.sock", SocketAddress("/run/a:b.sock")),
     ],
 )
 def test_an_address_is_one_of_four_kinds(to: str, meant: object) -> None:
@@ -25,7 +24,19 @@ def test_an_address_is_one_of_four_kinds(to: str, meant: object) -> None:
 
 @pytest.mark.parametrize(
     "to",
-    ["", "**", "uds:", "bridge: ", "tcp:host", ":x", "uds:/a\0b", "uds:/a\nb", "uds:/" + "x" * 400, "../a"],
+    [
+        "",
+        "**",
+        "uds:",
+        "bridge: ",
+        "bridge:7f",
+        "tcp:host",
+        ":x",
+        "uds:/a\0b",
+        "uds:/a\nb",
+        "uds:/" + "x" * 400,
+        "../a",
+    ],
 )
 def test_what_is_no_address_is_refused(to: str) -> None:
     with pytest.raises(MailError) as refused:

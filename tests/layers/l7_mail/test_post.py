@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import MailError
-from nacre.layers.l7_mail.inbox import Inbox, Tray
+from nacre.layers.l7_mail.inbox import Inbox, MemoryInbox
 from nacre.layers.l7_mail.letter import Letter
 from nacre.layers.l7_mail.mailbox import Mailbox, box_path
-from nacre.layers.l7_mail.post import Bridge, Post, Sent
+from nacre.layers.l7_mail.post import Post, SentLetters
 from nacre.layers.l7_mail.uds import serve
 from nacre.testing import FrozenClock
 from tests.layers.l7_mail.letters import letter, texts
@@ -26,19 +26,18 @@ class Office:
     """Everybody's inboxes, and who was woken with how much in the inbox."""
 
     def __init__(self) -> None:
-        self.boxes: dict[str, Inbox] = {name: Tray() for name in NAMES}
+        self.boxes: dict[str, Inbox] = {name: MemoryInbox() for name in NAMES}
         self.woken: list[tuple[str, int]] = []
 
     async def wake(self, name: str) -> None:
         self.woken.append((name, len(texts(self.boxes[name]))))
 
-    def post(self, sender: str = "ann", *, bridge: Bridge | None = None) -> Post:
+    def post(self, sender: str = "ann") -> Post:
         return Post(
             sender,
             find=self.boxes.get,
             everyone=lambda: list(self.boxes),
             wake=self.wake,
-            bridge=bridge,
             clock=FrozenClock(),
         )
 
@@ -54,7 +53,7 @@ async def test_a_letter_to_a_name_waits_there_before_anybody_is_woken(office: Of
     assert found == Letter(
         id=sent.ids[0], sender="ann", to="bob", text="All green.\nEvery test.", summary="tests pass", at=AT
     )
-    assert sent == Sent(("bob",), (found.id,))
+    assert sent == SentLetters(("bob",), (found.id,))
     assert office.woken == [("bob", 1)]
 
 
@@ -87,7 +86,7 @@ async def test_who_was_not_reached_is_named_with_those_who_were(office: Office, 
 
 
 async def test_to_nobody_nothing_is_sent(office: Office) -> None:
-    office.boxes = {"ann": Tray()}
+    office.boxes = {"ann": MemoryInbox()}
     with pytest.raises(MailError, match="nobody else"):
         await office.post().send("*", "hello")
     with pytest.raises(MailError, match="nobody else"):
@@ -145,7 +144,7 @@ async def test_one_who_cannot_be_woken_has_the_letter_all_the_same(office: Offic
 
 async def test_a_letter_over_a_socket_names_where_to_answer(office: Office, tmp_path: Path) -> None:
     (tmp_path / "s").mkdir(mode=0o700)
-    path, taken = tmp_path / "s" / "a", Tray()
+    path, taken = tmp_path / "s" / "a", MemoryInbox()
 
     async def accept(one: Letter) -> None:
         taken.put(one)
@@ -162,19 +161,12 @@ async def test_a_letter_over_a_socket_names_where_to_answer(office: Office, tmp_
     ]
 
 
-async def test_a_bridge_is_crossed_where_there_is_one(office: Office) -> None:
-    crossed: list[tuple[str, str]] = []
-
-    async def bridge(to: str, one: Letter) -> None:
-        crossed.append((to, one.text))
-
-    await office.post(bridge=bridge).send("bridge:7f", "hello")
-    assert crossed == [("7f", "hello")]
+async def test_an_address_on_another_host_is_refused(office: Office) -> None:
     with pytest.raises(MailError, match="no bridge"):
         await office.post().send("bridge:7f", "hello")
 
 
-class SlowTray(Tray):
+class SlowTray(MemoryInbox):
     """Takes its time, until it is told to go on."""
 
     def __init__(self) -> None:

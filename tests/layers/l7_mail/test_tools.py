@@ -5,22 +5,22 @@ from __future__ import annotations
 import pytest
 
 from nacre.errors import ToolError
-from nacre.layers.l7_mail.inbox import Tray
+from nacre.layers.l7_mail.inbox import MemoryInbox
 from nacre.layers.l7_mail.post import Post
-from nacre.layers.l7_mail.send_message import PostDesk, send_message_tool
+from nacre.layers.l7_mail.send_message import MailBinding, send_message_tool
 from nacre.messages.blocks import JsonObject
 from nacre.testing import FrozenClock
 from nacre.tools.base import Tool
 
 
 @pytest.fixture
-def bob() -> Tray:
-    return Tray()
+def bob() -> MemoryInbox:
+    return MemoryInbox()
 
 
 @pytest.fixture
-def tool(bob: Tray) -> Tool:
-    desk = PostDesk()
+def tool(bob: MemoryInbox) -> Tool:
+    desk = MailBinding()
     desk.belong_to(Post("ann", find={"bob": bob}.get, everyone=lambda: ["ann", "bob"], clock=FrozenClock()))
     return send_message_tool(desk)
 
@@ -32,7 +32,7 @@ def test_its_definition_asks_for_receiver_and_message(tool: Tool) -> None:
     assert not tool.read_only
 
 
-async def test_text_is_sent(tool: Tool, bob: Tray) -> None:
+async def test_text_is_sent(tool: Tool, bob: MemoryInbox) -> None:
     said = await tool.call({"to": "bob", "message": "All green.", "summary": "tests"})
     [found] = bob.waiting().letters
     assert said == f"Sent to bob (id {found.id})."
@@ -52,7 +52,7 @@ async def test_text_is_sent(tool: Tool, bob: Tray) -> None:
     ],
 )  # fmt: skip
 async def test_structured_messages_are_sent(
-    tool: Tool, bob: Tray, message: JsonObject, kind: str, approves: bool | None, text: str
+    tool: Tool, bob: MemoryInbox, message: JsonObject, kind: str, approves: bool | None, text: str
 ) -> None:
     """A4."""
     await tool.call({"to": "bob", "message": message})
@@ -61,7 +61,9 @@ async def test_structured_messages_are_sent(
     assert found.answers == message.get("request_id", "")
 
 
-async def test_an_object_written_as_text_is_understood_and_other_json_is_text(tool: Tool, bob: Tray) -> None:
+async def test_an_object_written_as_text_is_understood_and_other_json_is_text(
+    tool: Tool, bob: MemoryInbox
+) -> None:
     await tool.call({"to": "bob", "message": '{"type": "shutdown_request", "reason": "done"}'})
     for text in ('{"type": "order"}', '{"type": ["x"]}', '{"type": "shutdown_request", "n": 1}', "{", "[1]"):
         await tool.call({"to": "bob", "message": text})
@@ -89,7 +91,7 @@ async def test_an_object_written_as_text_is_understood_and_other_json_is_text(to
     ],
 )
 async def test_what_cannot_be_sent_is_the_models_to_read(
-    tool: Tool, bob: Tray, message: JsonObject | str, says: str
+    tool: Tool, bob: MemoryInbox, message: JsonObject | str, says: str
 ) -> None:
     """A4: unknown kinds are refused with the list of known ones."""
     with pytest.raises(ToolError, match=says) as refused:
@@ -105,4 +107,4 @@ async def test_an_unknown_receiver_is_said(tool: Tool) -> None:
 
 async def test_before_the_desk_belongs_to_a_session_nobody_can_be_written_to() -> None:
     with pytest.raises(ToolError, match="nobody to write to"):
-        await send_message_tool(PostDesk()).call({"to": "bob", "message": "hello"})
+        await send_message_tool(MailBinding()).call({"to": "bob", "message": "hello"})

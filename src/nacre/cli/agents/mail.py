@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nacre.agents.directory import Target
     from nacre.layers.l7_mail.inbox import Inbox
     from nacre.layers.l7_mail.letter import Letter
-    from nacre.layers.l7_mail.post import Sent
+    from nacre.layers.l7_mail.post import SentLetters
 
 MAX_STDIN_CHARS = 200_000
 """Twice what a letter may hold: enough to refuse it with the reason, whatever is piped in."""
@@ -57,16 +57,16 @@ def send(options: RunOptions, /, to: str, message: str, *, team: str, summary: s
 
 async def _sent(
     options: RunOptions, to: str, text: str, *, team: str, summary: str, sender: str
-) -> tuple[Sent, Target | None]:
+) -> tuple[SentLetters, Target | None]:
     from nacre.agents.directory import find, team_of
     from nacre.layers.l7_mail.letter import TERMINAL, check_name
     from nacre.layers.l7_mail.mailbox import Mailbox
-    from nacre.layers.l7_mail.policy import Name, address
+    from nacre.layers.l7_mail.policy import AgentAddress, address
     from nacre.layers.l7_mail.post import Post
 
     settings = load_settings(options)
     # A session is meant by the beginning of its id, which is a name to look up and not an address.
-    is_name = isinstance(address(to), Name)
+    is_name = isinstance(address(to), AgentAddress)
     target = find(settings.home, settings.cwd, to, team=team) if is_name else None
     roster = team_of(settings.home, team) if team else None
 
@@ -91,7 +91,7 @@ async def _sent(
 def inbox(options: RunOptions, /, name: str, *, team: str, with_received: bool, as_json: bool) -> None:
     """Show the letters that wait for NAME; it will get them all the same."""
     from nacre.agents.directory import find
-    from nacre.layers.l7_mail.peek import peek
+    from nacre.layers.l7_mail.mailbox import peek
 
     settings = load_settings(options)
     target = find(settings.home, settings.cwd, name, team=team)

@@ -18,10 +18,10 @@ from nacre.errors import MailError, ToolError
 from nacre.integrations.mcp_server.base import CALLER, PROJECT, Offered
 from nacre.integrations.mcp_server.project import Project
 from nacre.integrations.mcp_server.projects import Projects
-from nacre.layers.l7_mail.inbox import Inbox, Place
+from nacre.layers.l7_mail.inbox import Inbox, InboxPosition
 from nacre.layers.l7_mail.letter import EVERYONE, OTHER, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
-from nacre.layers.l7_mail.post import Post, Sent
+from nacre.layers.l7_mail.post import Post, SentLetters
 from nacre.memory.checks.local_only import LocalOnlyEntries
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.untrusted_text import neutralise
@@ -94,8 +94,8 @@ class MailTools:
                 "name": member.name,
                 "team": roster.team,
                 "letters": [_as_json(each, staying) for each in found.letters],
-                "cursor": _cursor(found.place),
-                "more": found.more,
+                "cursor": _cursor(found.position),
+                "more": found.has_more,
             }
             return json.dumps(answer, ensure_ascii=False)
 
@@ -103,7 +103,7 @@ class MailTools:
 
     async def _sent(
         self, project: Project, to: str, text: str, *, team: str, summary: str
-    ) -> tuple[Sent, Target | None]:
+    ) -> tuple[SentLetters, Target | None]:
         home = project.settings.home
         cwd = project.settings.cwd
         target = None if to == EVERYONE else await asyncio.to_thread(find, home, cwd, to, team=team)
@@ -152,12 +152,12 @@ def _as_json(letter: Letter, staying: LocalOnlyEntries) -> JsonObject:
     return said if letter.approves is None else {**said, "approve": letter.approves}
 
 
-def _cursor(place: Place) -> str:
+def _cursor(place: InboxPosition) -> str:
     packed = json.dumps([place.generation, place.offset, place.mark]).encode()
     return base64.urlsafe_b64encode(packed).decode()
 
 
-def _place(cursor: str) -> Place:
+def _place(cursor: str) -> InboxPosition:
     """Parse what `_cursor` packed; a position outside the mailbox has no effect."""
     try:
         found: Json = json.loads(base64.urlsafe_b64decode(cursor.encode()))
@@ -165,6 +165,6 @@ def _place(cursor: str) -> Place:
         found = None
     match found:
         case [str(generation), int(offset), str(mark)]:
-            return Place(generation, offset, mark)
+            return InboxPosition(generation, offset, mark)
         case _:
             raise ToolError("`after` is no cursor of mail_read; leave it out to read from where you were")

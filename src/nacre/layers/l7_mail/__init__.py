@@ -1,5 +1,5 @@
-"""Layer 7, mail: agents write each other letters; what was sent arrives once, whoever dies meanwhile.
+"""Layer 7, mail: agents send each other letters; each arrives exactly once, even if a process dies.
 
-Trigger: a model or a person writes. Cost: one small file a receiver; nothing while nobody writes.
-Prefix: never moves, because letters ride at the tail of the next message (A3 to A5).
+Trigger: a model or a person sends a letter. Cost: one small file per receiver; nothing without letters.
+Prefix: never moves, because letters are attached to the next message (A3 to A5).
 """

@@ -1,110 +1,90 @@
-"""Where an agent's letters wait: what a file on disk and a tray in memory have in common (A3, A5)."""
+"""The inbox of an agent: the interface of mailboxes on disk and in memory, and the one in memory (A3, A5)."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Container
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
-from nacre.errors import MailError
 from nacre.layers.l7_mail.letter import Letter, checked
 from nacre.layers.l7_mail.policy import MAIL, MailSettings
+from nacre.layers.l7_mail.wakeup import MemoryWakeup, Wakeup
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Up to where an inbox was read; it holds for the same generation of the inbox only."""
+class InboxPosition:
+    """A position up to which an inbox was read; valid for one generation of the inbox."""
 
     generation: str = ""
     offset: int = 0
     mark: str = ""
-    """Stands for the bytes before it, so that a box that was cut and has grown again is not mistaken."""
+    """A hash of the bytes before it, so that a mailbox that was truncated and has grown is recognised."""
 
 
-NOWHERE = Place()
-"""Before anything was read."""
+START = InboxPosition()
+"""The position before anything was read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """What was found behind the cursor."""
+class UnreadLetters:
+    """The letters after the cursor."""
 
     letters: tuple[Letter, ...]
     """In order; those of one sender as they were sent."""
-    place: Place
-    """To `settle` once the letters stand in the receiver's transcript."""
-    aside: int = 0
-    """How many unreadable lines this look has set aside."""
-    more: bool = False
-    """There was more than is taken at once: settle and look again."""
-
-
-class Bell(Protocol):
-    """Rings when something may have come; one waits at it at a time."""
-
-    async def rung(self, seconds: float | None = None) -> bool:
-        """Wait until there may be something new; false when the time is over or the bell closed."""
-        ...
-
-    def close(self) -> None:
-        """Take it down; a second call does nothing."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    position: InboxPosition
+    """The position to `settle` once the letters are in the receiver's transcript."""
+    unreadable: int = 0
+    """The number of unreadable lines that were set aside."""
+    has_more: bool = False
+    """There are more than are returned at once: settle and read again."""
 
 
 class Inbox(Protocol):
-    """One agent's letters. Take a bell, look, wait at the bell: then nothing that comes is missed."""
+    """The letters of one agent. Take a wakeup, read, then wait for the wakeup: so no letter is missed."""
 
     def put(self, letter: Letter) -> None:
-        """Add a letter; when this returns, it is as safe as the inbox can keep it, and the bell has rung."""
+        """Add a letter and notify all wakeups; when this returns, it is stored."""
         ...
 
-    def waiting(self, known: Container[str] = ()) -> Waiting:
-        """What came since the cursor, without letters whose ids are known."""
+    def waiting(self, known: Container[str] = ()) -> UnreadLetters:
+        """Return the letters after the cursor, without those whose ids are known."""
         ...
 
-    def settle(self, place: Place) -> None:
-        """Move the cursor to a place that `waiting` gave, never backwards."""
+    def settle(self, position: InboxPosition) -> None:
+        """Move the cursor to a position that `waiting` returned, never backwards."""
         ...
 
-    def bell(self) -> Bell:
-        """A new bell at this inbox."""
+    def wakeup(self) -> Wakeup:
+        """Return a new wakeup for this inbox."""
         ...
 
 
 GENERATION = "tray"
 
 
-class Tray:
-    """The inbox of one agent in this process; any thread may put something into it."""
+class MemoryInbox:
+    """The inbox of an agent in this process; safe to use from any thread."""
 
     def __init__(self, *, settings: MailSettings = MAIL) -> None:
         self._settings = settings
         self._lock = threading.Lock()
         self._letters: list[Letter] = []
         self._settled = 0
-        """How many letters were received and are gone from the list."""
-        self._bells: set[TrayBell] = set()
+        """The number of letters that were received and removed from the list."""
+        self._wakeups: set[MemoryWakeup] = set()
 
     def put(self, letter: Letter) -> None:
-        """Add a letter and ring."""
-        sound = checked(letter)
+        """Add a letter and notify all wakeups."""
+        valid = checked(letter)
         with self._lock:
-            self._letters.append(sound)
-            bells = list(self._bells)
-        for bell in bells:
-            bell.ring()
+            self._letters.append(valid)
+            wakeups = list(self._wakeups)
+        for wakeup in wakeups:
+            wakeup.notify()
 
-    def waiting(self, known: Container[str] = ()) -> Waiting:
-        """The letters that were not settled, as many as are taken at once."""
+    def waiting(self, known: Container[str] = ()) -> UnreadLetters:
+        """Return the letters that were not settled, up to the limit."""
         with self._lock:
             letters = tuple(self._letters)
             start = self._settled
@@ -118,84 +98,24 @@ class Tray:
                     break
                 taken[letter.id] = letter
             passed += 1
-        place = Place(GENERATION, start + passed)
-        return Waiting(tuple(taken.values()), place, more=passed < len(letters))
+        position = InboxPosition(GENERATION, start + passed)
+        return UnreadLetters(tuple(taken.values()), position, has_more=passed < len(letters))
 
-    def settle(self, place: Place) -> None:
-        """Let go of what was received."""
+    def settle(self, position: InboxPosition) -> None:
+        """Remove the letters before a position."""
         with self._lock:
-            received = place.offset - self._settled
-            if place.generation == GENERATION and 0 < received <= len(self._letters):
+            received = position.offset - self._settled
+            if position.generation == GENERATION and 0 < received <= len(self._letters):
                 del self._letters[:received]
-                self._settled = place.offset
+                self._settled = position.offset
 
-    def bell(self) -> Bell:
-        """A bell that rings here until it is closed."""
-        bell = TrayBell(self)
+    def wakeup(self) -> Wakeup:
+        """Return a wakeup that is notified of each letter until it is closed."""
+        wakeup = MemoryWakeup(on_close=self._remove)
         with self._lock:
-            self._bells.add(bell)
-        return bell
+            self._wakeups.add(wakeup)
+        return wakeup
 
-    def take_down(self, bell: TrayBell) -> None:
-        """Ring it no more."""
+    def _remove(self, wakeup: MemoryWakeup) -> None:
         with self._lock:
-            self._bells.discard(bell)
-
-
-class TrayBell:
-    """A bell within the process; rung from any thread, heard in whatever loop waits."""
-
-    def __init__(self, tray: Tray) -> None:
-        self._tray = tray
-        self._lock = threading.Lock()
-        self._was_rung = False
-        self._is_closed = False
-        self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
-
-    async def rung(self, seconds: float | None = None) -> bool:
-        """Wait for a ring."""
-        event = asyncio.Event()
-        with self._lock:
-            if self._waiter is not None:
-                raise MailError("somebody waits at this bell already; take another one from the inbox")
-            self._waiter = (asyncio.get_running_loop(), event)
-            if self._was_rung or self._is_closed:
-                event.set()
-        try:
-            async with asyncio.timeout(seconds):
-                await event.wait()
-        except TimeoutError:
-            return False
-        finally:
-            with self._lock:
-                self._waiter = None
-                was_rung = self._was_rung
-                self._was_rung = False
-        return was_rung
-
-    def ring(self) -> None:
-        """Let whoever waits look."""
-        with self._lock:
-            self._was_rung = True
-            self._wake()
-
-    def close(self) -> None:
-        """Ring no more, and let go whoever waits."""
-        with self._lock:
-            self._is_closed = True
-            self._wake()
-        self._tray.take_down(self)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _wake(self) -> None:
-        # Under the lock: who waits takes its loop away under the same, so the loop still runs.
-        if self._waiter is not None:
-            loop, event = self._waiter
-            loop.call_soon_threadsafe(event.set)
+            self._wakeups.discard(wakeup)

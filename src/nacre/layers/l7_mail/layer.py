@@ -1,7 +1,7 @@
-"""Brings an agent's letters into its session: at the tail of the next message, each once (A3, A5).
+"""Attaches the letters of an agent to the next message of its session, each once (A3, A5).
 
-Received is what stands in the transcript with its id. Only then the cursor of the inbox moves, so that being
-killed anywhere loses no letter and shows none twice.
+A letter is received when the transcript has its id. Only then the cursor of the inbox moves, so that a
+process that is killed at any point loses no letter and shows none twice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import assert_never
 
 from nacre import prompts
 from nacre.errors import MailError
-from nacre.layers.l7_mail.inbox import NOWHERE, Inbox, Place, Waiting
+from nacre.layers.l7_mail.inbox import START, Inbox, InboxPosition, UnreadLetters
 from nacre.layers.l7_mail.letter import TERMINAL, Letter
 from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.records import Record, Said
@@ -29,14 +29,14 @@ LETTERS = prompts.load(__package__, "letters")
 SHUTDOWN = prompts.load(__package__, "shutdown_request")
 
 
-def told(letters: Sequence[Letter]) -> str:
-    """What is said about letters at the tail of a message; nothing when there are none."""
+def render_letters(letters: Sequence[Letter]) -> str:
+    """Return the text that shows letters to the model; empty if there are none."""
     if not letters:
         return ""
-    return prompts.render(LETTERS, letters="\n\n".join(_one(letter) for letter in letters))
+    return prompts.render(LETTERS, letters="\n\n".join(_rendered(letter) for letter in letters))
 
 
-def _one(letter: Letter) -> str:
+def _rendered(letter: Letter) -> str:
     about = f' summary="{one_line(letter.summary)}"' if letter.summary else ""
     answers = f' answers="{letter.answers}"' if letter.answers else ""
     head = f'<{TAG} from="{one_line(letter.sender)}" id="{letter.id}" kind="{letter.kind}"{answers}{about}>'
@@ -67,9 +67,9 @@ def _verdict(yes: str, no: str, letter: Letter, words: str) -> str:
 
 
 MAIL = "mail"
-"""The kind of note that says which letters stand in the words it is about: ids, from."""
+"""The kind of log note with the ids and senders of letters in a message."""
 MAX_WAKES = 10
-"""How often letters wake an agent without input from a person: two could answer each other for ever."""
+"""How often letters wake an agent without input from a person; two agents could answer each other forever."""
 TOO_OFTEN = (
     f"{{name}} was woken by messages {MAX_WAKES} times without input from you; further messages wait in its "
     "inbox. Ask the session to write to it, or run `nacre agents send {name} MESSAGE`, to let it go on."
@@ -81,8 +81,8 @@ NOT_WOKEN = (
 )
 """For a model that wrote to it."""
 MAX_DELIVERIES = 30
-"""How often letters are delivered to an agent without input from a person, those that wake it and those that
-come while it works: agents that write to each other in every round would never end their turns."""
+"""How often letters are delivered to an agent without input from a person, to wake it or while it works;
+agents that write to each other in every round would never end their turns."""
 TOO_MANY = (
     f"{{name}} received messages {MAX_DELIVERIES} times without input from you; further messages wait in its "
     "inbox. Say something, or run `nacre agents send {name} MESSAGE`, to let it go on."
@@ -94,38 +94,38 @@ NOT_DELIVERED = (
 )
 """For a model that wrote to it."""
 NOTED_BEHIND = 4
-"""So many records at the end of a log may hold letters whose note a crash cut off."""
+"""Records at the end of a log in which letters without a note are searched after a crash."""
 _OURS = LETTERS.partition("{{")[0]
-"""How what is said about letters begins."""
+"""The start of every text that shows letters."""
 _ID = re.compile(r'^<teammate-message from="[^"\n]*" id="([A-Za-z0-9._-]+)"', re.MULTILINE)
 
 
 @dataclass(slots=True, eq=False)
-class Wakes:
-    """Counts how often letters woke and reached one agent since the last input from a person."""
+class DeliveryLimit:
+    """Limits how often letters wake and reach an agent without input from a person."""
 
     count: int = 0
     delivered: int = 0
     held: set[str] = field(default_factory=set)
-    """Ids of letters that came after the limit was reached: they are delivered with the next wake."""
-    is_told: bool = False
-    """Whether the person was told that the limit is reached."""
+    """Ids of letters that came after the limit was reached; they are delivered with the next wake."""
+    is_notified: bool = False
+    """Whether the person was notified that the limit is reached."""
     heard: set[str] = field(default_factory=set)
-    """Ids of letters from a person that were counted as input."""
+    """Ids of letters from a person that counted as input."""
 
     def reset(self) -> None:
-        """A person has said something."""
+        """Reset the counts after input from a person."""
         self.count = 0
         self.delivered = 0
-        self.is_told = False
+        self.is_notified = False
 
     @property
     def reasons(self) -> tuple[str, str]:
-        """Why letters are held, for the person and for a model."""
+        """Messages that say why letters are held, for the person and for a model."""
         return (TOO_OFTEN, NOT_WOKEN) if self.count >= MAX_WAKES else (TOO_MANY, NOT_DELIVERED)
 
     def new(self, letters: Sequence[Letter]) -> list[Letter]:
-        """Those that are not held already."""
+        """Return the letters that are not held already."""
         return [letter for letter in letters if letter.id not in self.held]
 
     def allows(self, new: Sequence[Letter]) -> bool:
@@ -137,7 +137,7 @@ class Wakes:
         return False
 
     def delivers(self, letters: Sequence[Letter]) -> bool:
-        """Whether letters may be put into the turn that runs; counts it if they may."""
+        """Whether letters may be attached in the running turn; counts the delivery if so."""
         self._hear(letters)
         if self.delivered >= MAX_DELIVERIES:
             return False
@@ -152,48 +152,48 @@ class Wakes:
             self.reset()
 
     def woken(self) -> None:
-        """The agent begins to work on all its letters."""
+        """Count a wake, with which all letters are delivered."""
         self.count += 1
         self.held.clear()
 
 
 class Mail(Layer):
-    """The last layer of a session, so that nothing comes between its look and what is recorded."""
+    """Attaches letters; the last layer, so that nothing comes between reading them and recording."""
 
-    log_kinds = {  # else letters would be shown again (A5), and a team would not be led again (A6)
+    log_kinds = {  # without these, letters would be shown again (A5) and a lead would forget its team (A6)
         MAIL: "last", "reported": "last", "leads": "last",
     }  # fmt: skip
 
     def __init__(self, session: Session, *inboxes: Inbox) -> None:
         self.inboxes = list(inboxes)
-        """All that are read for this session: its own, and one for each team it is part of."""
-        self.shows: Callable[[Letter], bool] = _always
-        """Whether the model is shown a letter; one that is not is received all the same."""
+        """The inboxes of this session: its own, and one for each of its teams."""
+        self.shows: Callable[[Letter], bool] = lambda letter: True
+        """Whether a letter is shown to the model; a hidden one still counts as received."""
         self.may_deliver: Callable[[Sequence[Letter]], Awaitable[bool]] | None = None
-        """Whether letters may be put into the turn that runs; those that may not stay in the inbox."""
+        """Whether letters may be attached in the running turn; otherwise they stay in the inbox."""
         self.on_prompt: Callable[[], Awaitable[None]] | None = None
-        """Called when a person has said something."""
+        """Called on input from a person."""
         self.holds_turns = False
-        """Nobody wakes this session for its letters: a turn that nothing follows goes on with them."""
+        """This session is not woken for letters: its last turn continues with those that have come."""
         self._session = session
-        self._torn = _unnoted(session.transcript.records[-NOTED_BEHIND:])
-        self._taken: dict[Inbox, tuple[frozenset[str], Place]] = {}
-        self._settled: dict[Inbox, Place] = {}
-        self._amiss = ""
+        self._unnoted = _unnoted(session.transcript.records[-NOTED_BEHIND:])
+        self._taken: dict[Inbox, tuple[frozenset[str], InboxPosition]] = {}
+        self._settled: dict[Inbox, InboxPosition] = {}
+        self._last_error = ""
 
     async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
-        """The letters that have come."""
+        """Return the new letters."""
         return await self.arrived(view)
 
     async def pending(self) -> Sequence[Attachment]:
-        """For a session that ends with its answer, for good: what came while it was given."""
+        """Return letters that came during the last turn of a session."""
         is_last = self.holds_turns and self._session.is_one_shot
         arrived = await self.arrived(self._session.view) if is_last else ()
         return [one for one in arrived if one.text]
 
     async def arrived(self, view: View) -> list[Attachment]:
-        """What the transcript does not know yet, as one addition to it."""
-        known = received(view) | self._torn
+        """Return the letters that are not in the transcript yet, as one attachment."""
+        known = received(view) | self._unnoted
         letters: list[Letter] = []
         for inbox in self.inboxes:
             found = await self._look(inbox, known)
@@ -205,10 +205,12 @@ class Mail(Layer):
         if shown and self.may_deliver is not None and not await self.may_deliver(shown):
             return []
         lines = [f"{letter.sender}: {letter.summary or letter.kind}" for letter in shown]
-        for line in lines[:-1]:  # the last one is told with the addition, and so behind these
+        for line in lines[:-1]:  # the last one is the notice of the attachment, which follows these
             self._session.notify(line)
         facts: JsonObject = {"ids": [one.id for one in letters], "from": [one.sender for one in letters]}
-        return [Attachment(kind=MAIL, text=told(shown), facts=facts, notice=lines[-1] if lines else "")]
+        return [
+            Attachment(kind=MAIL, text=render_letters(shown), facts=facts, notice=lines[-1] if lines else "")
+        ]
 
     async def before_prompt(self, text: str) -> None:
         if self.on_prompt is not None:
@@ -221,22 +223,22 @@ class Mail(Layer):
         await self.settle()
 
     async def settle(self) -> None:
-        """Move the cursors behind what stands in the transcript by now, and nothing else."""
+        """Move the cursors behind the letters that are in the transcript."""
         if not self._taken:
             return
         known = self.known()
-        safe = [(inbox, place) for inbox, (ids, place) in self._taken.items() if ids <= known]
+        safe = [(inbox, position) for inbox, (ids, position) in self._taken.items() if ids <= known]
         if not safe:
             return
-        # A power cut must not take the transcript and leave the cursor.
+        # After a power failure the cursor must not be ahead of the transcript.
         await self._session.writer.sync()
-        for inbox, place in safe:
-            await asyncio.to_thread(inbox.settle, place)
-            self._settled[inbox] = place
+        for inbox, position in safe:
+            await asyncio.to_thread(inbox.settle, position)
+            self._settled[inbox] = position
             del self._taken[inbox]
 
     async def catch_up(self) -> None:
-        """A session is opened: settle what an earlier process had received without saying so."""
+        """Settle letters that an earlier process of this session received without moving the cursor."""
         for inbox in self.inboxes:
             found = await self._look(inbox, self.known())
             if found.letters:
@@ -244,38 +246,38 @@ class Mail(Layer):
         await self.settle()
 
     async def waiting(self) -> list[Letter]:
-        """The letters that the transcript does not know, as far as the model would be shown them."""
+        """Return the letters that are not in the transcript and would be shown to the model."""
         known = self.known()
         found = [letter for inbox in self.inboxes for letter in (await self._look(inbox, known)).letters]
         return [letter for letter in found if self.shows(letter)]
 
     def known(self) -> set[str]:
-        """The ids of all letters that were received."""
-        return received(self._session.view) | self._torn
+        """Return the ids of all received letters."""
+        return received(self._session.view) | self._unnoted
 
-    async def _look(self, inbox: Inbox, known: set[str]) -> Waiting:
+    async def _look(self, inbox: Inbox, known: set[str]) -> UnreadLetters:
         try:
             found = await asyncio.to_thread(inbox.waiting, frozenset(known))
         except MailError as error:
-            if str(error) != self._amiss:
+            if str(error) != self._last_error:
                 self._session.notify(f"letters cannot be read: {error}")
-            self._amiss = str(error)
-            return Waiting((), NOWHERE)
-        if found.aside:
-            self._session.notify(f"{found.aside} lines of an inbox are no letters; they were set aside")
-        if found.place != self._settled.get(inbox, NOWHERE):
-            self._taken[inbox] = (frozenset(letter.id for letter in found.letters), found.place)
+            self._last_error = str(error)
+            return UnreadLetters((), START)
+        if found.unreadable:
+            self._session.notify(f"{found.unreadable} lines of an inbox are no letters; they were set aside")
+        if found.position != self._settled.get(inbox, START):
+            self._taken[inbox] = (frozenset(letter.id for letter in found.letters), found.position)
         return found
 
 
 def received(view: View) -> set[str]:
-    """The ids of all letters that the transcript knows."""
+    """Return the ids of all letters in the transcript."""
     ids = (note.fact("ids") for note in view.noted(MAIL))
     return {str(one) for several in ids if isinstance(several, list) for one in several}
 
 
 def _unnoted(records: Sequence[Record]) -> set[str]:
-    """Letters at the very end of a log, which may have lost the note behind them."""
+    """Return the ids of letters at the end of a log whose note may be missing."""
     return {
         found
         for one in records
@@ -290,7 +292,3 @@ def _texts(said: Said) -> list[str]:
     own = [block.text for block in said.blocks if isinstance(block, Text) and said.meta]
     results = (block for block in said.blocks if isinstance(block, ToolResult))
     return [*own, *(part.text for one in results for part in one.content if isinstance(part, Text))]
-
-
-def _always(letter: Letter) -> bool:
-    return True

@@ -1,4 +1,4 @@
-"""What agents write each other, as a value and as one line of JSON; what a name may be (A3b, A4)."""
+"""A letter between agents, as a value and as one line of JSON; valid names of agents (A3b, A4)."""
 
 from __future__ import annotations
 
@@ -24,53 +24,53 @@ MAIN = "main"
 EVERYONE = "*"
 
 MAX_TEXT_CHARS = 100_000
-"""A longer text belongs in a file whose path is sent: it would fill a small model's window alone."""
+"""A longer text would fill the window of a small model; it belongs in a file whose path is sent."""
 MAX_SUMMARY_CHARS = 200
-"""One line of a terminal, and a little more."""
+"""A little more than one line of a terminal."""
 MAX_LINE_BYTES = 1_048_576
-"""The longest letter, every character of it escaped to six bytes, and the fields around it."""
+"""The longest letter, with every character escaped to six bytes, and the other fields."""
 MAX_NAME_CHARS = 64
 MAX_NAME_BYTES = 200
-"""Below the 255 bytes of common file systems, with room for what is put behind a name."""
+"""Below the 255 bytes of common file systems, with room for suffixes."""
 MAX_ADDRESS_CHARS = 300
-"""Twice the longest path of a socket, and still a line."""
+"""Twice the longest path of a socket."""
 RESERVED = frozenset({"user", "human", "person", "system", "assistant", "tool", "everyone", "all"})
-"""Names under which a letter could pass for the person's or the program's own words, or for everybody."""
+"""Names under which a letter could be mistaken for the person's or the program's, or for all agents."""
 OTHER = "other:"
-"""Stands before the name of a sender in another session that gave no address to answer to."""
+"""Prefix of a sender in another session that gave no address to answer to."""
 SCHEMES = ("uds:", "bridge:", OTHER)
 TERMINAL = f"{OTHER}terminal"
 """The sender of a letter that a person writes with `nacre agents send` without naming a sender."""
 
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?")
-"""Names that mean a device on Windows."""
+"""Names of devices on Windows."""
 _ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _BREAKS = {b"\xc2\x85": b"\\u0085", b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}
-"""What JSON leaves as it is although some readers take it for the end of a line."""
+"""Characters that JSON does not escape although some readers treat them as line ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """One piece of mail."""
+    """One message between agents."""
 
     id: str
     sender: str
-    """A name of this session or team, or the address of somebody outside it."""
+    """A name in this session or team, or an address outside it."""
     to: str
     text: str
-    """Of a request or a response: the reason."""
+    """The text; of a request or response, the reason."""
     summary: str = ""
     """One line, for display."""
     kind: Kind = "text"
     approves: bool | None = None
-    """Only responses say yes or no."""
+    """Set for responses only."""
     answers: str = ""
     """The id of the letter that is answered."""
     at: datetime
 
 
 def written(letter: Letter) -> bytes:
-    """The letter as one line with its line end; `MailError` for one that could not be read again."""
+    """Return the letter as one line of JSON; raises `MailError` if it is invalid."""
     sound = checked(letter)
     fields: JsonObject = {
         "id": sound.id,
@@ -92,7 +92,7 @@ def written(letter: Letter) -> bytes:
 
 
 def parse(line: bytes) -> Letter:
-    """The letter that a line holds; `MailError` says what is wrong with it."""
+    """Parse a line of JSON; raises `MailError` if it is not a valid letter."""
     if len(line) > MAX_LINE_BYTES:
         raise MailError(f"a line of {len(line):,} bytes is no letter; the longest has {MAX_LINE_BYTES:,}")
     try:
@@ -121,7 +121,7 @@ def parse(line: bytes) -> Letter:
 
 
 def checked(letter: Letter) -> Letter:
-    """The letter, its summary brought to one line; `MailError` when it cannot be sent or believed."""
+    """Return the letter with its summary on one line; raises `MailError` if it is invalid."""
     if letter.kind not in KINDS:
         raise MailError(f"{letter.kind[:60]!r} is no kind of letter; there are {', '.join(KINDS)}")
     if not _ID.fullmatch(letter.id) or (letter.answers and not _ID.fullmatch(letter.answers)):
@@ -152,7 +152,7 @@ def _check_kind(letter: Letter) -> None:
 
 
 def check_party(name: str) -> str:
-    """A sender or receiver: a name, or an address outside this session."""
+    """Return a valid sender or receiver: a name, or an address outside this session."""
     scheme = next((each for each in SCHEMES if name.startswith(each)), None)
     if scheme is None:
         return check_name(name)
@@ -163,7 +163,7 @@ def check_party(name: str) -> str:
 
 
 def check_name(name: str) -> str:
-    """The name an agent may have, composed as Unicode wants it; it names a file, so much is refused (M6)."""
+    """Return a valid name in Unicode NFC; strict, because it becomes a file name (M6)."""
     composed = unicodedata.normalize("NFC", name)
     if reason := _objection(composed):
         raise MailError(
@@ -201,12 +201,12 @@ def _objection(name: str) -> str:
 
 
 def _is_mark(sign: str) -> bool:
-    # Vowel signs: without them names in many scripts could not be written.
+    # Vowel signs, which many scripts need.
     return unicodedata.category(sign) in {"Mn", "Mc"}
 
 
 def brief(text: str) -> str:
-    """The text as one line for display; what is longer is cut."""
+    """Return the text as one line for display, cut at the limit."""
     line = " ".join("".join(sign if sign.isprintable() else " " for sign in text[:2_000]).split())
     return line if len(line) <= MAX_SUMMARY_CHARS else line[: MAX_SUMMARY_CHARS - 1].rstrip() + "…"
 

@@ -1,7 +1,7 @@
-"""An inbox on disk: a locked append that is flushed, and a cursor; nothing that was taken is lost (A3, A5).
+"""An inbox on disk: letters are appended under a lock and flushed; a cursor marks what was received (A3, A5).
 
-Beside `<agent>.jsonl` lie its lock, its cursor, the lines that could not be read (`.bad.jsonl`) and the bells
-of those who wait (`.bell/`).
+Beside `<agent>.jsonl` are its lock, its cursor, the unreadable lines (`.bad.jsonl`) and the FIFOs of waiting
+receivers (`.bell/`).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from filelock import FileLock, Timeout
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import MailError
 from nacre.layers.l7_mail import mailbox_file as form
-from nacre.layers.l7_mail.inbox import NOWHERE, Bell, Place, Waiting
+from nacre.layers.l7_mail.inbox import START, InboxPosition, UnreadLetters
 from nacre.layers.l7_mail.letter import Letter, check_name, parse, written
 from nacre.layers.l7_mail.policy import MAIL, MailSettings
-from nacre.layers.l7_mail.wakeup import DoorBell, ring
+from nacre.layers.l7_mail.wakeup import FifoWakeup, Wakeup, notify
 from nacre.messages.wire import canonical
 from nacre.store import disk
 
 FOLDERS_ABOVE = 3
-"""`<home>/teams/<team>/inboxes`: so many may have been made for the first letter."""
+"""`<home>/teams/<team>/inboxes`: folders that may have been created for the first letter."""
 
 
 def box_path(folder: Path, name: str) -> Path:
-    """Where the inbox of an agent lies in a folder of inboxes; `MailError` for a name that cannot be one."""
+    """Return the path of an agent's inbox in a folder; raises `MailError` for an invalid name."""
     return folder / f"{check_name(name)}{form.SUFFIX}"
 
 
@@ -38,78 +38,78 @@ _Stamp: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """What one reading of the box found."""
+class _ReadLetters:
+    """The result of reading a mailbox."""
 
     letters: tuple[Letter, ...]
     end: int
-    bad: tuple[tuple[form.Line, str], ...]
+    bad: tuple[tuple[form.MailboxLine, str], ...]
     known: int
     more: bool
 
 
 class Mailbox:
-    """The inbox of one agent as a file; any number of processes write to it, one receives."""
+    """The inbox of an agent in a file; any number of processes write to it, one receives."""
 
     def __init__(self, path: Path, *, clock: Clock = SYSTEM_CLOCK, settings: MailSettings = MAIL) -> None:
         self.path = path
         self._name = form.named(path)
         self._cursor_name = f"{self._name}.cursor"
-        self._bells = path.with_name(f"{self._name}.bell")
+        self._wakeups = path.with_name(f"{self._name}.bell")
         self._clock = clock
         self._settings = settings
         self._locks: tuple[int, FileLock] = (0, self._new_lock())
-        self._settled = NOWHERE
-        self._quiet: tuple[_Stamp | None, Place] = (None, NOWHERE)
+        self._settled = START
+        self._quiet: tuple[_Stamp | None, InboxPosition] = (None, START)
 
     def put(self, letter: Letter) -> None:
-        """Add a letter and flush it; on failure the box is as before."""
+        """Append a letter and flush it; after a failure the mailbox is unchanged."""
         line = written(letter)
         with self._held(make=True) as folder:
             self._append(folder, line)
-        # After the lock is free, so that who is woken need not wait for it.
-        ring(self._bells)
+        # After the lock is released, so that the receiver does not wait for it.
+        notify(self._wakeups)
 
-    def waiting(self, known: Container[str] = ()) -> Waiting:
-        """The letters behind the cursor, as many as are taken at once; unreadable lines are set aside."""
-        stamp, place = self._quiet
+    def waiting(self, known: Container[str] = ()) -> UnreadLetters:
+        """Return the letters after the cursor, up to the limit; unreadable lines are set aside."""
+        stamp, position = self._quiet
         if (now := self._stamp()) is None:
-            return Waiting((), self._settled)
+            return UnreadLetters((), self._settled)
         if now == stamp:
-            return Waiting((), place)
+            return UnreadLetters((), position)
         with self._held() as folder:
             box = _opened(folder, self.path.name)
             if box is None:
-                return Waiting((), self._settled)
+                return UnreadLetters((), self._settled)
             size = os.fstat(box).st_size
             generation, _ = form.generation_of(box)
-            received = form.read_cursor(folder, self._cursor_name).place
-        # What lay below this size under the lock never changes again: nobody has to wait while it is read.
+            received = form.read_cursor(folder, self._cursor_name).position
+        # Bytes below this size never change again, so they are read without the lock.
         try:
             start = max(form.start_of(box, size, each) for each in (received, self._settled))
-            look = self._look(box, start, size, known)
-            place = form.place_at(box, generation, look.end)
+            read = self._read(box, start, size, known)
+            position = form.position_at(box, generation, read.end)
         finally:
             os.close(box)
-        aside = self._set_aside(look, generation) if look.bad else 0
-        if not (look.letters or look.known or look.more):
-            self._quiet = (now, place)
-        return Waiting(look.letters, place, aside, look.more)
+        unreadable = self._set_aside(read, generation) if read.bad else 0
+        if not (read.letters or read.known or read.more):
+            self._quiet = (now, position)
+        return UnreadLetters(read.letters, position, unreadable, read.more)
 
-    def settle(self, place: Place) -> None:
-        """Remember that everything before a place was received."""
-        if place == self._settled:
+    def settle(self, position: InboxPosition) -> None:
+        """Record that everything before a position was received."""
+        if position == self._settled:
             return
-        # A cursor that cannot be moved, on a full disk, costs one more reading: the receiver knows the ids.
+        # If the cursor cannot be written, the letters are read again; the receiver knows their ids.
         with suppress(MailError), self._held() as folder:
-            self._move(folder, place)
+            self._move(folder, position)
 
-    def bell(self) -> Bell:
-        """A bell that rings here until it is closed."""
-        return DoorBell(self._bells, self._stamp, settings=self._settings)
+    def wakeup(self) -> Wakeup:
+        """Return a wakeup that is signalled for each letter until it is closed."""
+        return FifoWakeup(self._wakeups, self._stamp, settings=self._settings)
 
     def _stamp(self) -> _Stamp | None:
-        """What changes whenever the box does."""
+        """Return values that change whenever the file does."""
         try:
             found = self.path.stat(follow_symlinks=False)
         except OSError:
@@ -117,17 +117,17 @@ class Mailbox:
         return found.st_ino, found.st_size, found.st_mtime_ns
 
     def _new_lock(self) -> FileLock:
-        # It keeps threads apart by itself: each has its own descriptor.
+        # Also excludes threads from each other: each has its own descriptor.
         return FileLock(self.path.with_name(f"{self._name}.lock"), mode=disk.FILE_MODE)
 
     def _lock(self) -> FileLock:
-        if self._locks[0] != os.getpid():  # a fork must not use what its parent has opened
+        if self._locks[0] != os.getpid():  # a forked process must not use a descriptor of its parent
             self._locks = (os.getpid(), self._new_lock())
         return self._locks[1]
 
     @contextmanager
     def _held(self, *, make: bool = False) -> Iterator[int]:
-        """The opened folder, while nobody else touches the box; every failure is one line."""
+        """Hold the lock and yield the opened folder; every failure is raised as a `MailError`."""
         patience = self._settings.lock_seconds
         poll = self._settings.poll_seconds
         try:
@@ -152,11 +152,11 @@ class Mailbox:
                 disk.replace_file(self.path, fresh, temp_name=f".{self.path.name}.tmp")
                 return
             if size == 0:
-                # The name comes first: once there is a letter in it, the box survives a power cut.
+                # Sync the names first: a mailbox with a letter in it must survive a power failure.
                 _sync_folders(self.path.parent)
                 line = form.header(self._clock.new_id()) + line
             elif os.pread(box, 1, size - 1) != b"\n":
-                line = b"\n" + line  # somebody was killed in mid-write; the reader will set that piece aside
+                line = b"\n" + line  # a writer was killed; the reader will set that line aside
             disk.append_whole(box, line)
             try:
                 os.fsync(box)
@@ -167,12 +167,12 @@ class Mailbox:
             os.close(box)
 
     def _is_read(self, folder: int, box: int, size: int) -> bool:
-        place = form.read_cursor(folder, self._cursor_name).place
-        return place.offset == size == form.start_of(box, size, place)
+        position = form.read_cursor(folder, self._cursor_name).position
+        return position.offset == size == form.start_of(box, size, position)
 
-    def _look(self, box: int, start: int, size: int, known: Container[str]) -> _Look:
+    def _read(self, box: int, start: int, size: int, known: Container[str]) -> _ReadLetters:
         letters: dict[str, Letter] = {}
-        bad: list[tuple[form.Line, str]] = []
+        bad: list[tuple[form.MailboxLine, str]] = []
         end = start
         chars = 0
         passed = 0
@@ -195,22 +195,22 @@ class Mailbox:
                     break
                 letters[letter.id] = letter
             end = line.end
-        return _Look(tuple(letters.values()), end, tuple(bad), passed, more)
+        return _ReadLetters(tuple(letters.values()), end, tuple(bad), passed, more)
 
-    def _set_aside(self, look: _Look, generation: str) -> int:
-        """Copy unreadable lines to their own file, each once; that must not keep the good ones back."""
+    def _set_aside(self, read: _ReadLetters, generation: str) -> int:
+        """Copy unreadable lines to their own file, each once; errors do not hold back the readable ones."""
         with suppress(MailError), self._held() as folder:
             cursor = form.read_cursor(folder, self._cursor_name)
-            if cursor.place.generation != generation:
-                cursor = form.Cursor(Place(generation))
-            fresh = [(line, why) for line, why in look.bad if line.start >= cursor.aside]
+            if cursor.position.generation != generation:
+                cursor = form.Cursor(InboxPosition(generation))
+            fresh = [(line, why) for line, why in read.bad if line.start >= cursor.aside]
             if fresh:
                 self._keep_aside(folder, generation, fresh)
                 self._write_cursor(replace(cursor, aside=fresh[-1][0].end))
             return len(fresh)
         return 0
 
-    def _keep_aside(self, folder: int, generation: str, bad: list[tuple[form.Line, str]]) -> None:
+    def _keep_aside(self, folder: int, generation: str, bad: list[tuple[form.MailboxLine, str]]) -> None:
         kept = form.open_file(
             folder, f"{self._name}{form.ASIDE_SUFFIX}", os.O_WRONLY | os.O_CREAT | os.O_APPEND
         )
@@ -221,7 +221,7 @@ class Mailbox:
         finally:
             os.close(kept)
 
-    def _described(self, line: form.Line, generation: str, why: str) -> bytes:
+    def _described(self, line: form.MailboxLine, generation: str, why: str) -> bytes:
         shown = line.data if line.is_whole else line.data[: self._settings.aside_line_bytes]
         return (
             canonical(
@@ -237,21 +237,21 @@ class Mailbox:
             + b"\n"
         )
 
-    def _move(self, folder: int, place: Place) -> None:
+    def _move(self, folder: int, position: InboxPosition) -> None:
         box = _opened(folder, self.path.name)
         if box is None:
             return
         try:
             size = os.fstat(box).st_size
             cursor = form.read_cursor(folder, self._cursor_name)
-            before = max(form.start_of(box, size, each) for each in (cursor.place, self._settled))
-            is_ahead = form.start_of(box, size, place) == place.offset > before
+            before = max(form.start_of(box, size, each) for each in (cursor.position, self._settled))
+            is_ahead = form.start_of(box, size, position) == position.offset > before
         finally:
             os.close(box)
         if is_ahead:
-            self._settled = place
-            aside = cursor.aside if cursor.place.generation == place.generation else 0
-            self._write_cursor(form.Cursor(place, aside))
+            self._settled = position
+            aside = cursor.aside if cursor.position.generation == position.generation else 0
+            self._write_cursor(form.Cursor(position, aside))
 
     def _write_cursor(self, cursor: form.Cursor) -> None:
         # Not flushed: a cursor lost in a power cut is one more reading.
@@ -277,3 +277,48 @@ def _sync_folders(folder: Path) -> None:
         # One that may not be opened was not made by us.
         with suppress(PermissionError):
             disk.sync_folder(above)
+
+
+@dataclass(frozen=True, slots=True)
+class MailboxContent:
+    """All letters of an inbox."""
+
+    received: tuple[Letter, ...] = ()
+    """Letters before the cursor, as far as the file still has them."""
+    waiting: tuple[Letter, ...] = ()
+    unreadable: int = 0
+    """Number of lines that are not letters."""
+
+
+def peek(path: Path) -> MailboxContent:
+    """Return all letters of an inbox without changing it; a missing inbox is empty (A3)."""
+    cursor_name = f"{form.named(path)}.cursor"
+    try:
+        with form.opened_folder(path.parent) as folder:
+            box = form.open_file(folder, path.name, os.O_RDONLY)
+            try:
+                return _looked_through(box, form.read_cursor(folder, cursor_name))
+            finally:
+                os.close(box)
+    except FileNotFoundError:
+        return MailboxContent()
+    except OSError as error:
+        raise MailError(disk.explain(error, path)) from error
+
+
+def _looked_through(box: int, cursor: form.Cursor) -> MailboxContent:
+    size = os.fstat(box).st_size
+    _, first = form.generation_of(box)
+    start = form.start_of(box, size, cursor.position)
+    received: dict[str, Letter] = {}
+    waiting: dict[str, Letter] = {}
+    unreadable = 0
+    for line in form.lines(box, first, size):
+        try:
+            letter = parse(line.data) if line.data else None
+        except MailError:
+            unreadable += 1
+            continue
+        if letter is not None and letter.id not in received:
+            (received if line.end <= start else waiting).setdefault(letter.id, letter)
+    return MailboxContent(tuple(received.values()), tuple(waiting.values()), unreadable)

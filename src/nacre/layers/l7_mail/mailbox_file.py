@@ -1,7 +1,7 @@
-"""The file of an inbox: a header with its generation, then a letter a line; the cursor beside it.
+"""The file of an inbox: a header with its generation, then one letter per line; and the cursor beside it.
 
-Everything here is done by descriptor of the folder, and no link is followed, so that nobody can have a letter
-written somewhere else.
+Files are opened relative to the descriptor of the folder and links are not followed, so that no link can
+redirect a letter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nacre.errors import MailError
-from nacre.layers.l7_mail.inbox import NOWHERE, Place
+from nacre.layers.l7_mail.inbox import START, InboxPosition
 from nacre.layers.l7_mail.letter import MAX_LINE_BYTES, check_name
 from nacre.messages.wire import canonical
 from nacre.store import disk
@@ -25,9 +25,9 @@ from nacre.store import disk
 SUFFIX = ".jsonl"
 ASIDE_SUFFIX = ".bad.jsonl"
 HEAD_BYTES = 512
-"""More than any header or cursor has."""
+"""Longer than any header or cursor."""
 MARK_BYTES = 512
-"""Longer than most letters, whose ids stand at their beginning."""
+"""Longer than most letters, whose ids are at their beginning."""
 CHUNK = 65_536
 """Bytes read at a time."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -35,29 +35,29 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """What the cursor file says; nothing, when it is lost or garbage."""
+    """The content of the cursor file; the start if it is lost or invalid."""
 
-    place: Place = NOWHERE
-    """Up to here letters were received."""
+    position: InboxPosition = START
+    """Letters before it were received."""
     aside: int = 0
-    """Up to here unreadable lines were set aside."""
+    """Unreadable lines before this offset were set aside."""
 
     @property
     def data(self) -> bytes:
-        generation = self.place.generation
-        offset = self.place.offset
-        mark = self.place.mark
+        generation = self.position.generation
+        offset = self.position.offset
+        mark = self.position.mark
         return (
             canonical({"generation": generation, "offset": offset, "mark": mark, "aside": self.aside}) + b"\n"
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line and where it ends."""
+class MailboxLine:
+    """One line and its offsets."""
 
     data: bytes
-    """Only its beginning, when it is longer than any letter."""
+    """Only its beginning if it is longer than any letter."""
     start: int
     end: int
 
@@ -67,7 +67,7 @@ class Line:
 
 
 def named(path: Path) -> str:
-    """Whose box a path is; `MailError` for a path that is none."""
+    """Return the agent whose mailbox a path is; raises `MailError` for other paths."""
     text = os.fspath(path)
     if "\0" in text or ".." in path.parts or path.suffix != SUFFIX or not path.is_absolute():
         raise MailError(f"{text!r} is no inbox: one is an absolute path such as /…/inboxes/reviewer{SUFFIX}")
@@ -76,7 +76,7 @@ def named(path: Path) -> str:
 
 @contextmanager
 def opened_folder(path: Path, *, make: bool = False) -> Iterator[int]:
-    """The folder by descriptor; a link in its place is refused."""
+    """The folder by descriptor; a link in its position is refused."""
     try:
         folder = os.open(path, _FOLDER)
     except FileNotFoundError:
@@ -97,7 +97,7 @@ def opened_folder(path: Path, *, make: bool = False) -> Iterator[int]:
 
 
 def open_file(folder: int, name: str, flags: int) -> int:
-    """A regular file in the folder, never through a link and never waiting."""
+    """Open a regular file in the folder, without following links or blocking."""
     try:
         wanted = flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(name, wanted, disk.FILE_MODE, dir_fd=folder)
@@ -116,12 +116,12 @@ def open_file(folder: int, name: str, flags: int) -> int:
 
 
 def header(generation: str) -> bytes:
-    """The first line of a box."""
+    """Return the first line of a mailbox."""
     return canonical({"inbox": 1, "generation": generation}) + b"\n"
 
 
 def generation_of(box: int) -> tuple[str, int]:
-    """Which generation an open box is, and where its first letter begins; a box without header has none."""
+    """Return the generation of an open mailbox and the offset of its first letter; empty without a header."""
     first, end, _ = os.pread(box, HEAD_BYTES, 0).partition(b"\n")
     if end:
         with suppress(ValueError, RecursionError):
@@ -132,7 +132,7 @@ def generation_of(box: int) -> tuple[str, int]:
 
 
 def read_cursor(folder: int, name: str) -> Cursor:
-    """What the cursor file says; whatever is wrong with it, the box is then read from its beginning."""
+    """Read the cursor file; if it is invalid, the mailbox is read from its beginning."""
     try:
         descriptor = open_file(folder, name, os.O_RDONLY)
     except (OSError, MailError):
@@ -145,7 +145,7 @@ def read_cursor(folder: int, name: str) -> Cursor:
                 "mark": str(mark),
                 "aside": int(aside),
             }:
-                return Cursor(Place(generation, offset, mark), aside)
+                return Cursor(InboxPosition(generation, offset, mark), aside)
     except (OSError, ValueError, RecursionError):
         pass
     finally:
@@ -153,21 +153,23 @@ def read_cursor(folder: int, name: str) -> Cursor:
     return Cursor()
 
 
-def place_at(box: int, generation: str, offset: int) -> Place:
-    """A place in an open box, with the mark by which it is known again."""
+def position_at(box: int, generation: str, offset: int) -> InboxPosition:
+    """Return a position in an open mailbox, with the mark that identifies it."""
     before = os.pread(box, min(offset, MARK_BYTES), max(0, offset - MARK_BYTES))
-    return Place(generation, offset, hashlib.blake2b(before, digest_size=8).hexdigest())
+    return InboxPosition(generation, offset, hashlib.blake2b(before, digest_size=8).hexdigest())
 
 
-def start_of(box: int, size: int, place: Place) -> int:
-    """Where to read on: at the place, if it is one of this box, else at the first letter."""
+def start_of(box: int, size: int, position: InboxPosition) -> int:
+    """Return the offset to read from: the position if it belongs to this mailbox, else the first letter."""
     generation, first = generation_of(box)
-    is_inside = place.generation == generation and first <= place.offset <= size
-    return place.offset if is_inside and place == place_at(box, generation, place.offset) else first
+    is_inside = position.generation == generation and first <= position.offset <= size
+    return (
+        position.offset if is_inside and position == position_at(box, generation, position.offset) else first
+    )
 
 
-def lines(box: int, start: int, size: int) -> Iterator[Line]:
-    """Each ended line from a place to another, in bounded memory; a last one without end is left alone."""
+def lines(box: int, start: int, size: int) -> Iterator[MailboxLine]:
+    """Yield each complete line between two offsets, in bounded memory."""
     pieces = bytearray()
     begin = at = start
     while at < size and (chunk := os.pread(box, min(CHUNK, size - at), at)):
@@ -176,7 +178,7 @@ def lines(box: int, start: int, size: int) -> Iterator[Line]:
             if len(pieces) <= MAX_LINE_BYTES:
                 pieces += chunk[done:cut]
             end = at + cut + 1
-            yield Line(bytes(pieces), begin, end)
+            yield MailboxLine(bytes(pieces), begin, end)
             pieces.clear()
             begin = end
             done = cut + 1

@@ -1,4 +1,4 @@
-"""Sending: from the word after `to` to the inbox, socket or bridge that it means (A3)."""
+"""Sends letters to the inboxes of agents and to sockets of other sessions (A3)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Protocol, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import MailError, NacreError
@@ -15,34 +15,28 @@ from nacre.layers.l7_mail.inbox import Inbox
 from nacre.layers.l7_mail.letter import MAIN, RESPONSES, Kind, Letter, brief, check_party, checked
 
 SHOWN_NAMES = 8
-"""Of those that could have been meant, so that a line stays one."""
-
-
-class Bridge(Protocol):
-    """Takes a letter to a session on another host; `MailError` when it cannot."""
-
-    async def __call__(self, to: str, letter: Letter) -> None: ...
+"""Names that an error message lists."""
 
 
 Wake: TypeAlias = Callable[[str], Awaitable[None]]
 
 
-async def nobody(name: str) -> None:
-    """For those who need no waking: they look by themselves."""
+async def no_wake(name: str) -> None:
+    """For receivers that poll their inbox themselves."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """What was sent: receivers and ids in the same order."""
+class SentLetters:
+    """Receivers and ids of sent letters, in the same order."""
 
     to: tuple[str, ...]
     ids: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    """What went wrong after a letter was safe: it stays in its inbox all the same."""
+    """Problems after a letter was stored; it stays in the inbox."""
 
 
 class Post:
-    """One agent's way to the others."""
+    """Sends the letters of one agent."""
 
     def __init__(
         self,
@@ -50,21 +44,19 @@ class Post:
         *,
         find: Callable[[str], Inbox | None],
         everyone: Callable[[], Sequence[str]],
-        wake: Wake = nobody,
-        bridge: Bridge | None = None,
+        wake: Wake = no_wake,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.sender = check_party(sender)
         self._find = find
         self._everyone = everyone
         self._wake = wake
-        self._bridge = bridge
         self._clock = clock
-        self._outside = self.sender
+        self._reply_address = self.sender
 
     def answer_at(self, address: str) -> None:
-        """From now on letters to other sessions name this address, so that they can be answered."""
-        self._outside = check_party(address)
+        """Use this address as the sender of letters to other sessions, so that they can answer."""
+        self._reply_address = check_party(address)
 
     async def send(
         self,
@@ -75,8 +67,8 @@ class Post:
         kind: Kind = "text",
         approves: bool | None = None,
         answers: str = "",
-    ) -> Sent:
-        """Send a letter; when this returns, every receiver's inbox holds it for good."""
+    ) -> SentLetters:
+        """Send a letter; when this returns, it is stored in the inbox of every receiver."""
         letter = Letter(
             id=self._clock.new_id(),
             sender=self.sender,
@@ -88,40 +80,40 @@ class Post:
             answers=answers,
             at=self._clock.now(),
         )
-        letter = checked(letter)  # before the address, so that a wrong letter to many is refused once
+        letter = checked(letter)  # before the address, so that an invalid letter to many is refused once
         match policy.address(to):
-            case policy.Name(name):
+            case policy.AgentAddress(name):
                 return await self._to_one(name, letter)
-            case policy.Everyone():
+            case policy.AllAgents():
                 return await self._to_all(letter)
-            case policy.Socket(path):
-                await uds.send(path, replace(letter, sender=self._outside))
-            case policy.Bridge(host):
-                await self._over_the_bridge(host, replace(letter, sender=self._outside))
+            case policy.SocketAddress(path):
+                await uds.send(path, replace(letter, sender=self._reply_address))
             case other:
                 assert_never(other)
-        return Sent((to,), (letter.id,))
+        return SentLetters((to,), (letter.id,))
 
-    async def _to_one(self, name: str, letter: Letter) -> Sent:
+    async def _to_one(self, name: str, letter: Letter) -> SentLetters:
         if name == self.sender:
             raise MailError("a letter to oneself is not sent; write to another agent")
         inbox = self._find(name)
         if inbox is None:
             raise MailError(self._unknown(name))
-        await _kept(inbox, replace(letter, to=name))
+        await _put(inbox, replace(letter, to=name))
         try:
             await self._wake(name)
         except NacreError as error:
-            return Sent((name,), (letter.id,), (f"{name} has the letter but could not be woken: {error}",))
-        return Sent((name,), (letter.id,))
+            return SentLetters(
+                (name,), (letter.id,), (f"{name} has the letter but could not be woken: {error}",)
+            )
+        return SentLetters((name,), (letter.id,))
 
-    async def _to_all(self, letter: Letter) -> Sent:
+    async def _to_all(self, letter: Letter) -> SentLetters:
         if letter.kind in RESPONSES:
             raise MailError(f"a {letter.kind} answers one agent; write to it by name")
         names = [name for name in self._everyone() if name != self.sender]
         if not names:
             raise MailError("there is nobody else to write to")
-        sent: list[Sent] = []
+        sent: list[SentLetters] = []
         failed: list[str] = []
         for name in names:
             try:
@@ -134,15 +126,10 @@ class Post:
                 f"sent to {', '.join(reached) or 'nobody'}; not to {'; '.join(failed)}; write to those alone"
             )
         notes = tuple(note for each in sent for note in each.notes)
-        return Sent(reached, tuple(each.ids[0] for each in sent), notes)
-
-    async def _over_the_bridge(self, to: str, letter: Letter) -> None:
-        if self._bridge is None:
-            raise MailError("no bridge to other hosts is set up here; write to a name, '*' or 'uds:<path>'")
-        await self._bridge(to, letter)
+        return SentLetters(reached, tuple(each.ids[0] for each in sent), notes)
 
     def known_names(self) -> Sequence[str]:
-        """Who can be written to, for somebody who got a name wrong."""
+        """Return the names that can be written to."""
         return self._everyone()
 
     def _unknown(self, name: str) -> str:
@@ -154,13 +141,13 @@ class Post:
         return f"there is no agent {name!r}; " + (f"there are {shown}" if names else "there is nobody else")
 
 
-async def _kept(inbox: Inbox, letter: Letter) -> None:
-    """Put it in from a thread, to the end even when cancelled: a letter is in an inbox or it is not."""
+async def _put(inbox: Inbox, letter: Letter) -> None:
+    """Store a letter from a thread; a cancelled call waits until that has ended."""
     running = asyncio.ensure_future(asyncio.to_thread(inbox.put, letter))
     try:
         await asyncio.shield(running)
     except asyncio.CancelledError:
         await asyncio.wait({running})
         if not running.cancelled():
-            running.exception()  # looked at, so that nobody warns of it
+            running.exception()  # retrieved, so that asyncio logs no warning
         raise

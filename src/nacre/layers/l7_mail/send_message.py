@@ -1,4 +1,4 @@
-"""The tool by which a model writes to other agents (A3b, A4)."""
+"""The tool with which a model writes to other agents (A3b, A4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias, cast
 from nacre import prompts
 from nacre.errors import MailError, ToolError
 from nacre.layers.l7_mail.letter import KINDS, RESPONSES, Kind
-from nacre.layers.l7_mail.post import Post, Sent
+from nacre.layers.l7_mail.post import Post, SentLetters
 from nacre.tools.base import Tool, tool
 
 NAME = "SendMessage"
@@ -22,8 +22,8 @@ Structured: TypeAlias = Mapping[str, str | bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
-    """What a model wants to say."""
+class MessageContent:
+    """The `message` argument of a call, parsed."""
 
     text: str
     kind: Kind = "text"
@@ -31,18 +31,18 @@ class Content:
     answers: str = ""
 
 
-class PostDesk:
-    """Where a session's letters are handed in; closed until it belongs to one, because tools come first."""
+class MailBinding:
+    """Connects the tool with the mail of a session, which is opened after the tools."""
 
     def __init__(self) -> None:
         self._post: Post | None = None
 
     def belong_to(self, post: Post) -> None:
-        """From now on letters go out here."""
+        """Send letters with this from now on."""
         self._post = post
 
-    async def send(self, to: str, content: Content, summary: str) -> Sent:
-        """Send what a model wrote; why it could not be sent is the model's to read."""
+    async def send(self, to: str, content: MessageContent, summary: str) -> SentLetters:
+        """Send a letter; errors are raised as `ToolError` for the model."""
         if self._post is None:
             raise ToolError("There is nobody to write to in this session.")
         try:
@@ -58,8 +58,8 @@ class PostDesk:
             raise ToolError(f"{NAME}: {error}") from error
 
 
-def send_message_tool(desk: PostDesk) -> Tool:
-    """Writes to another agent."""
+def send_message_tool(mail: MailBinding) -> Tool:
+    """Return the tool that sends a letter to another agent."""
 
     @tool(name=NAME, description=DESCRIPTION)
     async def send_message(
@@ -67,19 +67,19 @@ def send_message_tool(desk: PostDesk) -> Tool:
         message: Annotated[str | dict[str, str | bool], "The text, or one of the objects described above."],
         summary: Annotated[str, "One line for display."] = "",
     ) -> str:
-        sent = await desk.send(to, content_of(message), summary)
+        sent = await mail.send(to, content_of(message), summary)
         said = f"Sent to {', '.join(sent.to)} (id {', '.join(sent.ids)})."
         return "\n".join([said, *sent.notes])
 
     return send_message
 
 
-def content_of(message: str | Structured) -> Content:
-    """What a `message` means; a `ToolError` lists what would be understood."""
+def content_of(message: str | Structured) -> MessageContent:
+    """Parse a `message`; raises `ToolError` with what would be valid."""
     if isinstance(message, str):
-        # Some models write an object as text; one that begins so is hardly ever meant for reading.
-        meant = _object_in(message)
-        return content_of(meant) if meant is not None else Content(text=message)
+        # Some models write the object as text.
+        parsed = _object_in(message)
+        return content_of(parsed) if parsed is not None else MessageContent(text=message)
     kind = message.get("type")
     if kind not in STRUCTURED:
         raise ToolError(f"{NAME}: message.type {kind!r} is not known; known are {', '.join(STRUCTURED)}")
@@ -90,11 +90,13 @@ def content_of(message: str | Structured) -> Content:
         raise ToolError(f"{NAME}: message.reason and message.request_id are text")
     if isinstance(approves, str) or (kind in RESPONSES and (approves is None or not answers)):
         raise ToolError(f"{NAME}: a {kind} needs request_id, and approve as true or false")
-    return Content(text=reason or "", kind=cast("Kind", kind), approves=approves, answers=answers or "")
+    return MessageContent(
+        text=reason or "", kind=cast("Kind", kind), approves=approves, answers=answers or ""
+    )
 
 
 def _object_in(text: str) -> Structured | None:
-    """The structured message that a text is as a whole."""
+    """Return the structured message that a text consists of, or None."""
     if not text.lstrip().startswith("{"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Letters between two sessions of one person over a Unix socket: one line there, one line back (A3, A4)."""
+"""Letters between two sessions of one user over a Unix socket: one line sent, one line returned (A3, A4)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from nacre.store import disk
 Accept: TypeAlias = Callable[[Letter], Awaitable[None]]
 
 MAX_PATH_BYTES = 103
-"""What every system takes for the path of a socket; the shortest limit is 104 with the end of the string."""
+"""The smallest limit of all systems for the path of a socket, without the terminating zero."""
 MAX_ANSWER_BYTES = 4_096
-MAX_READ_OFF_BYTES = 4 * MAX_LINE_BYTES
-"""Of a letter that was refused before its end; who sends more does not mean to send a letter."""
-STEPS_TO_A_TALK = 5
-"""Of the event loop, from a connection to the task that talks over it: nobody who got in is left hanging."""
+MAX_DISCARDED_BYTES = 4 * MAX_LINE_BYTES
+"""Bytes that are read and discarded after a letter was refused."""
+STEPS_TO_TASK = 5
+"""Iterations of the event loop from a connection to its task, so that no accepted connection is dropped."""
 SOCKET_MODE = 0o600
 CLOSING_SECONDS = 1.0
-"""An answer is one short line; who has not read it after this is not going to."""
+"""Time for the other end to read the answer, one short line."""
 OTHERS = 0o077
 _LOCAL_PEERCRED = 1
 _XUCRED_BYTES = 76
@@ -42,22 +42,22 @@ _XUCRED_BYTES = 76
 
 @asynccontextmanager
 async def serve(path: str | Path, accept: Accept, *, settings: MailSettings = MAIL) -> AsyncIterator[None]:
-    """Take letters at a path while the block lasts; each is answered once `accept` has it safe."""
+    """Accept letters at a path within the block; each is acknowledged after `accept` has stored it."""
     place = _checked_path(path)
-    desk = _Desk(accept, settings)
+    connections = _SocketServer(accept, settings)
     with _bound(place) as bound:
-        server = await asyncio.start_unix_server(desk.talk, sock=bound, limit=MAX_LINE_BYTES)
+        server = await asyncio.start_unix_server(connections.handle, sock=bound, limit=MAX_LINE_BYTES)
         try:
             yield
         finally:
             server.close()
-            for _ in range(STEPS_TO_A_TALK):
+            for _ in range(STEPS_TO_TASK):
                 await asyncio.sleep(0)
-            await desk.close()
+            await connections.close()
 
 
 async def send(path: str | Path, letter: Letter, *, settings: MailSettings = MAIL) -> None:
-    """Hand a letter to the session that listens at a path; `MailError` says why it was not taken."""
+    """Send a letter to the session that listens at a path; raises `MailError` if it is not accepted."""
     line = written(letter)
     place = _checked_path(path)
     _check_socket(place)
@@ -83,34 +83,34 @@ async def send(path: str | Path, letter: Letter, *, settings: MailSettings = MAI
             await _closed(writer)
 
 
-class _Desk:
-    """Where talks are held, a few at a time."""
+class _SocketServer:
+    """Handles a limited number of connections at a time."""
 
     def __init__(self, accept: Accept, settings: MailSettings) -> None:
         self._accept = accept
         self._settings = settings
-        self._talks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        is_full = len(self._talks) >= self._settings.socket_talks
-        self._talks.add(task)
+        is_full = len(self._tasks) >= self._settings.socket_talks
+        self._tasks.add(task)
         try:
             async with asyncio.timeout(self._settings.socket_seconds):
                 writer.write(await self._answer(reader, writer, is_full=is_full))
                 await writer.drain()
-            await _read_off(reader)
+            await _discard_rest(reader)
         except (OSError, TimeoutError):
-            pass  # whoever called is gone or too slow; it was not told that its letter is safe
+            pass  # the other end has gone or is too slow; its letter was not acknowledged
         finally:
             await _closed(writer)
-            self._talks.discard(task)
+            self._tasks.discard(task)
 
     async def close(self) -> None:
-        """Let talks come to their end, which is soon: each has its time."""
-        if self._talks:
-            await asyncio.wait(self._talks, timeout=self._settings.socket_seconds)
+        """Wait for open connections, which have a time limit."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._settings.socket_seconds)
 
     async def _answer(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_full: bool
@@ -127,16 +127,16 @@ class _Desk:
         return canonical({"accepted": letter.id}) + b"\n"
 
 
-async def _read_off(reader: asyncio.StreamReader) -> None:
-    """Take in what is still being written: who is cut off in mid-write never reads the answer."""
-    left = MAX_READ_OFF_BYTES
+async def _discard_rest(reader: asyncio.StreamReader) -> None:
+    """Read and discard the rest: a sender that is cut off while writing never reads the answer."""
+    left = MAX_DISCARDED_BYTES
     async with asyncio.timeout(CLOSING_SECONDS):
         while left > 0 and (chunk := await reader.read(MAX_ANSWER_BYTES)):
             left -= len(chunk)
 
 
 async def _closed(writer: asyncio.StreamWriter) -> None:
-    """End a talk; what the other end did not read by now it never will."""
+    """Close a connection, forcibly after a time limit."""
     writer.close()
     try:
         async with asyncio.timeout(CLOSING_SECONDS):
@@ -156,7 +156,7 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
 
 
 def _from_outside(letter: Letter) -> Letter:
-    """A bare name would pass for an agent of this session, so it is marked as another session's."""
+    """Mark a plain name as that of another session, so that it is not mistaken for an agent of this one."""
     is_address = letter.sender.startswith(SCHEMES)
     return letter if is_address else replace(letter, sender=f"{OTHER}{letter.sender}")
 
@@ -183,7 +183,7 @@ def _checked_path(path: str | Path) -> Path:
 
 
 def _check_socket(path: Path) -> None:
-    """Only a socket of one's own is ever connected to: whatever else lies there might read what is sent."""
+    """Raise `MailError` unless the path is a socket of the same user."""
     try:
         found = path.stat(follow_symlinks=False)
     except OSError:
@@ -196,7 +196,7 @@ def _check_socket(path: Path) -> None:
 
 @contextmanager
 def _bound(path: Path) -> Iterator[socket.socket]:
-    """A listening socket that only its owner can reach; one that a dead session left is replaced."""
+    """Yield a listening socket that only its owner can reach; one that a dead session left is replaced."""
     lock = FileLock(path.with_name(f".{path.name}.lock"), mode=disk.FILE_MODE, thread_local=False)
     try:
         _check_folder(path.parent)
@@ -232,7 +232,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _clear(path: Path) -> None:
-    """Take away what a dead session left, and nothing else."""
+    """Delete the socket of a dead session, and nothing else."""
     if not os.path.lexists(path):
         return
     _check_socket(path)
@@ -249,7 +249,7 @@ def _clear(path: Path) -> None:
 
 
 def _peer_uid(connected: socket.socket) -> int:
-    """Who is at the other end, as the kernel knows; where it cannot say, nobody is let in."""
+    """Return the user id of the other end as the kernel reports it; raises `MailError` if it does not."""
     if (credentials := getattr(socket, "SO_PEERCRED", None)) is not None:
         size = struct.calcsize("3i")
         _, uid, _ = struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, credentials, size))

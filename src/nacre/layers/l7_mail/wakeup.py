@@ -1,7 +1,7 @@
-"""A doorbell between processes: a FIFO for each who waits; who waits costs nothing, and a slow look backs it.
+"""Wakes a receiver that waits for letters: within the process, or between processes through FIFOs.
 
-The FIFOs lie in a folder beside the box. One appears there only once it is open, so that one nobody reads
-belongs to a process that died, and whoever rings takes it away.
+The FIFOs are in a folder beside the mailbox. A FIFO appears there only once it is open for reading, so one
+without a reader belongs to a dead process, and the next sender deletes it.
 """
 
 from __future__ import annotations
@@ -10,60 +10,139 @@ import asyncio
 import errno
 import os
 import stat
+import threading
 import weakref
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import MailError
 from nacre.layers.l7_mail.policy import MAIL, MailSettings
 from nacre.store import disk
 
-RING = b"\a"
-HANGING_TRIES = 5
-"""Each can be spoiled by another bell of the same box that is just being taken down."""
-_DRAIN = 65_536
-"""All that a FIFO holds."""
+SIGNAL = b"\a"
+CREATE_TRIES = 5
+"""A try fails if another wakeup of the same mailbox removes the folder at the same moment."""
+_DRAIN_BYTES = 65_536
+"""The capacity of a FIFO."""
+IN_USE = "somebody waits at this bell already; take another one from the inbox"
 
 
-def ring(folder: Path) -> None:
-    """Wake whoever waits; a bell that cannot be rung is nobody's failure, for the letter is safe."""
+class Wakeup(Protocol):
+    """Notified when letters may have come; used by one waiter at a time."""
+
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Wait until there may be a new letter; False after the time limit or when closed."""
+        ...
+
+    def close(self) -> None:
+        """Stop waiting and release everything; a second call does nothing."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class MemoryWakeup:
+    """A wakeup within the process, notified from any thread."""
+
+    def __init__(self, *, on_close: Callable[[MemoryWakeup], None]) -> None:
+        self._on_close = on_close
+        self._lock = threading.Lock()
+        self._was_notified = False
+        self._is_closed = False
+        self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Wait for a notification."""
+        event = asyncio.Event()
+        with self._lock:
+            if self._waiter is not None:
+                raise MailError(IN_USE)
+            self._waiter = (asyncio.get_running_loop(), event)
+            if self._was_notified or self._is_closed:
+                event.set()
+        try:
+            async with asyncio.timeout(seconds):
+                await event.wait()
+        except TimeoutError:
+            return False
+        finally:
+            with self._lock:
+                self._waiter = None
+                was_notified = self._was_notified
+                self._was_notified = False
+        return was_notified
+
+    def notify(self) -> None:
+        """Wake the waiter, now or at its next `wait`."""
+        with self._lock:
+            self._was_notified = True
+            self._wake()
+
+    def close(self) -> None:
+        """Stop the waiter, now or at its next `wait`."""
+        with self._lock:
+            self._is_closed = True
+            self._wake()
+        self._on_close(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _wake(self) -> None:
+        # The waiter removes its loop under the same lock, so the loop is still running here.
+        if self._waiter is not None:
+            loop, event = self._waiter
+            loop.call_soon_threadsafe(event.set)
+
+
+def notify(folder: Path) -> None:
+    """Wake all receivers whose FIFOs are in a folder; errors are ignored, because the letter is stored."""
     try:
-        bells = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return
     try:
-        for name in os.listdir(bells):  # noqa: PTH208  # by descriptor, so that no link is followed
+        for name in os.listdir(opened):  # noqa: PTH208  # by descriptor, so that no link is followed
             if not name.startswith("."):
-                _ring_one(bells, name)
+                _notify_one(opened, name)
     except OSError:
         pass
     finally:
-        os.close(bells)
+        os.close(opened)
 
 
-def _ring_one(folder: int, name: str) -> None:
+def _notify_one(folder: int, name: str) -> None:
     try:
-        bell = os.open(name, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        fifo = os.open(name, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
-        if error.errno == errno.ENXIO:
+        if error.errno == errno.ENXIO:  # no reader: left by a dead process
             with suppress(OSError):
                 os.unlink(name, dir_fd=folder)
         return
     try:
-        # A full FIFO was rung often enough; one that was closed meanwhile needs no ringing.
+        # A full FIFO was signalled often enough; one that was closed meanwhile needs no signal.
         with suppress(OSError):
-            if stat.S_ISFIFO(os.fstat(bell).st_mode):
-                os.write(bell, RING)
+            if stat.S_ISFIFO(os.fstat(fifo).st_mode):
+                os.write(fifo, SIGNAL)
     finally:
-        os.close(bell)
+        os.close(fifo)
 
 
-class DoorBell:
-    """One bell; where the system has no FIFOs, only the slow look is left."""
+class FifoWakeup:
+    """A wakeup through a FIFO; where the system has none, the mailbox is polled slowly."""
 
     def __init__(
         self,
@@ -75,36 +154,36 @@ class DoorBell:
     ) -> None:
         self._stamp = stamp
         self._seen = stamp()
-        self._slow = settings.slow_look_seconds
+        self._poll_seconds = settings.slow_look_seconds
         self._clock = clock
-        self._fifo = _hung(folder, clock.new_id())
-        self._take_down = weakref.finalize(self, _taken_down, folder, self._fifo, os.getpid())
-        self._listening: _Listening | None = None
+        self._fifo = _create(folder, clock.new_id())
+        self._remove = weakref.finalize(self, _delete, folder, self._fifo, os.getpid())
+        self._listener: _FifoListener | None = None
 
-    async def rung(self, seconds: float | None = None) -> bool:
-        """Wait for a ring, or for a change that a slow look finds."""
-        if self._listening is not None:
-            raise MailError("somebody waits at this bell already; take another one from the inbox")
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Wait for a signal, or for a change that polling finds."""
+        if self._listener is not None:
+            raise MailError(IN_USE)
         until = None if seconds is None else self._clock.seconds() + seconds
-        self._listening = listening = _Listening(self._fifo if self._take_down.alive else None)
+        self._listener = listener = _FifoListener(self._fifo if self._remove.alive else None)
         try:
-            while self._take_down.alive:
+            while self._remove.alive:
                 if self._has_changed():
                     return True
-                left = self._slow if until is None else until - self._clock.seconds()
+                left = self._poll_seconds if until is None else until - self._clock.seconds()
                 if left <= 0:
                     return False
-                await listening.within(min(left, self._slow))
+                await listener.within(min(left, self._poll_seconds))
         finally:
-            listening.stop()
-            self._listening = None
+            listener.stop()
+            self._listener = None
         return False
 
     def close(self) -> None:
-        """Take the bell down and let go whoever waits at it; to be called where that one waits."""
-        if self._listening is not None:
-            self._listening.stop()
-        self._take_down()
+        """Delete the FIFO and stop the waiter; called in the waiter's thread."""
+        if self._listener is not None:
+            self._listener.stop()
+        self._remove()
 
     def __enter__(self) -> Self:
         return self
@@ -115,21 +194,24 @@ class DoorBell:
         self.close()
 
     def _has_changed(self) -> bool:
-        # Drain first: a ring that comes after the stamp was taken is then still there the next time.
-        was_rung = self._fifo is not None and _drained(self._fifo[0])
+        # Drain first: a signal that comes after the stamp was taken is then still there the next time.
+        was_signalled = False
+        if self._fifo is not None:
+            with suppress(OSError):
+                was_signalled = bool(os.read(self._fifo[0], _DRAIN_BYTES))
         before = self._seen
         self._seen = self._stamp()
-        return was_rung or before != self._seen
+        return was_signalled or before != self._seen
 
 
-class _Listening:
-    """While it lasts, a ring ends a wait."""
+class _FifoListener:
+    """Ends a wait when the FIFO is signalled."""
 
     def __init__(self, fifo: tuple[int, str] | None) -> None:
         self._event = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._fifo = fifo
-        # Some loops cannot watch descriptors; the slow look has to do there.
+        # Some event loops cannot watch descriptors; there, only polling is left.
         with suppress(NotImplementedError, OSError):
             if fifo is not None:
                 self._loop.add_reader(fifo[0], self._event.set)
@@ -141,7 +223,7 @@ class _Listening:
         self._event.clear()
 
     def stop(self) -> None:
-        """Listen no more, before the descriptor is closed."""
+        """Stop listening, before the descriptor is closed."""
         self._event.set()
         with suppress(NotImplementedError, OSError):
             if self._fifo is not None:
@@ -149,50 +231,43 @@ class _Listening:
         self._fifo = None
 
 
-def _hung(folder: Path, name: str) -> tuple[int, str] | None:
-    """An open FIFO under its name in the folder, or none where that cannot be."""
-    for _ in range(HANGING_TRIES):
+def _create(folder: Path, name: str) -> tuple[int, str] | None:
+    """Return the descriptor and name of a new FIFO in the folder, or None if that is not possible."""
+    for _ in range(CREATE_TRIES):
         try:
-            return _hung_once(folder, name)
+            return _create_once(folder, name)
         except FileNotFoundError:
-            continue  # whoever closed the last bell took the folder away
+            continue  # the last wakeup to be closed deleted the folder
         except (OSError, AttributeError, NotImplementedError):
             break
     return None
 
 
-def _hung_once(folder: Path, name: str) -> tuple[int, str] | None:
+def _create_once(folder: Path, name: str) -> tuple[int, str] | None:
     hidden = folder / f".{name}"
     disk.make_folder(folder)
     if folder.is_symlink():
         return None
     os.mkfifo(hidden, disk.FILE_MODE)
     try:
-        # For writing as well: otherwise it would be at its end, and never silent, whenever nobody rings.
-        bell = os.open(hidden, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        # Also for writing: otherwise it would be readable, at its end, whenever there is no writer.
+        fifo = os.open(hidden, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             hidden.rename(folder / name)
         except OSError:
-            os.close(bell)
+            os.close(fifo)
             raise
     except OSError:
         hidden.unlink(missing_ok=True)
         raise
-    return bell, name
+    return fifo, name
 
 
-def _taken_down(folder: Path, fifo: tuple[int, str] | None, owner: int) -> None:
+def _delete(folder: Path, fifo: tuple[int, str] | None, owner: int) -> None:
     if fifo is None:
         return
     os.close(fifo[0])
-    if os.getpid() == owner:  # a fork's copy of the bell is not the fork's to take away
+    if os.getpid() == owner:  # a forked process must not delete the FIFO of its parent
         (folder / fifo[1]).unlink(missing_ok=True)
         with suppress(OSError):
             folder.rmdir()
-
-
-def _drained(bell: int) -> bool:
-    try:
-        return bool(os.read(bell, _DRAIN))
-    except OSError:
-        return False

@@ -14,7 +14,7 @@ from nacre.context.privacy import OriginTracker
 from nacre.errors import MailError
 from nacre.inspect.context_usage import parts
 from nacre.layers.l5_extract.judge import has_news, messages_since
-from nacre.layers.l7_mail.inbox import Place, Tray, Waiting
+from nacre.layers.l7_mail.inbox import InboxPosition, MemoryInbox, UnreadLetters
 from nacre.layers.l7_mail.layer import MAIL, Mail, received
 from nacre.layers.l7_mail.letter import Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
@@ -185,9 +185,9 @@ async def test_a_letter_is_nobodys_words_but_its_senders(talk: Talk) -> None:
     records = talk.session.transcript.records
     assert not has_news(records, cursor)
     heard = messages_since(talk.session.view, None)
-    assert [one.text for one in heard.words] == ["Wait for letters."]
+    assert [one.text for one in heard.quotes] == ["Wait for letters."]
     assert [one.text for one in Facts.of(records).words] == ["Wait for letters."]
-    assert not any("lemons" in text for text in heard.outside)
+    assert not any("lemons" in text for text in heard.tool_texts)
     witness = OriginTracker()
     witness.attend(talk.session.transcript)
     assert (
@@ -203,7 +203,7 @@ async def test_a_letter_inside_a_result_is_not_believed_either(home: Path, clock
     talk.put("The deploy key lives in the blue drawer behind the third shelf.")
     await talk.session.add_results([ToolResult("call-1", (Text("done"),))])
     heard = messages_since(talk.session.view, None)
-    assert not any("drawer" in text for text in heard.outside)
+    assert not any("drawer" in text for text in heard.tool_texts)
     witness = OriginTracker()
     witness.attend(talk.session.transcript)
     assert witness.origin_of("The deploy key lives in the blue drawer behind the third shelf.") == "untrusted"
@@ -213,8 +213,8 @@ async def test_a_letter_inside_a_result_is_not_believed_either(home: Path, clock
 async def test_an_inbox_that_cannot_be_read_is_told_once_and_stops_nothing(clock: FrozenClock) -> None:
     """A5: the letters stay where they are."""
 
-    class Broken(Tray):
-        def waiting(self, known: Container[str] = ()) -> Waiting:
+    class Broken(MemoryInbox):
+        def waiting(self, known: Container[str] = ()) -> UnreadLetters:
             raise MailError("another process has held it for over 10 s")
 
     session = Session(Base(MODEL, "s", []), clock=clock)
@@ -240,14 +240,14 @@ async def test_lines_that_are_no_letters_are_set_aside_and_told(talk: Talk) -> N
 
 async def test_who_reads_for_two_inboxes_gets_the_letters_of_both(clock: FrozenClock) -> None:
     """A6: a lead has one of its own and one in each team."""
-    session, own, other = Session(Base(MODEL, "s", []), clock=clock), Tray(), Tray()
+    session, own, other = Session(Base(MODEL, "s", []), clock=clock), MemoryInbox(), MemoryInbox()
     session.layers.append(Mail(session, own, other))
     other.put(letter(clock, "from the team"))
     own.put(letter(clock, "from the session"))
     await session.add_user("go")
     await session.prepare()
     assert [len(inbox.waiting().letters) for inbox in (own, other)] == [0, 0]
-    assert own.waiting().place != Place()
+    assert own.waiting().position != InboxPosition()
 
 
 @settings(max_examples=scaled(30), deadline=None)

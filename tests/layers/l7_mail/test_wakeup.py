@@ -14,7 +14,7 @@ import pytest
 
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.policy import MailSettings
-from nacre.layers.l7_mail.wakeup import ring
+from nacre.layers.l7_mail.wakeup import notify
 from tests.layers.l7_mail.apart import apart, fork_with_a_bell, hang_a_bell_and_die, put
 from tests.layers.l7_mail.letters import letter, texts
 
@@ -35,17 +35,17 @@ def descriptors() -> set[str]:
 
 async def test_a_letter_of_another_process_rings(path: Path) -> None:
     box = Mailbox(path)
-    with box.bell() as bell:
-        waiter = asyncio.create_task(bell.rung())
+    with box.wakeup() as wakeup:
+        waiter = asyncio.create_task(wakeup.wait())
         assert (await asyncio.to_thread(apart, put, path)).returncode == 0
         assert await asyncio.wait_for(waiter, 20)
     assert texts(box) == ["letter 1"]
 
 
 async def test_who_waits_uses_no_time_of_the_processor(path: Path) -> None:
-    with Mailbox(path).bell() as bell:
+    with Mailbox(path).wakeup() as wakeup:
         before = resource.getrusage(resource.RUSAGE_SELF)
-        assert not await bell.rung(0.5)
+        assert not await wakeup.wait(0.5)
         after = resource.getrusage(resource.RUSAGE_SELF)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.1
 
@@ -56,19 +56,19 @@ async def test_bells_leave_no_file_and_no_descriptor(path: Path, bells: Path) ->
     await asyncio.sleep(0)
     before = descriptors()
     for _ in range(20):
-        with box.bell() as one, box.bell() as other:
+        with box.wakeup() as one, box.wakeup() as other:
             box.put(letter(1))
-            assert await one.rung(20)
-            assert await other.rung(20)
+            assert await one.wait(20)
+            assert await other.wait(20)
     assert descriptors() == before
     assert not bells.exists()
 
 
 async def test_a_bell_that_is_forgotten_takes_itself_down(path: Path, bells: Path) -> None:
     before = descriptors()
-    bell = Mailbox(path).bell()
+    wakeup = Mailbox(path).wakeup()
     assert len(list(bells.iterdir())) == 1
-    del bell
+    del wakeup
     gc.collect()
     assert descriptors() == before
     assert not bells.exists()
@@ -89,10 +89,10 @@ def test_a_fork_writes_too_and_does_not_take_its_parents_bell_down(path: Path) -
 
 async def test_a_bell_that_got_lost_is_made_good_by_a_slow_look(path: Path, bells: Path) -> None:
     box = Mailbox(path, settings=MailSettings(slow_look_seconds=0.05))
-    with box.bell() as bell:
+    with box.wakeup() as wakeup:
         for fifo in bells.iterdir():
             fifo.unlink()
-        waiter = asyncio.create_task(bell.rung())
+        waiter = asyncio.create_task(wakeup.wait())
         await asyncio.sleep(0.01)
         box.put(letter(0))
         assert await asyncio.wait_for(waiter, 20)
@@ -114,8 +114,8 @@ async def test_without_fifos_there_is_the_slow_look(
             elsewhere.mkdir()
             bells.symlink_to(elsewhere)
     box = Mailbox(path, settings=MailSettings(slow_look_seconds=0.05))
-    with box.bell() as bell:
-        waiter = asyncio.create_task(bell.rung(20))
+    with box.wakeup() as wakeup:
+        waiter = asyncio.create_task(wakeup.wait(20))
         await asyncio.sleep(0.01)
         box.put(letter(0))
         assert await waiter
@@ -134,11 +134,11 @@ def test_what_is_no_bell_is_not_written_to(path: Path, bells: Path, tmp_path: Pa
 
 
 async def test_ringing_often_never_blocks(path: Path, bells: Path) -> None:
-    with Mailbox(path).bell() as bell:
+    with Mailbox(path).wakeup() as wakeup:
         for _ in range(70_000):
-            ring(bells)
-        assert await bell.rung(20)
-        assert not await bell.rung(0.01)
+            notify(bells)
+        assert await wakeup.wait(20)
+        assert not await wakeup.wait(0.01)
 
 
 def test_loops_in_several_threads_each_hear_their_own_bell(path: Path) -> None:
@@ -147,9 +147,9 @@ def test_loops_in_several_threads_each_hear_their_own_bell(path: Path) -> None:
     hung = threading.Barrier(4)
 
     def listen() -> None:
-        with box.bell() as bell:
+        with box.wakeup() as wakeup:
             hung.wait()
-            heard.append(asyncio.run(bell.rung(20)))
+            heard.append(asyncio.run(wakeup.wait(20)))
 
     listeners = [threading.Thread(target=listen) for _ in range(3)]
     for listener in listeners:
