@@ -154,12 +154,38 @@ def test_after_git_gc_everything_is_still_read_and_written(history: History) -> 
 def test_what_we_pack_git_reads(history: History) -> None:
     made = commit(history, {f"a{n}.md": b"x" * n * 100 for n in range(300)})
     names = history.repository.names()
-    history.repository.pack(names)
+    history.repository.pack()
     assert not list((history.repository.path / "objects").glob("[0-9a-f][0-9a-f]/*"))
     assert git(history, "fsck", "--strict", "--full") == ""
     fresh = History(history.repository.path)
     assert fresh.repository.names() == names
     assert fresh.read(made, "a299.md") == b"x" * 29_900
+
+
+@NEEDS_GIT
+def test_many_small_packs_become_one_and_nothing_is_lost(history: History) -> None:
+    other = History(history.repository.path)
+    made = []
+    for n in range(20):
+        made.append(commit(history, {f"a{n}.md": b"%d" % n * 100}))
+        history.repository.pack()
+        assert other.read(made[0], "a0.md") == b"0" * 100
+        assert [one.id for one in other.log(1)] == [made[-1]]
+    folder = history.repository.path / "objects"
+    assert len(list((folder / "pack").glob("*.idx"))) == len(list((folder / "pack").glob("*.pack"))) < 8
+    assert not list(folder.glob("[0-9a-f][0-9a-f]"))
+    assert git(history, "fsck", "--strict", "--full") == ""
+    assert [one.id for one in History(history.repository.path).log(99)] == made[::-1]
+
+
+def test_a_damaged_loose_object_stops_no_packing(history: History) -> None:
+    made = commit(history, {"a.md": b"one"})
+    path = history.repository.path / "objects" / "ab" / ("c" * 38)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"torn")
+    history.repository.pack()
+    assert path.exists()
+    assert history.read(made, "a.md") == b"one"
 
 
 def test_files_that_are_not_named_are_neither_read_nor_lost(history: History) -> None:
@@ -190,7 +216,7 @@ def test_files_and_folders_are_for_the_owner_only(history: History) -> None:
     """M27."""
     commit(history, {"a.md": b"one"})
     commit(history, {"a.md": b"two"})
-    history.repository.pack(history.repository.names())
+    history.repository.pack()
     paths = [history.repository.path, *history.repository.path.rglob("*")]
     assert {path.stat().st_mode & 0o777 for path in paths if path.is_dir()} == {0o700}
     assert {path.stat().st_mode & 0o777 for path in paths if path.is_file()} == {0o600}

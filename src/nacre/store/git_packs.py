@@ -37,6 +37,7 @@ class GitPack:
     """One pack with its index, opened for reading."""
 
     def __init__(self, index: Path) -> None:
+        self.index = index
         self._index = _mapped(index)
         if self._index[:8] != _INDEX_MAGIC:
             raise StoreError(f"{index} is not a pack index of version 2; run `git gc` in the history")
@@ -47,8 +48,12 @@ class GitPack:
     def __contains__(self, name: str) -> bool:
         return self._offset(bytes.fromhex(name)) is not None
 
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
     def names(self) -> list[str]:
-        """Every object it holds."""
+        """Return the id of every object it holds."""
         end = self._names + _NAME_BYTES * self._fan[-1]
         table = self._index[self._names : end]
         return [table[at : at + _NAME_BYTES].hex() for at in range(0, len(table), _NAME_BYTES)]

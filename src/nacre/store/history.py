@@ -314,7 +314,7 @@ def purge(history: History, files: Collection[str] = (), *, scrub: Scrub = bytes
     try:
         fresh = _HistoryRewrite(history, GitRepository(_aside(path)), frozenset(files), scrub)
         fresh.run()
-        fresh.into.pack(fresh.into.names())
+        fresh.into.pack()
         _put_in_place(path)
     except OSError as error:
         shutil.rmtree(_aside(path), ignore_errors=True)

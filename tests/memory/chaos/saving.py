@@ -145,7 +145,7 @@ def main(act: str, base: Path, *arguments: str) -> None:
     elif act == "recover":
         asyncio.run(recover(where))
     elif act == "pack":
-        recovery.PACK_FROM_BYTES = 0
+        recovery.PACK_AT_OPENING = -1
         asyncio.run(recover(where))
     elif act == "purge":
         from nacre.memory.files.undo import purge

@@ -30,8 +30,11 @@ from nacre.store.git_objects import LooseObject
 from nacre.store.history import History, PreparedCommit
 from nacre.store.history import finish_purge as settle_purge
 
-PACK_FROM_BYTES = 524_288
-"""From here on an opening moves what the journal holds into one pack: about fifty saves."""
+PACK_AT_OPENING = 16
+"""Folders of loose objects, about four saves, from which on the first change of a process packs them: each
+object takes two blocks of the disk, a pack of all of them three."""
+PACK_FROM = 192
+"""The same for later changes of a process, which rather wait: packing takes about as long as a save."""
 _ASIDE = "aside"
 _ASIDE_INSIDE = ".nacre-aside"
 """Used only when the cache lies on another file system, from where nothing can be renamed into the folder."""
@@ -82,15 +85,18 @@ def settle(place: MemoryStorage, *, is_opening: bool = False) -> None:
             _complete(place, intents[-1])
         if intents:
             _let_lead(place, intents)
-        _pack(place, intents)
-    elif journal.size > (PACK_FROM_BYTES if is_opening else MAX_BYTES):
-        _pack(place, journal.intents()[0])
+        pack(place)
+    elif journal.size > MAX_BYTES or place.history.repository.count_loose_folders() > (
+        PACK_AT_OPENING if is_opening else PACK_FROM
+    ):
+        pack(place)
     _empty(place.aside)
 
 
 def pack(place: MemoryStorage) -> None:
-    """Move everything the journal holds into the history, flushed; the journal is empty afterwards."""
-    _pack(place, place.journal.intents()[0])
+    """Move loose objects into a flushed pack and empty the journal, which held them until then."""
+    place.history.repository.pack()
+    place.journal.clear()
 
 
 def record(place: MemoryStorage, prepared: PreparedCommit) -> None:
@@ -253,12 +259,6 @@ def _let_lead(place: MemoryStorage, intents: list[JournalEntry]) -> None:
         repository.move_head(intents[-1].commit)
 
 
-def _pack(place: MemoryStorage, intents: list[JournalEntry]) -> None:
-    if intents:
-        place.history.repository.pack(one.id for intent in intents for one in intent.objects)
-    place.journal.clear()
-
-
 def _empty(aside: Path) -> None:
     """Leave nothing aside; a folder inside the memory directory goes as well."""
     with contextlib.suppress(FileNotFoundError):
@@ -302,7 +302,7 @@ def _mount_id(descriptor: int) -> str:
 
 
 MAX_BYTES = 16_777_216
-"""From here on the next change packs the history first, whatever that costs: reading more is slow."""
+"""Of the journal, from which on the next change packs the history first: reading more is slow."""
 
 _MAGIC = b"nacre journal 1 "
 _HEADER_BYTES = 64
