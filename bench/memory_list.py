@@ -17,9 +17,10 @@ from pathlib import Path
 from bench.machine import bar, middle_us
 from nacre.cli.memory.open import run
 from nacre.memory.files.location import Location
-from nacre.memory.files.scan import FILE, scan
+from nacre.memory.files.scan import scan
 from nacre.memory.memory import Memory
 from nacre.messages.blocks import JsonObject
+from nacre.store.derived import DerivedCache
 
 MOST_TIMES = 3.0
 """A listing warm may cost so many times what the bare look costs."""
@@ -42,8 +43,8 @@ def measure(count: int, rounds: int) -> tuple[JsonObject, JsonObject]:
             for name, act in acts.items():
                 times[name].append(_timed(act))
         found = len(run(memory.scan()).entries)
-        kept = where.cache / FILE
-        size = kept.stat().st_size if kept.exists() else 0
+        stored = DerivedCache(where.cache).path
+        size = stored.stat().st_size if stored.exists() else 0
     cpu = {name: middle_us([one for one, _ in each]) / 1000 for name, each in times.items()}
     warm_times = round(cpu["warm"] / cpu["scandir_and_stat"], 2)
     figures: JsonObject = {

@@ -29,7 +29,7 @@ WRITE_WAIT = 1.0
 """Seconds a writer waits for another writer before it gives up."""
 _TABLE = """
 create table value (
-    scope text, name blob, fingerprint text, checksum integer, data blob, primary key (scope, name)
+    scope text, name blob, fingerprint blob, checksum integer, data blob, primary key (scope, name)
 ) without rowid
 """
 
@@ -47,7 +47,7 @@ class DerivedCache:
 
     def get(self, name: str, fingerprint: str = "") -> Any | None:
         """Return a value, or None when there is none with this fingerprint."""
-        found = self._rows("name = ? and fingerprint = ?", _encoded(name), fingerprint)
+        found = self._rows("name = ? and fingerprint = ?", _encoded(name), _encoded(fingerprint))
         return found[name][1] if name in found else None
 
     def all(self) -> dict[str, tuple[str, Any]]:
@@ -63,7 +63,7 @@ class DerivedCache:
         rows: list[tuple[object, ...]] = []
         for name, (fingerprint, value) in values.items():
             data = marshal.dumps(value)
-            rows.append((self.scope, _encoded(name), fingerprint, zlib.crc32(data), data))
+            rows.append((self.scope, _encoded(name), _encoded(fingerprint), zlib.crc32(data), data))
         self._is_written(
             (
                 "delete from value where scope = ? and name = ?",
@@ -79,7 +79,7 @@ class DerivedCache:
         if not self._is_written(("delete from value where scope = ?", [(self.scope,)])):
             self._delete_file()
 
-    def _rows(self, condition: str, *arguments: str | bytes) -> dict[str, tuple[str, Any]]:
+    def _rows(self, condition: str, *arguments: bytes) -> dict[str, tuple[str, Any]]:
         if not self.path.is_file():
             return {}
         import sqlite3  # noqa: PLC0415 - two milliseconds that a home without caches need not pay
@@ -92,7 +92,7 @@ class DerivedCache:
                     return {}
                 rows = db.execute(query, (self.scope, *arguments)).fetchall()
             return {
-                name.decode("utf-8", "surrogatepass"): (fingerprint, marshal.loads(data))
+                _decoded(name): (_decoded(fingerprint), marshal.loads(data))
                 for name, fingerprint, checksum, data in rows
                 if zlib.crc32(data) == checksum
             }
@@ -143,6 +143,10 @@ class DerivedCache:
             path.unlink(missing_ok=True)
 
 
-def _encoded(name: str) -> bytes:
-    """SQLite takes no text with lone surrogates, which a file name can have."""
-    return name.encode("utf-8", "surrogatepass")
+def _encoded(text: str) -> bytes:
+    """SQLite takes no text with lone surrogates, which a path can have."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nacre.memory.files.location import Location
-from nacre.memory.files.scan import FILE, WORTH_KEEPING, ScanCache, scan
+from nacre.memory.files.scan import WORTH_KEEPING, ScanCache, scan
 from nacre.memory.format.entry import MemoryChange
 from nacre.memory.memory import Memory
 from nacre.memory.purge.memory import erase
+from nacre.store.derived import DerivedCache
 from tests.scale import scaled
 
 UNTIL_OLD = 0.12
@@ -156,9 +157,10 @@ def test_a_file_written_again_at_once_is_read_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [b"", b"\0" * 4_096, b"abcd" + b"\xff" * 99])
 def test_a_damaged_cache_is_as_good_as_none(tmp_path: Path, damage: bytes) -> None:
     cache = warm(tmp_path, "a.md")
-    whole = (cache.folder / FILE).read_bytes()
-    for data in (damage, whole[:-1], whole[:-1] + b"?"):
-        (cache.folder / FILE).write_bytes(data)
+    path = DerivedCache(cache.folder).path
+    whole = path.read_bytes()
+    for data in (damage, whole.replace(b"tea", b"gin")):
+        path.write_bytes(data)
         assert cache.read() == {}
         assert names(cache) == {"a.md": "tea"}
 
@@ -190,7 +192,7 @@ def test_who_only_looks_leaves_no_trace(tmp_path: Path) -> None:
 def test_the_cache_is_for_its_owner_only_and_apart_from_the_memories(tmp_path: Path) -> None:
     """M15, M27."""
     cache = warm(tmp_path, "a.md")
-    assert (cache.folder / FILE).stat().st_mode & 0o777 == 0o600
+    assert DerivedCache(cache.folder).path.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in cache.directory.iterdir()] == ["a.md"]
 
 
@@ -198,14 +200,14 @@ def test_nothing_is_written_while_someone_changes_memory(tmp_path: Path) -> None
     """M14b: what a purge takes out meanwhile does not come back by a scan that began before."""
     cache = warm(tmp_path, "a.md")
     rows = dict(cache.read())
-    (cache.folder / FILE).unlink()
+    DerivedCache(cache.folder).clear()
     at = {str(cache.directory): cache.directory.stat().st_mtime_ns}
     with FileLock(cache.folder / "lock"):
         cache.keep(rows, at)
-    assert not (cache.folder / FILE).exists()
+    assert cache.read() == {}
     (cache.directory / "a.md").unlink()
     cache.keep(rows, at)
-    assert not (cache.folder / FILE).exists()
+    assert cache.read() == {}
 
 
 async def test_a_purge_takes_the_cache_too(tmp_path: Path) -> None:
@@ -218,8 +220,9 @@ async def test_a_purge_takes_the_cache_too(tmp_path: Path) -> None:
         put(where.directory, f"about_{number}.md", f"subject {number}")
     time.sleep(UNTIL_OLD)
     await memory.scan()
-    assert b"about_7.md" in (where.cache / FILE).read_bytes()
+    derived = DerivedCache(where.cache).path
+    assert b"about_7.md" in derived.read_bytes()
     await erase(memory, "about_7.md", MemoryChange(author="user", reason="asked"))
-    left = [path for path in where.cache.rglob("*") if path.is_file() and b"subject 7" in path.read_bytes()]
+    assert b"about_7.md" not in derived.read_bytes()
+    assert b"subject 7\n" not in derived.read_bytes()
     assert "about_7.md" not in {entry.file for entry in (await memory.scan()).entries}
-    assert not [path for path in left if path.name == FILE]

@@ -26,6 +26,7 @@ from nacre.memory.files.transaction import pending_edits, pick_up, recover, tran
 from nacre.memory.files.undo import undo
 from nacre.memory.format.entry import MemoryChange
 from nacre.store import disk as exchange
+from nacre.store.derived import DerivedCache
 from nacre.store.history import History
 from tests.memory.chaos.saving import forget, location, pointer, save
 
@@ -257,7 +258,7 @@ async def test_an_edit_that_hides_behind_the_old_size_and_time_is_found(where: L
     await asyncio.sleep(0.3)
     await pick_up(where)
     await pick_up(where)
-    assert (where.cache / "seen").exists()
+    assert DerivedCache(where.cache).get("seen", "1")
     path = where.directory / "a.md"
     was = path.stat()
     path.write_bytes(b"two\n")

@@ -7,10 +7,8 @@ user's unless an agent was live on the directory: an agent's shell could have ma
 from __future__ import annotations
 
 import contextlib
-import marshal
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 from filelock import FileLock, Timeout
@@ -21,7 +19,8 @@ from nacre.memory.files.folder import Stamp, file_system_time, is_ours, is_relia
 from nacre.memory.files.recovery import MemoryStorage, record
 from nacre.memory.format.entry import Author
 from nacre.store import disk
-from nacre.store.history import History, Signature
+from nacre.store.derived import DerivedCache
+from nacre.store.history import Signature
 
 EditKind: TypeAlias = Literal["added", "changed", "removed"]
 
@@ -29,7 +28,8 @@ LIVE = "live"
 """The folder of marks, one for each agent that is live, or was when it died."""
 REWRITE_FROM = 16
 """Files that had to be read although nobody edited them, from which on the stamps are written anew."""
-_FORMAT = 1
+NAME = "seen"
+_FORMAT = "1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ def pick_up(place: MemoryStorage, clock: Clock) -> str:
         place.watch.settled(newest)
     if found.stamps and found.looked_at >= REWRITE_FROM:
         trusted = {file: stamp for file, stamp in found.stamps.items() if is_reliable(stamp, found.now)}
-        _Seen(newest, trusted).write(place.cache / "seen")
+        DerivedCache(place.cache).put(NAME, (newest, trusted), _FORMAT)
     drop_stale_marks(place)
     return newest
 
@@ -88,7 +88,7 @@ def find(place: MemoryStorage, newest: str) -> ExternalEdits:
             place.watch.start()
         now = file_system_time(place.cache)
         stamps = place.folder.scan()
-        doubtful = _Seen.read(place.cache / "seen").doubtful(place.history, newest, stamps)
+        doubtful = _doubtful(place, newest, stamps)
     edits: dict[str, bytes | None] = {}
     for file in sorted(filter(_is_kept, doubtful)):
         # What is too large for a memory, or no regular file by now, is left to `lint`.
@@ -148,36 +148,17 @@ def drop_stale_marks(place: MemoryStorage) -> None:
             lock.release()
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """The stamps files had at a commit, when they were what the commit says."""
-
-    commit: str
-    stamps: Mapping[str, Stamp]
-
-    @classmethod
-    def read(cls, path: Path) -> _Seen:
-        try:
-            version, commit, stamps = marshal.loads(path.read_bytes())
-        except (OSError, ValueError, EOFError, TypeError):
-            return cls("", {})
-        return cls(commit, stamps) if version == _FORMAT else cls("", {})
-
-    def write(self, path: Path) -> None:
-        """Only to save time later: failing to is no failure."""
-        data = marshal.dumps((_FORMAT, self.commit, dict(self.stamps)))
-        with contextlib.suppress(OSError):
-            disk.replace_file(path, data, temp_name=f"{path.name}.tmp", sync=False)
-
-    def doubtful(self, history: History, newest: str, stamps: Mapping[str, Stamp]) -> set[str]:
-        """Files that may differ from the newest commit: all others certainly do not."""
-        try:
-            since = set(history.changes(self.commit, newest)) if self.commit != newest else set()
-        except StoreError:  # the history was rewritten since
-            return {*stamps, *(history.tree(newest) if newest else ())}
-        known = self.stamps.get
-        other = {file for file, stamp in stamps.items() if known(file) != stamp}
-        return since | other | (self.stamps.keys() - stamps.keys())
+def _doubtful(place: MemoryStorage, newest: str, stamps: Mapping[str, Stamp]) -> set[str]:
+    """Return the files that may differ from the newest commit, by the stamps they had at an earlier one."""
+    history = place.history
+    stored: tuple[str, dict[str, Stamp]] | None = DerivedCache(place.cache).get(NAME, _FORMAT)
+    commit, before = stored or ("", {})
+    try:
+        since = set(history.changes(commit, newest)) if commit != newest else set()
+    except StoreError:  # the history was rewritten since
+        return {*stamps, *(history.tree(newest) if newest else ())}
+    other = {file for file, stamp in stamps.items() if before.get(file) != stamp}
+    return since | other | (before.keys() - stamps.keys())
 
 
 def _reason(edits: Mapping[str, bytes | None]) -> str:

@@ -1,21 +1,17 @@
-"""What a scan learnt of each file, kept until the file changes: to read every file again costs far more (R3).
+"""Scan a memory directory by the first lines of each file: never fatal, never blocked (R3, R4).
 
-Only derived: lost, stale or damaged, it costs time and nothing else. A file is believed by its stamp, and
-only if that was old already when the file was read: two writes within one tick of the file system's clock can
-leave the same stamp.
+What a scan read is cached until the file changes, by its stamp. A stamp is trusted only if it was old already
+when the file was read: two writes within one tick of the file system's clock can leave the same stamp.
 """
 
 from __future__ import annotations
 
 import codecs
 import contextlib
-import marshal
 import os
 import re
 import stat
-import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,14 +24,14 @@ from nacre.memory.format.frontmatter import HEADER_LINES, NESTED_UNDER, Markdown
 from nacre.memory.format.index import INDEX_FILE, MemoryIndex
 from nacre.messages.wire import timestamp
 from nacre.store import disk
+from nacre.store.derived import DerivedCache
 from nacre.version import VERSION
 
-FILE = "scanned"
+NAME = "scanned"
 WORTH_KEEPING = 500
 """So many files are read in some milliseconds; to write the cache anew costs about as much, so it waits for
 more than that."""
 _FORMAT = 1
-_SUM_BYTES = 4
 
 Rest: TypeAlias = tuple[Origin, bool, bool, str | None, tuple[str, ...], bool]
 Row: TypeAlias = tuple[int, int, int, int, str, str, Kind | None, str | None, str | None, Rest | None]
@@ -54,27 +50,23 @@ class ScanCache:
     """From more new files than this on, the rows are written anew."""
 
     def read(self) -> Mapping[str, Row]:
-        """What was kept; nothing when there is nothing that can be believed."""
-        with contextlib.suppress(OSError, ValueError, EOFError, TypeError):
-            data = (self.folder / FILE).read_bytes()
-            if zlib.crc32(data[_SUM_BYTES:]) == int.from_bytes(data[:_SUM_BYTES]):
-                head, rows = marshal.loads(data[_SUM_BYTES:])
-                if head == self._head:
-                    found: Mapping[str, Row] = rows
-                    return found
-        return {}
+        """Return the stored rows by file; none when this version of nacre has stored none."""
+        rows: Mapping[str, Row] = DerivedCache(self.folder).get(NAME, self._fingerprint) or {}
+        return rows
 
     def keep(self, rows: Mapping[str, Row], folders: Mapping[str, int]) -> None:
-        """Write the rows down if nobody changes memory meanwhile; failing to is no failure.
+        """Store the rows unless memory is being changed; failing to is no failure.
 
         A folder that has changed since it was listed may have lost a file to a purge, whose name must not
-        come back (M14b): then nothing is written.
+        come back (M14b): then nothing is stored.
         """
-        with self._locked() as is_ours, contextlib.suppress(OSError):
-            if is_ours and all(Path(path).stat().st_mtime_ns == at for path, at in folders.items()):
-                data = marshal.dumps((self._head, dict(rows)))
-                sum_ = zlib.crc32(data).to_bytes(_SUM_BYTES)
-                disk.replace_file(self.folder / FILE, sum_ + data, temp_name=f"{FILE}.tmp", sync=False)
+        # Imported by a writer only: a hook of another program reads, and its user waits for it.
+        from filelock import FileLock, Timeout  # noqa: PLC0415
+
+        lock = FileLock(self.folder / "lock", mode=disk.FILE_MODE, thread_local=False)
+        with contextlib.suppress(Timeout, OSError), lock.acquire(timeout=0):
+            if all(Path(path).stat().st_mtime_ns == at for path, at in folders.items()):
+                DerivedCache(self.folder).put(NAME, dict(rows), self._fingerprint)
 
     def now(self) -> int | None:
         """The time by the file system's clock, which stamps are in; none where nothing is to be written."""
@@ -86,24 +78,8 @@ class ScanCache:
             return None
 
     @property
-    def _head(self) -> tuple[int, str, str]:
-        return _FORMAT, VERSION, os.fspath(self.directory)
-
-    @contextmanager
-    def _locked(self) -> Iterator[bool]:
-        # Loaded by who writes: a hook of another program only reads, and somebody waits for it.
-        from filelock import FileLock, Timeout  # noqa: PLC0415
-
-        lock = FileLock(self.folder / "lock", mode=disk.FILE_MODE, thread_local=False)
-        try:
-            lock.acquire(timeout=0)
-        except (Timeout, OSError):
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            lock.release()
+    def _fingerprint(self) -> str:
+        return f"{VERSION} {_FORMAT} {os.fspath(self.directory)}"
 
 
 def row_of(stamp: Stamp, entry: Entry) -> Row:

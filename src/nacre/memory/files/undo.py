@@ -12,11 +12,11 @@ from nacre.memory.files.confirm import is_confirmation, is_revoked, revoke_confi
 from nacre.memory.files.containment import INDEX_FILE
 from nacre.memory.files.location import Location
 from nacre.memory.files.recovery import MemoryStorage, as_store_error, pack
-from nacre.memory.files.scan import FILE as SCANNED
 from nacre.memory.files.scan import LOGS
 from nacre.memory.files.transaction import LOCK_WAIT, TIMES, Transaction, held, in_thread, opened, transact
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import MemoryChange
+from nacre.store.derived import DerivedCache
 from nacre.store.history import Commit, History, PurgedHistory, Scrub
 from nacre.store.history import purge as purge_history
 
@@ -163,6 +163,6 @@ def _purge(place: MemoryStorage, clock: Clock, files: Collection[str], scrub: Sc
         if still:
             raise StoreError(f"{', '.join(still)} is still in memory; forget it first, then purge")
         pack(place)
-        for derived in ("seen", SCANNED, TIMES):
-            (place.cache / derived).unlink(missing_ok=True)
+        DerivedCache(place.cache).clear()
+        (place.cache / TIMES).unlink(missing_ok=True)
         return purge_history(place.history, files, scrub=scrub)
