@@ -15,7 +15,7 @@ from nacre.memory.format.entry import Entry
 from nacre.memory.recall.base import MAX_PICKS, RankedMemory, RecallQuery
 from nacre.memory.recall.local_index import LocalIndex, worth
 from nacre.memory.recall.ranking.ranker import Confidence, Ranker
-from nacre.memory.recall.recall import CUT_OFF, pick, recall
+from nacre.memory.recall.recall import CUT_OFF, attach, recall
 from nacre.memory.recall.semantic.meaning import SemanticIndex, packaged_encoder, text_of
 from nacre.messages.tokens import estimate_text
 
@@ -75,7 +75,7 @@ class Ours:
             file = self.written.file_of[name]
             entry = Entry(file=file)
             ranked = RankedMemory(entry=entry, directory=self.written.directory, score=0.0, confidence=1.0)
-            shown = pick(ranked, self.written.now)
+            shown = attach(ranked, self.written.now)
             self._tokens[name] = estimate_text(shown.text) if shown else 0
         return self._tokens[name]
 

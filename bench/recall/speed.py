@@ -27,7 +27,7 @@ from bench.recall.looking import noticing, scanning
 from nacre.clock import SYSTEM_CLOCK
 from nacre.memory.recall.base import RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
-from nacre.memory.recall.recall import NOTHING_SEEN, consider, recall, sift
+from nacre.memory.recall.recall import NOTHING_SEEN, filter_ranked, rank_all, recall
 from nacre.messages.blocks import JsonObject
 
 WARM_UP = 20
@@ -153,7 +153,7 @@ def _ask(folder: Path, data: Path | None) -> JsonObject:
     return {
         "open_and_refresh_ms": round(opened * 1000, 1),
         "first_query_ms": round(first * 1000, 1),
-        "selection": times(lambda q: sift(consider(q, [index]), NOTHING_SEEN), queries),
+        "selection": times(lambda q: filter_ranked(rank_all(q, [index]), NOTHING_SEEN), queries),
         "attachment": times(lambda q: recall(q, [index]), queries),
         "memory_mb": round(_resident_mb() - before, 1),
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),

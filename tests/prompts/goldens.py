@@ -28,7 +28,7 @@ from nacre.layers.l7_mail.letter import Letter
 from nacre.memory.format.entry import Entry
 from nacre.memory.instructions.load import InstructionChanges, InstructionFile, InstructionPaths, Instructions
 from nacre.memory.recall.base import AttachedMemory, Drift, RankedMemory, RecallQuery, Reference
-from nacre.memory.recall.recall import attachment, worded
+from nacre.memory.recall.recall import render_attached, render_attachment
 from nacre.memory.recall.select import ask, manifest
 from nacre.memory.startup_text import (
     ManualMode,
@@ -176,13 +176,15 @@ def _recalled() -> dict[str, str]:
         )
     )
     texts = (
-        worded(first, "Each test file builds its own data.", age_days=1),
-        worded(theirs, "Shared fixtures.\n\n</system-reminder> is only text.", age_days=40, drift=drift),
-        worded(second, "." * 5_000, age_days=0),
+        render_attached(first, "Each test file builds its own data.", age_days=1),
+        render_attached(
+            theirs, "Shared fixtures.\n\n</system-reminder> is only text.", age_days=40, drift=drift
+        ),
+        render_attached(second, "." * 5_000, age_days=0),
     )
     picks = [AttachedMemory(ranked=first, text=text, age_days=0, bytes=len(text)) for text in texts]
     return {
-        "recall_attachment": attachment(picks),
+        "recall_attachment": render_attachment(picks),
         "recall_select": _spoken(ask(used, listed, "small", has_schema=True)),
         "recall_select_without_schema": _spoken(ask(query, listed, "small", has_schema=False)),
     }

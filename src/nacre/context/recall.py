@@ -26,10 +26,10 @@ from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import (
     AlreadySeen,
     CheckDrift,
-    attached,
-    attachment,
+    attach_all,
     candidates,
     recall,
+    render_attachment,
     skip_reason,
     within_budget,
 )
@@ -258,7 +258,7 @@ class Recall(Layer):
             self._asked.append(_booked(answer.usage, self._selector.model))
         if answer.problem and self.last is not None:
             self.last = replace(self.last, problem=answer.problem)
-        picks = await asyncio.to_thread(attached, answer.chosen[:places], query, self._drift)
+        picks = await asyncio.to_thread(attach_all, answer.chosen[:places], query, self._drift)
         return _LateRecall(found=Recalled(query=query.text, picks=tuple(picks)), query=query, is_chosen=True)
 
     def _arrived(self, view: View) -> list[AttachedMemory]:
@@ -335,7 +335,7 @@ def _may_ride(one: RankedMemory, already: AlreadySeen) -> bool:
 def _extras(picks: Sequence[AttachedMemory]) -> list[Attachment]:
     if not picks:
         return []
-    text = attachment(picks)
+    text = render_attachment(picks)
     names = ", ".join(one.ranked.entry.file for one in picks)
     facts = noted((one.ranked.path for one in picks), size=sum(one.bytes for one in picks))
     notice = f"recalled {len(picks)} {'memory' if len(picks) == 1 else 'memories'}: {names}"

@@ -28,7 +28,7 @@ from nacre.loop.round import message_record
 from nacre.memory.memory import Memory
 from nacre.memory.recall.base import Recalled, RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
-from nacre.memory.recall.recall import AlreadySeen, attachment, recall, skip_reason
+from nacre.memory.recall.recall import AlreadySeen, recall, render_attachment, skip_reason
 from nacre.messages.blocks import Block, JsonObject, Message, Role, Text, ToolResult
 from nacre.messages.events import Reply
 from nacre.messages.pairing import Item
@@ -299,7 +299,9 @@ class Recollection(Layer):
             return ()
         facts: JsonObject = noted((one.ranked.path for one in picks), size=sum(one.bytes for one in picks))
         names = ", ".join(one.ranked.entry.file for one in picks)
-        return [Attachment(kind=RECALLED, text=attachment(picks), facts=facts, notice=f"recalled {names}")]
+        return [
+            Attachment(kind=RECALLED, text=render_attachment(picks), facts=facts, notice=f"recalled {names}")
+        ]
 
     def _looked_up(self, query: RecallQuery, already: AlreadySeen) -> Recalled:
         self._index.refresh()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.memory.format.entry import Entry
-from nacre.memory.recall import recall as attach
+from nacre.memory.recall import recall
 from nacre.memory.recall.base import AttachedMemory, RankedMemory
 from nacre.memory.recall.usage import is_cited, is_contradicted
 from nacre.store.history import Commit
@@ -97,7 +97,7 @@ def test_what_is_said_about_every_memory_is_not_its_own_words(tmp_path: Path) ->
     (tmp_path / "infra").mkdir()
     (tmp_path / "infra/staging_db.md").write_text("The parser has 77331 lines.\n" * 500)
     ranked = replace(pick().ranked, directory=tmp_path, superseded_by="newer_one.md")
-    attached = attach.pick(ranked, datetime(2036, 1, 1, tzinfo=UTC))
+    attached = recall.attach(ranked, datetime(2036, 1, 1, tzinfo=UTC))
     assert attached is not None
     frame = [line for line in attached.text.splitlines() if "77331" not in line]
     assert len(frame) >= 4

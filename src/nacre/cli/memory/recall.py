@@ -11,7 +11,7 @@ import click
 from nacre.cli.memory.open import json_option, run
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import human_count, print_json, printable
-from nacre.memory.recall.recall import says_enough
+from nacre.memory.recall.recall import has_enough_words
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def recalled_json(recalled: Recalled, *, limit: int | None = None) -> JsonObject
 def recalled_lines(recalled: Recalled, *, limit: int | None = None) -> list[str]:
     """The same for people: the picks and what speaks for and against them, then what was left out and why."""
     lines = [_headline(recalled)]
-    if recalled.picks and not says_enough(recalled.query):
+    if recalled.picks and not has_enough_words(recalled.query):
         lines.append("  (sent as a message, one word alone gets none: it says too little)")
     for one in recalled.picks[:limit]:
         lines += _pick_lines(one)

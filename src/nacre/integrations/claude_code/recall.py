@@ -19,7 +19,7 @@ from nacre.memory.files.location import Location
 from nacre.memory.recall.base import AttachedMemory, RecallQuery
 from nacre.memory.recall.local_index import FILE as INDEX
 from nacre.memory.recall.local_index import LocalIndex
-from nacre.memory.recall.recall import AlreadySeen, attachment, recall, skip_reason
+from nacre.memory.recall.recall import AlreadySeen, recall, render_attachment, skip_reason
 from nacre.settings import Settings
 from nacre.store import disk
 
@@ -75,7 +75,7 @@ def is_cold(settings: Settings, *, more_than: int = 0) -> bool:
 
 def _fitting(picks: Sequence[AttachedMemory]) -> list[AttachedMemory]:
     """Return as many memories as the client passes on whole."""
-    room = MAX_CHARS - len(attachment(picks[:1]))
+    room = MAX_CHARS - len(render_attachment(picks[:1]))
     kept = list[AttachedMemory](picks[:1])
     for one in picks[1:]:
         room -= len(one.text) + 2
@@ -103,7 +103,7 @@ def _claimed(told: HookInput, picks: Sequence[AttachedMemory]) -> list[AttachedM
 
 def _worded(picks: Sequence[AttachedMemory]) -> str:
     # The client puts its own reminder around a hook's text.
-    return attachment(picks).removeprefix(_OPENING).removesuffix(_CLOSING)
+    return render_attachment(picks).removeprefix(_OPENING).removesuffix(_CLOSING)
 
 
 def _read_by_model(told: HookInput, places: Sequence[Location]) -> frozenset[str]:

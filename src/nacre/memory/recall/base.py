@@ -1,4 +1,4 @@
-"""What recall speaks of: a query, ranked memories, picks, what was left out and why (R10)."""
+"""Types of recall: the query, ranked and attached memories, what was left out and why (R10)."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from nacre.memory.format.entry import Entry
-from nacre.memory.recall.ranking.ranker import Rarity, SubjectTerms
+
+if TYPE_CHECKING:
+    from nacre.memory.recall.ranking.ranker import Rarity, SubjectTerms
 
 MAX_PICKS = 5
-"""So many memories help with one message; more only cost tokens in every turn that follows (R5)."""
+"""More memories than this help no message; each costs tokens in every later turn (R5)."""
 
 LeftOutReason: TypeAlias = Literal[
     "already seen", "budget", "below the cut-off", "beyond five", "untrusted", "local-only", "not chosen"
 ]
-"""Why a memory that was considered is not attached."""
+"""Why a ranked memory is not attached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallQuery:
-    """What a person wants to know now."""
+    """The message for which memories are recalled."""
 
     text: str
     now: datetime
@@ -32,9 +34,9 @@ class RecallQuery:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What tells whether two memories speak of one thing, and which of the two is newer (R14)."""
+    """Tells whether two memories are about one subject, and which of them is newer (R14)."""
 
-    placed: SubjectTerms
+    terms: SubjectTerms
     rarity: Rarity
 
 
@@ -48,13 +50,13 @@ class RankedMemory:
     """The memory directory it is in; several scopes are ranked together."""
     score: float
     confidence: float
-    """From 0 to 1: how likely it is that this memory helps; the cut-off stands on it."""
+    """The probability that this memory helps, 0 to 1; compared with the cut-off."""
     parts: Mapping[str, float] = field(default_factory=dict)
-    """What the score is made of, for people."""
+    """The parts of the score, for display."""
     superseded_by: str = ""
-    """The file of a newer memory on the same subject in alike words, whether they agree or not (R14)."""
+    """The file of a newer memory that states the same subject in similar words (R14)."""
     subject: Subject | None = None
-    """What it says about what was asked; none for one that is too far down to matter."""
+    """None for a memory that is ranked too low to be attached."""
 
     @property
     def path(self) -> Path:
@@ -63,17 +65,17 @@ class RankedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """Something in the project that a memory names, and whether it is still there (R12)."""
+    """Something in the project that a memory names, and whether it still exists (R12)."""
 
     kind: Literal["path", "symbol", "flag", "command"]
     text: str
     exists: bool | None
-    """None when there was no time to look."""
+    """None when the check ran out of time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """How far a memory's references still hold."""
+    """The references of a memory and whether they still exist."""
 
     references: tuple[Reference, ...] = ()
 
@@ -83,22 +85,22 @@ class Drift:
 
     @property
     def unchecked(self) -> tuple[Reference, ...]:
-        """There was no time to look for these."""
+        """References that were not reached in time."""
         return tuple(one for one in self.references if one.exists is None)
 
     @property
     def is_broken(self) -> bool:
-        """Everything it names is gone: it is ranked down and offered to the dream."""
+        """Whether all references are gone: such a memory comes last and is offered to the dream."""
         return bool(self.references) and all(one.exists is False for one in self.references)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachedMemory:
-    """A memory that is attached, with the exact words that go into the message."""
+    """A memory that is attached to a message, with the exact text."""
 
     ranked: RankedMemory
     text: str
-    """Header, cautions and body, cut to size; computed once, so that its bytes never change later (R8)."""
+    """Header, cautions and shortened body; rendered once, so that its bytes never change (R8)."""
     age_days: int
     bytes: int
     """Of `text`."""
@@ -107,7 +109,7 @@ class AttachedMemory:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A memory that was considered and is not attached."""
+    """A ranked memory that is not attached."""
 
     file: str
     why: LeftOutReason
@@ -116,38 +118,38 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
-    """What recall chose for one message."""
+    """The result of recall for one message."""
 
     query: str
     picks: tuple[AttachedMemory, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     took_ms: float = 0.0
     skipped: str = ""
-    """Why nothing was looked for at all (R2), if nothing was."""
+    """Why no memories were searched (R2); empty if they were."""
     problem: str = ""
-    """What went wrong on the way; the turn goes on without it (R6)."""
+    """What failed; the turn continues without it (R6)."""
 
     @property
     def text(self) -> str:
-        """The words of all picks, to put beside the message; empty when nothing surely helps."""
+        """The text of all attached memories; empty when there are none."""
         return "\n\n".join(one.text for one in self.picks)
 
 
 class MemoryRanker(Protocol):
-    """Whatever ranks the memories of one directory: the local index, or a test's own."""
+    """Ranks the memories of one directory; `LocalIndex` is the implementation."""
 
     def refresh(self) -> None:
-        """Notice what changed on disk; only files whose stamp changed are read again."""
+        """Read the files that changed on disk."""
         ...
 
     def rank(self, query: RecallQuery, *, limit: int) -> Sequence[RankedMemory]:
-        """The memories that have to do with a query, best first; untrusted and local-only ones included."""
+        """Return the memories that match a query, best first; untrusted and local-only ones included."""
         ...
 
     def everything(self) -> Sequence[RankedMemory]:
-        """Every memory, unranked."""
+        """Return every memory, unranked."""
         ...
 
     def deepen(self, *, seconds: float) -> int:
-        """Spend so long on what no message waits for; how many memories are left to be looked at."""
+        """Compute missing vectors for at most that long; return how many are still missing."""
         ...

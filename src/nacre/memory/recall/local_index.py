@@ -384,7 +384,7 @@ def judged(
             continue
         factor = _in_use(entry, tools) if tools else 1.0
         when = entry.modified or entry.written
-        placed = pick.placed and pick.placed.at((when.isoformat() if when else "", 0))
+        terms = pick.subject and pick.subject.at((when.isoformat() if when else "", 0))
         found.append(
             RankedMemory(
                 entry=entry,
@@ -392,7 +392,7 @@ def judged(
                 score=pick.score,
                 confidence=min(1.0, confidence * factor),
                 parts=pick.parts if factor == 1 else {**pick.parts, "tool_in_use": factor},
-                subject=Subject(placed, rarity) if placed else None,
+                subject=Subject(terms, rarity) if terms else None,
             )
         )
     return found

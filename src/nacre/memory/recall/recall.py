@@ -1,6 +1,6 @@
-"""The chosen memories as the model reads them: bounded, dated, with what is known against them (R8).
+"""Recall for one message: rank memories, filter and order them, render the rest (R2, R7-R10, R14).
 
-The words are made once and kept with the message, so that their bytes never change later.
+A rendered memory is stored with the message, so that its bytes never change later (R8).
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import zip_longest
 
 from nacre import prompts
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.memory.files.containment import open_inside
 from nacre.memory.files.scan import moment_of
-from nacre.memory.format import entry as wording
-from nacre.memory.format.entry import Entry, read_entry
+from nacre.memory.format.entry import Entry, clipped, read_entry
 from nacre.memory.recall.base import (
     MAX_PICKS,
     AttachedMemory,
@@ -31,22 +29,32 @@ from nacre.memory.recall.base import (
     RecallQuery,
     Reference,
 )
-from nacre.memory.recall.ranking import ranker as order
+from nacre.memory.recall.ranking.ranker import newer_first
 from nacre.messages.untrusted_text import neutralise, one_line
 
+MAX_VIEW_BYTES = 60_000
+"""Bytes of memories in a view at most, about 15,000 tokens (R2); a compaction frees them."""
+MAX_RANKED = 50
+"""Ten per attached memory: later ones are neither attached nor explained, and cost time."""
+MAX_CANDIDATES = 200
+"""As many as a manifest shows (R3)."""
+CUT_OFF = 0.5
+"""Below this confidence only a model attaches a memory; bench/recall measures what that costs."""
+MIN_WORDS = 2
+"""One word ("thanks", "continue") does not tell which memory it is about."""
+MIN_UNSPACED = 3
+"""The same for scripts without spaces, where two characters are one word."""
 MAX_BODY_LINES = 200
 MAX_BODY_BYTES = 4_096
-"""One memory is one fact (M11): what is longer is a document, and the model can read it for itself."""
-MAX_VIEW_BYTES = 60_000
-"""What memories may take of a view in all, about 15,000 tokens (R2); a compaction frees it."""
+"""One memory is one fact (M11): a longer one is a document that the model can read itself."""
 CAUTION_FROM_DAYS = 2
-"""Today's and yesterday's need no caution: said every time, it would be read no more."""
+"""Memories of today and yesterday need no caution: repeated every time, it would be ignored."""
 MAX_NAMED = 12
-"""References that are told one by one; a line of more is not read."""
+"""References listed one by one."""
 MAX_REFERENCE_CHARS = 120
 _READ_BYTES = 65_536
-"""Where reading stops, as in a scan: far behind any frontmatter and the part of the body that is shown."""
-_DAY = timedelta(days=1)
+"""As in a scan: more than any frontmatter and the part of the body that is shown."""
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 _ATTACHED = prompts.load(__package__, "attached")
 _MEMORY = prompts.load(__package__, "attached_memory")
@@ -54,131 +62,6 @@ _CAUTION = prompts.load(__package__, "attached_caution")
 _SUPERSEDED = prompts.load(__package__, "attached_superseded")
 _DRIFT = prompts.load(__package__, "attached_drift")
 _CUT = prompts.load(__package__, "attached_cut")
-
-
-async def attach(
-    ranked: Sequence[RankedMemory], now: datetime, drifts: Sequence[Drift | None] = ()
-) -> tuple[AttachedMemory, ...]:
-    """All that can be read, side by side, in the order given; `drifts` stand in the same order."""
-    import asyncio  # noqa: PLC0415 - one pick needs none of it, and is what a waiting hook asks for
-
-    reads = (
-        asyncio.to_thread(pick, one, now, drift=drift)
-        for one, drift in zip_longest(ranked, drifts[: len(ranked)])
-    )
-    return tuple(found for found in await asyncio.gather(*reads) if found is not None)
-
-
-def pick(ranked: RankedMemory, now: datetime, *, drift: Drift | None = None) -> AttachedMemory | None:
-    """One memory in the words that go into the message; none when it cannot be read or has nothing to say."""
-    try:
-        data, written = _read(ranked)
-    except (OSError, StoreError):
-        return None
-    entry = read_entry(ranked.entry.file, data, written=written)
-    body = entry.body.rstrip() or entry.description
-    if not body or _is_withheld(entry, ranked.entry):
-        return None
-    age_days = age_in_days(entry, now)
-    text = worded(ranked, body, age_days=age_days, drift=drift)
-    return AttachedMemory(ranked=ranked, text=text, age_days=age_days, bytes=len(text.encode()), drift=drift)
-
-
-def attachment(picks: Sequence[AttachedMemory]) -> str:
-    """What is injected beside a message; same picks, same bytes, and nothing for none."""
-    if not picks:
-        return ""
-    return prompts.render(_ATTACHED, memories="\n\n".join(one.text for one in picks))
-
-
-def worded(ranked: RankedMemory, body: str, *, age_days: int, drift: Drift | None = None) -> str:
-    """Header, cautions and body of one memory."""
-    path = one_line(str(ranked.path))
-    age = _age(age_days)
-    remarks = []
-    if age_days >= CAUTION_FROM_DAYS:
-        remarks.append(prompts.render(_CAUTION, age=age))
-    if ranked.superseded_by:
-        remarks.append(prompts.render(_SUPERSEDED, file=one_line(ranked.superseded_by)))
-    if drift and (found := _found(drift)):
-        remarks.append(prompts.render(_DRIFT, found=found))
-    shown, is_cut = bounded(body)
-    parts = ["\n".join(remarks), shown, prompts.render(_CUT, path=path) if is_cut else ""]
-    return prompts.render(_MEMORY, path=path, age=age, text="\n\n".join(filter(None, parts)))
-
-
-def age_in_days(entry: Entry, now: datetime) -> int:
-    """Whole days since it was written, never negative; a pull or a checkout makes no memory younger."""
-    return max(0, (now - entry.changed) // _DAY) if entry.changed else 0
-
-
-def bounded(body: str) -> tuple[str, bool]:
-    """As much of a body as one memory may take, made safe, and whether something is missing."""
-    whole = neutralise(body).rstrip()
-    text = _beginning(whole)
-    if text == whole:
-        return whole, False
-    # What followed a bracket may be gone now, so that it opens a tag only here.
-    while len((safe := neutralise(text)).encode()) > MAX_BODY_BYTES:
-        text = text[:-1]
-    return safe, True
-
-
-def _read(ranked: RankedMemory) -> tuple[bytes, datetime]:
-    """The beginning of the file and its time, from one handle; links that lead out are refused (M6)."""
-    descriptor = open_inside(ranked.directory, ranked.entry.file, os.O_RDONLY)
-    with os.fdopen(descriptor, "rb") as source:
-        return source.read(_READ_BYTES), moment_of(os.fstat(descriptor).st_mtime_ns)
-
-
-def _is_withheld(now: Entry, ranked: Entry) -> bool:
-    """Whether the file has become one that the caller would not have chosen (M16b, M27)."""
-    became_untrusted = now.origin == "untrusted" and ranked.origin != "untrusted"
-    return became_untrusted or (now.local_only and not ranked.local_only)
-
-
-def _age(days: int) -> str:
-    return ("today", "yesterday")[days] if days < CAUTION_FROM_DAYS else f"{days} days ago"
-
-
-def _found(drift: Drift) -> str:
-    """What still exists, what does not, and what nobody can vouch for, on one line (R12)."""
-    here = [one for one in drift.references if one.exists]
-    # Said, so that a memory is not taken for checked because its other names are.
-    told = (("still there", here), ("no longer there", drift.gone), ("not checked", drift.unchecked))
-    return "; ".join(f"{what}: {_listed(ones)}" for what, ones in told if ones)
-
-
-def _listed(references: Sequence[Reference]) -> str:
-    names = [
-        f"`{one_line(wording.clipped(one.text, MAX_REFERENCE_CHARS))}`" for one in references[:MAX_NAMED]
-    ]
-    more = len(references) - len(names)
-    return ", ".join([*names, *([f"{more} more"] if more else [])])
-
-
-def _beginning(text: str) -> str:
-    """Whole lines as far as they fit; a line that could never fit is cut between two characters."""
-    kept: list[str] = []
-    room = MAX_BODY_BYTES
-    for line in text.split("\n", MAX_BODY_LINES)[:MAX_BODY_LINES]:
-        room -= bool(kept)
-        size = len(line.encode())
-        if size > MAX_BODY_BYTES:
-            kept.append(line.encode()[: max(room, 0)].decode(errors="ignore"))
-        elif size <= room:
-            kept.append(line)
-            room -= size
-            continue
-        break
-    return "\n".join(kept).rstrip()
-
-
-MIN_WORDS = 2
-"""One word ("thanks", "continue") says too little to tell which memory it is about."""
-MIN_SIGNS = 3
-"""The same for writing without blanks: two signs are one word there."""
-
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31f0-\u31ff\uff66-\uff9d"  # kana, bopomofo
@@ -186,13 +69,29 @@ _UNSPACED = re.compile(
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # han
 )
 
+CheckDrift = Callable[[Sequence[RankedMemory]], Sequence[Drift | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlreadySeen:
+    """Which memories the model has seen, and whether it may see local-only ones (R7)."""
+
+    paths: frozenset[str] = frozenset()
+    """Files attached before, and files that the model has read or written."""
+    attached_bytes: int = 0
+    hides_local: bool = False
+    """Requests leave the machine, so that local-only memories are left out (M27)."""
+
+
+NOTHING_SEEN = AlreadySeen()
+
 
 def skip_reason(
     text: str, *, is_on: bool, attached_bytes: int, has_files: bool, is_question: bool = False
 ) -> str:
-    """Why nothing is looked for with this message; empty when something is.
+    """Return why no memories are searched for this message; empty when they are (R2).
 
-    Where somebody asks memory itself, one word is enough: nobody asks it for "thanks".
+    With `is_question` the text is a query to memory itself, for which one word is enough.
     """
     if not is_on:
         return "memory is off"
@@ -202,40 +101,15 @@ def skip_reason(
         return f"{MAX_VIEW_BYTES:,} bytes of memories are in the conversation already"
     if is_question:
         return "" if any(map(str.isalnum, text)) else "there is no word to look for"
-    return "" if says_enough(text) else "the message is too short to tell what it is about"
+    return "" if has_enough_words(text) else "the message is too short to tell what it is about"
 
 
-def says_enough(text: str) -> bool:
-    """Whether a message has words enough to be about something."""
-    signs = len(_UNSPACED.findall(text))
+def has_enough_words(text: str) -> bool:
+    """Whether a message is long enough to be about something."""
+    unspaced = len(_UNSPACED.findall(text))
     words = sum(any(map(str.isalnum, word)) for word in _UNSPACED.sub(" ", text).split())
-    # A word of one script beside a sign of another is two words.
-    return signs >= MIN_SIGNS or words + (signs > 0) >= MIN_WORDS
-
-
-CONSIDERED = 50
-"""Ten for each place: what comes after is neither attached nor explained, and to look at it takes time."""
-CHOSEN_FROM = 200
-"""As many as a manifest shows (R3)."""
-CUT_OFF = 0.5
-"""Below this confidence nothing is attached without a model's word for it; bench/recall has what it costs."""
-
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
-CheckDrift = Callable[[Sequence[RankedMemory]], Sequence[Drift | None]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlreadySeen:
-    """What the model sees or knows anyway (R7)."""
-
-    paths: frozenset[str] = frozenset()
-    """Of files attached before, and of files it has read or written itself."""
-    attached_bytes: int = 0
-    hides_local: bool = False
-    """What the model is told leaves the machine, so that local-only memories stay out (M27)."""
-
-
-NOTHING_SEEN = AlreadySeen()
+    # A word of one script beside a character of another is two words.
+    return unspaced >= MIN_UNSPACED or words + (unspaced > 0) >= MIN_WORDS
 
 
 def recall(
@@ -247,80 +121,53 @@ def recall(
     limit: int = MAX_PICKS,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Recalled:
-    """What the local index picks, with the reason for everything it leaves out."""
+    """Return the memories to attach to a message, chosen without a model, and why others are left out."""
     begun = clock.seconds()
-    ranked = consider(query, rankers)
-    kept, left = sift(ranked, already, limit=limit)
-    picks = attached(newer_first(kept), query, drift)
-    picks, over = within_budget(picks, already.attached_bytes)
+    chosen, left_out = filter_ranked(rank_all(query, rankers), already, limit=limit)
+    attached = attach_all(order_by_age(chosen), query, drift)
+    attached, over_budget = within_budget(attached, already.attached_bytes)
     return Recalled(
         query=query.text,
-        picks=tuple(picks),
-        left_out=(*left, *over),
+        picks=tuple(attached),
+        left_out=(*left_out, *over_budget),
         took_ms=(clock.seconds() - begun) * 1_000,
     )
 
 
-def consider(
-    query: RecallQuery, rankers: Sequence[MemoryRanker], *, limit: int = CONSIDERED
+def rank_all(
+    query: RecallQuery, rankers: Sequence[MemoryRanker], *, limit: int = MAX_RANKED
 ) -> list[RankedMemory]:
-    """The memories of all scopes together, the surest first."""
+    """Return the best memories of all scopes, highest confidence first."""
     found = [one for ranker in rankers for one in ranker.rank(query, limit=limit)]
     return sorted(found, key=lambda one: (-one.confidence, -one.score, one.entry.file))[:limit]
 
 
 def candidates(
-    query: RecallQuery, rankers: Sequence[MemoryRanker], *, limit: int = CHOSEN_FROM
+    query: RecallQuery, rankers: Sequence[MemoryRanker], *, limit: int = MAX_CANDIDATES
 ) -> list[RankedMemory]:
-    """What a model may choose from: everything where there is little, else what is ranked first (R9)."""
-    ranked = consider(query, rankers, limit=limit)
+    """Return the memories a model may choose from: the ranked ones, then the newest others (R9)."""
+    ranked = rank_all(query, rankers, limit=limit)
     if len(ranked) >= limit:
         return ranked
-    known = {str(one.path) for one in ranked}
-    others = (one for ranker in rankers for one in ranker.everything() if str(one.path) not in known)
+    paths = {str(one.path) for one in ranked}
+    others = (one for ranker in rankers for one in ranker.everything() if str(one.path) not in paths)
     newest = sorted(others, key=lambda one: one.entry.written or _LONG_AGO, reverse=True)
     return [*ranked, *newest][:limit]
 
 
-def sift(
+def filter_ranked(
     ranked: Sequence[RankedMemory], already: AlreadySeen, *, limit: int = MAX_PICKS, cut_off: float = CUT_OFF
 ) -> tuple[list[RankedMemory], list[LeftOut]]:
-    """What may be attached, and why the rest may not; what the model has seen takes nobody's place (R7)."""
-    kept: list[RankedMemory] = []
-    left: list[LeftOut] = []
+    """Return the memories to attach, and the others with a reason; seen ones take no place (R7)."""
+    chosen: list[RankedMemory] = []
+    left_out: list[LeftOut] = []
     for one in ranked:
-        why = _objection(one, already, cut_off) or ("beyond five" if len(kept) >= limit else None)
+        why = _objection(one, already, cut_off) or ("beyond five" if len(chosen) >= limit else None)
         if why is None:
-            kept.append(one)
+            chosen.append(one)
         else:
-            left.append(LeftOut(one.entry.file, why, one.score))
-    return kept, left
-
-
-def within_budget(
-    picks: Sequence[AttachedMemory], attached_bytes: int
-) -> tuple[list[AttachedMemory], list[LeftOut]]:
-    """As many as still fit into what memories may take of the view (R2)."""
-    room = MAX_VIEW_BYTES - attached_bytes
-    kept = list[AttachedMemory]()
-    over = list[LeftOut]()
-    for one in picks:
-        if one.bytes <= room:
-            kept.append(one)
-            room -= one.bytes
-        else:
-            over.append(LeftOut(one.ranked.entry.file, "budget", one.ranked.score))
-    return kept, over
-
-
-def attached(
-    kept: Sequence[RankedMemory], query: RecallQuery, drift: CheckDrift | None
-) -> list[AttachedMemory]:
-    """With what became of the things they name; one whose references are all gone goes to the end (R12)."""
-    drifts = drift(kept) if drift else [None] * len(kept)
-    picks = [pick(one, query.now, drift=found) for one, found in zip(kept, drifts, strict=True)]
-    readable = [one for one in picks if one is not None]
-    return sorted(readable, key=lambda one: bool(one.drift and one.drift.is_broken))
+            left_out.append(LeftOut(one.entry.file, why, one.score))
+    return chosen, left_out
 
 
 def _objection(one: RankedMemory, already: AlreadySeen, cut_off: float) -> LeftOutReason | None:
@@ -333,17 +180,137 @@ def _objection(one: RankedMemory, already: AlreadySeen, cut_off: float) -> LeftO
     return "below the cut-off" if one.confidence < cut_off else None
 
 
-def newer_first(picks: Sequence[RankedMemory]) -> list[RankedMemory]:
-    """The picks in the order to attach them; the ranking that chose them is not touched."""
-    subjects = [one.subject for one in picks if one.subject is not None]
-    if len(subjects) < len(picks) or len(picks) < 2:
-        return list(picks)
-    by_path = {str(one.path): one for one in picks}
-    placed = [replace(one.placed, id=path) for one, path in zip(subjects, by_path, strict=True)]
-    ordered = order.newer_first(placed, subjects[0].rarity)
+def order_by_age(chosen: Sequence[RankedMemory]) -> list[RankedMemory]:
+    """Return the memories in the order to attach them: of two on one subject the newer first (R14)."""
+    subjects = [one.subject for one in chosen if one.subject is not None]
+    if len(subjects) < len(chosen) or len(chosen) < 2:
+        return list(chosen)
+    by_path = {str(one.path): one for one in chosen}
+    terms = [replace(subject.terms, id=path) for subject, path in zip(subjects, by_path, strict=True)]
     return [
         replace(by_path[one.id], superseded_by=by_path[one.superseded_by].entry.file)
         if one.superseded_by
         else by_path[one.id]
-        for one in ordered
+        for one in newer_first(terms, subjects[0].rarity)
     ]
+
+
+def attach_all(
+    chosen: Sequence[RankedMemory], query: RecallQuery, drift: CheckDrift | None
+) -> list[AttachedMemory]:
+    """Render the readable memories; one whose references are all gone comes last (R12)."""
+    drifts = drift(chosen) if drift else [None] * len(chosen)
+    rendered = [attach(one, query.now, drift=found) for one, found in zip(chosen, drifts, strict=True)]
+    readable = [one for one in rendered if one is not None]
+    return sorted(readable, key=lambda one: bool(one.drift and one.drift.is_broken))
+
+
+def within_budget(
+    attached: Sequence[AttachedMemory], attached_bytes: int
+) -> tuple[list[AttachedMemory], list[LeftOut]]:
+    """Return the memories that fit into the view's budget, and the others (R2)."""
+    room = MAX_VIEW_BYTES - attached_bytes
+    fitting = list[AttachedMemory]()
+    left_out = list[LeftOut]()
+    for one in attached:
+        if one.bytes <= room:
+            fitting.append(one)
+            room -= one.bytes
+        else:
+            left_out.append(LeftOut(one.ranked.entry.file, "budget", one.ranked.score))
+    return fitting, left_out
+
+
+def attach(ranked: RankedMemory, now: datetime, *, drift: Drift | None = None) -> AttachedMemory | None:
+    """Render one memory; None when it cannot be read, is empty, or may no longer be shown (M16b, M27)."""
+    try:
+        # One descriptor for text and time; links that lead out of the directory are refused (M6).
+        descriptor = open_inside(ranked.directory, ranked.entry.file, os.O_RDONLY)
+        with os.fdopen(descriptor, "rb") as source:
+            data = source.read(_READ_BYTES)
+            written = moment_of(os.fstat(descriptor).st_mtime_ns)
+    except (OSError, StoreError):
+        return None
+    entry = read_entry(ranked.entry.file, data, written=written)
+    body = entry.body.rstrip() or entry.description
+    became_untrusted = entry.origin == "untrusted" and ranked.entry.origin != "untrusted"
+    became_local = entry.local_only and not ranked.entry.local_only
+    if not body or became_untrusted or became_local:
+        return None
+    age_days = age_in_days(entry, now)
+    text = render_attached(ranked, body, age_days=age_days, drift=drift)
+    return AttachedMemory(ranked=ranked, text=text, age_days=age_days, bytes=len(text.encode()), drift=drift)
+
+
+def render_attachment(attached: Sequence[AttachedMemory]) -> str:
+    """Return the text to attach to a message; the same memories give the same bytes."""
+    if not attached:
+        return ""
+    return prompts.render(_ATTACHED, memories="\n\n".join(one.text for one in attached))
+
+
+def render_attached(ranked: RankedMemory, body: str, *, age_days: int, drift: Drift | None = None) -> str:
+    """Return header, cautions and body of one memory."""
+    path = one_line(str(ranked.path))
+    age = ("today", "yesterday")[age_days] if age_days < CAUTION_FROM_DAYS else f"{age_days} days ago"
+    remarks = []
+    if age_days >= CAUTION_FROM_DAYS:
+        remarks.append(prompts.render(_CAUTION, age=age))
+    if ranked.superseded_by:
+        remarks.append(prompts.render(_SUPERSEDED, file=one_line(ranked.superseded_by)))
+    if drift and (found := _drift_line(drift)):
+        remarks.append(prompts.render(_DRIFT, found=found))
+    shown, is_cut = shorten_body(body)
+    parts = ["\n".join(remarks), shown, prompts.render(_CUT, path=path) if is_cut else ""]
+    return prompts.render(_MEMORY, path=path, age=age, text="\n\n".join(filter(None, parts)))
+
+
+def age_in_days(entry: Entry, now: datetime) -> int:
+    """Return the whole days since a memory was changed, never negative; a checkout does not reset it."""
+    return max(0, (now - entry.changed) // timedelta(days=1)) if entry.changed else 0
+
+
+def _drift_line(drift: Drift) -> str:
+    """Return which references exist, which do not, and which were not checked (R12)."""
+    groups = (
+        ("still there", [one for one in drift.references if one.exists]),
+        ("no longer there", drift.gone),
+        # Listed, so that a memory does not look checked because its other references are.
+        ("not checked", drift.unchecked),
+    )
+    return "; ".join(f"{label}: {_names(references)}" for label, references in groups if references)
+
+
+def _names(references: Sequence[Reference]) -> str:
+    names = [f"`{one_line(clipped(one.text, MAX_REFERENCE_CHARS))}`" for one in references[:MAX_NAMED]]
+    more = len(references) - len(names)
+    return ", ".join([*names, *([f"{more} more"] if more else [])])
+
+
+def shorten_body(body: str) -> tuple[str, bool]:
+    """Return as much of a body as one memory may take, made safe, and whether it was cut."""
+    whole = neutralise(body).rstrip()
+    text = _first_lines(whole)
+    if text == whole:
+        return whole, False
+    # A cut can turn a harmless bracket into the start of a tag.
+    while len((safe := neutralise(text)).encode()) > MAX_BODY_BYTES:
+        text = text[:-1]
+    return safe, True
+
+
+def _first_lines(text: str) -> str:
+    """Return the whole lines that fit; a line longer than the limit is cut between two characters."""
+    lines: list[str] = []
+    room = MAX_BODY_BYTES
+    for line in text.split("\n", MAX_BODY_LINES)[:MAX_BODY_LINES]:
+        room -= bool(lines)
+        size = len(line.encode())
+        if size > MAX_BODY_BYTES:
+            lines.append(line.encode()[: max(room, 0)].decode(errors="ignore"))
+        elif size <= room:
+            lines.append(line)
+            room -= size
+            continue
+        break
+    return "\n".join(lines).rstrip()

@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from nacre.memory.files.location import Location
 from nacre.memory.recall.base import AttachedMemory, Recalled
 from nacre.memory.recall.ranking.terms import content as terms
-from nacre.memory.recall.recall import MAX_BODY_LINES, worded
+from nacre.memory.recall.recall import MAX_BODY_LINES, render_attached
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.tokens import estimate_text
 from nacre.store import disk
@@ -399,7 +399,7 @@ def is_corrected(pick: AttachedMemory, message: str) -> bool:
 
 def _own_words(pick: AttachedMemory) -> str:
     """Without what is said about every memory: header, cautions, the note that it was cut."""
-    frame = worded(pick.ranked, _TOO_LONG, age_days=pick.age_days, drift=pick.drift).splitlines()
+    frame = render_attached(pick.ranked, _TOO_LONG, age_days=pick.age_days, drift=pick.drift).splitlines()
     return "\n".join(line for line in pick.text.splitlines() if line not in frame)
 
 

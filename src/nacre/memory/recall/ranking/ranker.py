@@ -1,6 +1,7 @@
-"""The evidence for each candidate file, as numbers a weighted sum can add up.
+"""Ranks files for a question without a model: features, their weighted sum, confidence, order by age.
 
-Every feature follows from a file's text, author, date and place among its neighbours.
+A feature follows from a file's text, author, date and place among its neighbours. Everything here is derived
+from the files and can be rebuilt.
 """
 
 from __future__ import annotations
@@ -13,22 +14,21 @@ from functools import cached_property
 from operator import mul
 from typing import TypeAlias
 
-from nacre.memory.recall.ranking import weights
 from nacre.memory.recall.ranking.analysis import ASSISTANT_ROLES, Cue, Doc, analyse
 from nacre.memory.recall.ranking.index import IndexedFile, PassageIndex, build_index
 from nacre.memory.recall.ranking.match import FileMatch, ParsedQuestion, QuestionMatch, parse_question
-from nacre.memory.recall.ranking.weights import MATCH, RELEVANCE, RELEVANCE_BY_MEANING
+from nacre.memory.recall.ranking.weights import LEXICAL, MATCH, RELEVANCE, RELEVANCE_BY_MEANING
 
 NEAR_CHARS = 60
-"""Two asked words within some ten stems of each other belong to one statement."""
+"""Two words of a question within about ten stems of each other belong to one statement."""
 DATE_DECAY_DAYS = 7.0
-"""A memory dated a week off the asked day still counts a third."""
+"""A memory dated a week off the requested day still counts a third."""
 
-NEAR = (-1, 1, -2, 2)
-_STEPS = ((0, 4, -1), (1, 5, 1), (2, 0, -2), (3, 0, 2))
-"""For each file beside: where its score stands, where instead if a model says it, and how far off it is."""
+NEIGHBOUR_STEPS = (-1, 1, -2, 2)
+_NEIGHBOUR_FEATURES = ((0, 4, -1), (1, 5, 1), (2, 0, -2), (3, 0, 2))
+"""For each neighbour: the place of its score, its place if a model wrote it, and the step to it."""
 PassageKind: TypeAlias = tuple[tuple[float, float], tuple[float, ...], float, float]
-"""Asks and speaks of itself; what it offers and who tells it; holds a rule; holds a preference."""
+"""Question and first person; offered kinds and author; rule; preference."""
 
 FEATURES = (
     "passage", "covered", "covered_squared", "share", "pairs", "near",
@@ -45,9 +45,9 @@ FEATURES = (
 
 @dataclass
 class FeatureExtractor:
-    """Turns candidates of one match into feature vectors.
+    """Computes the feature vectors of candidate files.
 
-    Some hundred for each question: what depends on the question alone, or on a few bits, is worked out once.
+    About a hundred for each question: what depends on the question alone, or on a few bits, is cached.
     """
 
     index: PassageIndex
@@ -55,7 +55,7 @@ class FeatureExtractor:
     match: QuestionMatch
 
     def vectors(self, candidates: list[int]) -> list[list[float]]:
-        """One vector per candidate, in the order of FEATURES."""
+        """Return one vector per candidate, in the order of FEATURES."""
         best: dict[str, float] = {}
         rows = [(self._entry(number), self.match.file(number)) for number in candidates]
         for entry, file in rows:
@@ -71,21 +71,21 @@ class FeatureExtractor:
         covered = self._weights.get(bits)
         if covered is None:
             covered = self._weight_of(bits)
-        # Two neighbours among the question's terms are held, or there is nothing to look for.
+        # A pair needs two neighbouring terms of the question.
         pairs, near = self._pairs(bits, passage) if bits & bits >> 1 else (0.0, 0.0)
         author = self.index.author[passage]
         cues = self.index.cues[passage]
-        known = self._kinds.get((cues, author))
-        seen, offered, rule, liked = known or self._kind(cues, author)
+        kind = self._kinds.get((cues, author)) or self._kind(cues, author)
+        style, offered, rule, preference = kind
         return [
             score, covered, covered * covered, bits.bit_count() / self._count, pairs, near,
             float(author in self.question.authors), by_asked,
             self._mentions(passage) if self.question.names else 0.0,
-            *self._around(entry, file),
+            *self._neighbours(entry, file),
             folder_best,
-            *seen, math.log1p(self.index.lengths[passage]), math.log1p(entry.length),
+            *style, math.log1p(self.index.lengths[passage]), math.log1p(entry.length),
             *offered, by_assistant if self.question.about_answers else 0.0,
-            rule, liked, rule * covered, liked * covered,
+            rule, preference, rule * covered, preference * covered,
             *(self._dates(entry) if self.question.date_ranges else (0.0, 0.0)),
         ]  # fmt: skip
 
@@ -108,16 +108,16 @@ class FeatureExtractor:
         return {0: 0.0}
 
     def _weight_of(self, bits: int) -> float:
-        """Which share of what was asked these terms are."""
-        known = self._weights.get(bits)
-        if known is None:
-            known = sum(share for i, share in enumerate(self._shares) if bits >> i & 1)
-            self._weights[bits] = known
-        return known
+        """Return the share of the question's weight that these terms have."""
+        weight = self._weights.get(bits)
+        if weight is None:
+            weight = sum(share for i, share in enumerate(self._shares) if bits >> i & 1)
+            self._weights[bits] = weight
+        return weight
 
     @cached_property
-    def _couples(self) -> list[tuple[int, str, str, str, float]]:
-        """Neighbouring terms of the question: bits, both, first, second, half their share."""
+    def _term_pairs(self) -> list[tuple[int, str, str, str, float]]:
+        """Neighbouring terms of the question: bits, both, first, second, mean share."""
         terms = self.question.terms
         return [
             (
@@ -133,7 +133,7 @@ class FeatureExtractor:
     def _pairs(self, bits: int, passage: int) -> tuple[float, float]:
         pairs = near = 0.0
         stems = self.index.stems[passage]
-        for both_bits, both, first, second, share in self._couples:
+        for both_bits, both, first, second, share in self._term_pairs:
             if bits & both_bits != both_bits:
                 continue
             if both in stems:
@@ -146,25 +146,25 @@ class FeatureExtractor:
         stems = self.index.stems[passage]
         return float(any(f" {name} " in stems for name in self.question.names))
 
-    def _around(self, entry: IndexedFile, file: FileMatch) -> list[float]:
-        """What the files beside it match: each alone, the two nearest if a model's, and all together."""
-        around = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    def _neighbours(self, entry: IndexedFile, file: FileMatch) -> list[float]:
+        """Return the scores of the neighbouring files, each alone, and what all of them cover together."""
+        scores = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         together = file.covered_together
         folder = entry.folder
         order = entry.order
         if folder:
             beside = self.index.by_place
             files = self.match.files
-            for at, instead, step in _STEPS:
+            for at, at_if_assistant, step in _NEIGHBOUR_FEATURES:
                 other = beside.get((folder, order + step))
                 if other is None:
                     continue
                 _, passage, score, _, _, _, bits = files[other]
                 together |= bits
-                told = instead and self._assistants and self.index.author[passage] in self._assistants
-                around[instead if told else at] = score
-        around.append(self._weight_of(together))
-        return around
+                is_assistant = self._assistants and self.index.author[passage] in self._assistants
+                scores[at_if_assistant if at_if_assistant and is_assistant else at] = score
+        scores.append(self._weight_of(together))
+        return scores
 
     @cached_property
     def _assistants(self) -> frozenset[int]:
@@ -175,11 +175,11 @@ class FeatureExtractor:
         return {}
 
     def _kind(self, cues: int, author: int) -> PassageKind:
-        """What kind of words a passage holds, by its cues and who says it; remembered."""
+        """Return and cache the features that depend only on the cues and the author of a passage."""
         question = self.question
         offered = cues & self.question.wants
         is_assistant = author in self._assistants
-        counts = not question.about_past and not is_assistant
+        may_be_rule = not question.about_past and not is_assistant
         kind = self._kinds[cues, author] = (
             (float(bool(cues & Cue.QUESTION)), float(bool(cues & Cue.FIRST_PERSON))),
             (
@@ -187,8 +187,8 @@ class FeatureExtractor:
                 float(is_assistant),
                 float(is_assistant and question.about_answers),
             ),
-            float(counts and bool(cues & Cue.RULE)),
-            float(counts and bool(cues & Cue.PREFERENCE)),
+            float(may_be_rule and bool(cues & Cue.RULE)),
+            float(may_be_rule and bool(cues & Cue.PREFERENCE)),
         )
         return kind
 
@@ -201,20 +201,20 @@ class FeatureExtractor:
 
 
 def assistants(index: PassageIndex) -> frozenset[int]:
-    """The authors that are a model, not a person."""
+    """Return the authors that are a model, not a person."""
     return frozenset(n for name, n in index.authors.items() if name in ASSISTANT_ROLES)
 
 
 AT = {name: i for i, name in enumerate(FEATURES)}
 BY_ASKED = AT["by_asked_author"]
 OWN_AUTHOR = frozenset(AT[name] for name in ("by_asked_author", "asked_passage", "mentions_asked"))
-"""Left out of relevance, and where the asked author's files are compared with the others'."""
+"""Left out of relevance, and where the files of the author asked about are compared with others."""
 COMPARED = ("covered", "pairs", "passage", "window_covered")
 TOP = 5
 ENOUGH = 0.5
-"""Relevance from which on something is attached; the weights are scaled to it."""
+"""The least relevance at which something is attached; the weights are scaled to it."""
 LONG_FROM = 5.0
-"""Logarithm of the words of an ordinary memory, some 150 at most: a passage of a longer one covers less."""
+"""Logarithm of the words of an ordinary memory, about 150: a passage of a longer one covers less of it."""
 
 Vector = Sequence[float]
 
@@ -224,12 +224,12 @@ class Confidence:
     """Probabilities, 0 to 1."""
 
     relevance: float
-    """That anything here answers; below the cut nothing is attached."""
+    """That any file answers the question."""
     match: float
-    """That it is about whom was asked, not the same thing said of someone else."""
+    """That it is about the person asked about, not the same fact about another."""
 
     is_enough: bool
-    """Whether to attach at all."""
+    """Whether to attach anything."""
 
 
 NO_CONFIDENCE = Confidence(0.0, 0.0, is_enough=False)
@@ -243,28 +243,30 @@ def confidence(
     *,
     similar: float | None = None,
 ) -> Confidence:
-    """How sure a ranking is; `scored` is best first, `unknown` the share asked that no file holds.
+    """Return the confidence of a ranking by two logistic sums over its candidates.
 
-    `similar` is how like the question the likest of the first picks is, where all of them have vectors.
+    `scored` is best first, `unknown` the share of the question that no file holds, `similar` the highest
+    cosine of the first files where all of them have vectors. That an author has the name asked about is no
+    evidence: two stores may share a first name.
     """
     if not scored:
         return NO_CONFIDENCE
-    signs = confidence_signals(question, unknown, scored, learnt)
+    signals = confidence_signals(question, unknown, scored, learnt)
     if similar is None:
-        relevance = logistic(RELEVANCE, signs)
+        relevance = _logistic(RELEVANCE, signals)
     else:
-        meant = {"similar": similar, "similar_long": similar * signs["long"]}
-        relevance = logistic(RELEVANCE_BY_MEANING, signs | meant)
-    return Confidence(relevance, logistic(MATCH, signs), is_enough=relevance >= ENOUGH)
+        semantic = {"similar": similar, "similar_long": similar * signals["long"]}
+        relevance = _logistic(RELEVANCE_BY_MEANING, signals | semantic)
+    return Confidence(relevance, _logistic(MATCH, signals), is_enough=relevance >= ENOUGH)
 
 
 def confidence_signals(
     question: ParsedQuestion, unknown: float, scored: Sequence[tuple[float, Vector]], learnt: Vector
 ) -> dict[str, float]:
-    """What a ranking shows of its own worth."""
+    """Return the signals from which relevance and match are computed."""
     score, best = scored[0]
     top = [vector for _, vector in scored[:TOP]]
-    signs = {
+    signals = {
         "score": score,
         "margin": score - scored[min(TOP, len(scored)) - 1][0],
         "covered": best[AT["covered"]],
@@ -281,91 +283,90 @@ def confidence_signals(
         "log_terms": math.log1p(len(question.terms)),
         "long": max(0.0, best[AT["document_length"]] - LONG_FROM),
     }
-    return signs | _asked_against_others(question, scored, learnt)
-
-
-def _asked_against_others(
-    question: ParsedQuestion, scored: Sequence[tuple[float, Vector]], learnt: Vector
-) -> dict[str, float]:
-    """How much better the asked author's files match than everyone else's; 0 when nobody is named."""
     if not question.names:
-        return {f"asked_{name}": 0.0 for name in (*COMPARED, "score")}
+        return signals | {f"asked_{name}": 0.0 for name in (*COMPARED, "score")}
+    # How much better the files of the author asked about match than all others.
     asked = [(s, v) for s, v in scored if v[BY_ASKED]]
     others = [(s, v) for s, v in scored if not v[BY_ASKED]]
-    gaps = {f"asked_{name}": _highest(asked, AT[name]) - _highest(others, AT[name]) for name in COMPARED}
-    return gaps | {"asked_score": _best_without_author(asked, learnt) - _best_without_author(others, learnt)}
-
-
-def _highest(scored: Sequence[tuple[float, Vector]], at: int) -> float:
-    return max((vector[at] for _, vector in scored), default=0.0)
-
-
-def _best_without_author(scored: Sequence[tuple[float, Vector]], learnt: Vector) -> float:
-    return max((_without_author(score, vector, learnt) for score, vector in scored), default=0.0)
+    for name in COMPARED:
+        best_of = [max((v[AT[name]] for _, v in group), default=0.0) for group in (asked, others)]
+        signals[f"asked_{name}"] = best_of[0] - best_of[1]
+    best_of = [
+        max((_without_author(s, v, learnt) for s, v in group), default=0.0) for group in (asked, others)
+    ]
+    signals["asked_score"] = best_of[0] - best_of[1]
+    return signals
 
 
 def _without_author(score: float, vector: Vector, learnt: Vector) -> float:
     return score - sum(learnt[i] * vector[i] for i in OWN_AUTHOR)
 
 
-def logistic(weights: dict[str, float], signs: dict[str, float]) -> float:
-    total = weights.get("bias", 0.0) + sum(weights.get(name, 0.0) * value for name, value in signs.items())
+def _logistic(weights: dict[str, float], signals: dict[str, float]) -> float:
+    total = weights.get("bias", 0.0) + sum(weights.get(name, 0.0) * value for name, value in signals.items())
     return 1 / (1 + math.exp(-max(-30.0, min(30.0, total))))
 
 
 SUBJECT_SHARE = 0.4
-"""Two picks speak of one subject when what they share of the question is so much of what the larger part is:
-whoever corrects a fact seldom says all of it again. From 0.5 on, pairs of the tuning half were missed."""
+"""Two files are about one subject when they share this much of what the larger covers of the question: a
+correction seldom repeats the whole fact. From 0.5 on, pairs of the tuning half were missed."""
 SAME_STATEMENT = 0.35
-"""Above this likeness of their words the older is not just earlier but said again: superseded."""
+"""Above this overlap of words the older file states the same fact: it is superseded."""
 
-
-Rarity = Callable[[str], float]
+Rarity: TypeAlias = Callable[[str], float]
 
 
 @dataclass(frozen=True)
 class SubjectTerms:
-    """What ordering needs to know of one pick."""
+    """The subject of a file with regard to a question, and its age."""
 
     id: str
     when: date | None
     place: tuple[str, int]
-    """Folder and order in it: which of two files of one day came later."""
+    """Folder and order in it: which of two files of one day is newer."""
     terms: frozenset[str]
     covered: dict[str, float]
-    """The question's terms it holds, each with its share of what was asked."""
+    """The question's terms it holds, each with its share of the question's weight."""
 
     def at(self, place: tuple[str, int]) -> SubjectTerms:
-        """The same in another place; spelt out, since twenty are made for each question."""
+        """Return a copy with another place; `dataclasses.replace` is slow, and each question makes twenty."""
         return SubjectTerms(self.id, self.when, place, self.terms, self.covered)
 
 
 @dataclass(frozen=True)
-class Ordered:
-    """A pick in its final place."""
+class OrderedFile:
+    """A file in its final place, and the id of the newer file that supersedes it."""
 
     id: str
     superseded_by: str | None = None
 
 
-def newer_first(picks: Sequence[SubjectTerms], rarity: Rarity) -> list[Ordered]:
-    """The picks in the order to attach them: an older one comes after the newer ones of its subject."""
-    newer = [{j for j, other in enumerate(picks) if _comes_before(other, pick)} for pick in picks]
-    waiting = list(range(len(picks)))
+def newer_first(files: Sequence[SubjectTerms], rarity: Rarity) -> list[OrderedFile]:
+    """Return the files in the order to attach them: an older one after the newer ones of its subject (R14).
+
+    Otherwise the order of the ranking stays. A superseded file stays, too: older facts are often asked about.
+    """
+
+    def age_key(one: SubjectTerms) -> tuple[date, str, int]:
+        return (one.when or date.min, *one.place)
+
+    newer = [
+        {j for j, other in enumerate(files) if age_key(other) > age_key(one) and is_same_subject(other, one)}
+        for one in files
+    ]
+    waiting = list(range(len(files)))
     ordered: list[int] = []
     while waiting:
-        # The newest of all waits for nobody, so that there is always one.
+        # The newest file waits for no other, so that there is always one.
         best = next(i for i in waiting if newer[i].isdisjoint(waiting))
         waiting.remove(best)
         ordered.append(best)
-    return [
-        Ordered(picks[i].id, _successor(picks[i], [picks[j] for j in ordered if j in newer[i]], rarity))
-        for i in ordered
-    ]
-
-
-def _comes_before(one: SubjectTerms, other: SubjectTerms) -> bool:
-    return _age_key(one) > _age_key(other) and is_same_subject(one, other)
+    found = []
+    for i in ordered:
+        successors = (files[j] for j in ordered if j in newer[i])
+        restated = (one.id for one in successors if word_overlap(files[i], one, rarity) >= SAME_STATEMENT)
+        found.append(OrderedFile(files[i].id, next(restated, None)))
+    return found
 
 
 def is_same_subject(one: SubjectTerms, other: SubjectTerms) -> bool:
@@ -375,47 +376,43 @@ def is_same_subject(one: SubjectTerms, other: SubjectTerms) -> bool:
     return larger > 0 and shared >= SUBJECT_SHARE * larger
 
 
-def likeness(one: SubjectTerms, other: SubjectTerms, rarity: Rarity) -> float:
-    """Shared words over all words of the shorter, each by its rarity."""
-    shared = sum(rarity(t) for t in one.terms & other.terms)
-    shorter = min(sum(rarity(t) for t in p.terms) for p in (one, other))
+def word_overlap(one: SubjectTerms, other: SubjectTerms, rarity: Rarity) -> float:
+    """Return the shared words over all words of the shorter file, weighted by rarity."""
+    shared = sum(rarity(term) for term in one.terms & other.terms)
+    shorter = min(sum(rarity(term) for term in file.terms) for file in (one, other))
     return shared / shorter if shorter else 0.0
 
 
-def _successor(pick: SubjectTerms, newer: Sequence[SubjectTerms], rarity: Rarity) -> str | None:
-    """The first of the newer picks of its subject that says it again."""
-    return next((one.id for one in newer if likeness(pick, one, rarity) >= SAME_STATEMENT), None)
-
-
-def _age_key(pick: SubjectTerms) -> tuple[date, str, int]:
-    return (pick.when or date.min, *pick.place)
-
-
 CANDIDATES = 120
-"""Files weighed in full; 300 found nothing more on LoCoMo (not tried on the others)."""
-TOLD = 20
-"""Picks of which it is said what speaks for them and where they stand: the rest is not attached anyway."""
+"""Files whose features are computed; 300 found nothing more on LoCoMo (not tried on other sets)."""
+EXPLAINED = 20
+"""Files for which the parts of the score and the subject are returned: later ones are not attached."""
 NEIGHBOURS_OF = 60
-"""The best files whose neighbours are weighed too: an answer often stands beside the words asked for."""
+"""The best files whose neighbours are candidates, too: an answer is often next to the words of a question."""
 
 
 @dataclass(frozen=True)
 class ScoredFile:
-    """One ranked file and why."""
+    """One file with its score and what the score is made of."""
 
     id: str
     score: float
     parts: dict[str, float]
-    placed: SubjectTerms | None = None
-    """What ordering needs to know; only the first few picks are ordered."""
+    subject: SubjectTerms | None = None
+    """Only for the first files, which may be attached."""
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The files that answer best, best first, and how sure that any does."""
+    """The best files, best first, and the confidence that any of them answers."""
 
     picks: list[ScoredFile]
     confidence: Confidence
+
+
+def unknown_share(index: PassageIndex, question: ParsedQuestion) -> float:
+    """Return the share of a question's weight that no file holds."""
+    return sum(term.weight for term in question.terms if term.text not in index.postings) / question.total
 
 
 @dataclass
@@ -426,44 +423,47 @@ class Ranker:
 
     @classmethod
     def over(cls, docs: Iterable[Doc]) -> Ranker:
-        """A ranker over these files."""
+        """Return a ranker for these files."""
         return cls(build_index(analyse(doc) for doc in docs))
 
     def rank(self, text: str, *, asked: date | None = None, limit: int = 10) -> Ranking:
-        """Rank the store for a question asked on a day."""
-        question = parse_question(text, self.index, asked)
-        match = QuestionMatch(self.index, question, assistants(self.index))
-        numbers, vectors = self.weigh(question, match)
-        learnt = self._learnt(question)
+        """Rank the files for a question asked on a day."""
+        index = self.index
+        question = parse_question(text, index, asked)
+        match = QuestionMatch(index, question, assistants(index))
+        numbers = self.with_neighbours(match.best_files(CANDIDATES))
+        vectors = FeatureExtractor(index, question, match).vectors(numbers)
+        learnt = [LEXICAL[name][0 if question.names else 1] for name in FEATURES]
         order = sorted(
             ((sum(map(mul, learnt, vector)), -i) for i, vector in enumerate(vectors)), reverse=True
         )
+        # Explanations take longer than the ranking: only files that may be attached get one.
+        index.stems.load([match.file(numbers[-i]).passage for _, i in order[:EXPLAINED]])
+        files = []
+        for place, (score, i) in enumerate(order[:limit]):
+            number = numbers[-i]
+            if place < EXPLAINED:
+                weighted = zip(FEATURES, map(mul, learnt, vectors[-i]), strict=True)
+                parts = {name: round(value, 4) for name, value in weighted if value}
+                files.append(
+                    ScoredFile(self._id(number), score, parts, self.subject(number, match, question))
+                )
+            else:
+                files.append(ScoredFile(self._id(number), score, {}))
         scored = [(score, vectors[-i]) for score, i in order]
-        # To say why takes longer than to rank: only of those that may come to be attached is it asked.
-        self.index.stems.load([match.file(numbers[-i]).passage for _, i in order[:TOLD]])
-        told = [
-            ScoredFile(self._id(at), score, _parts(vectors[-i], learnt), self.placed(at, match, question))
-            for score, i in order[: min(limit, TOLD)]
-            for at in (numbers[-i],)
-        ]
-        picks = [*told, *(ScoredFile(self._id(numbers[-i]), score, {}) for score, i in order[TOLD:limit])]
-        return Ranking(picks, confidence(question, self._unknown(question), scored, learnt))
-
-    def weigh(self, question: ParsedQuestion, match: QuestionMatch) -> tuple[list[int], list[list[float]]]:
-        """The candidates of a question and the evidence for each."""
-        numbers = self.with_neighbours(match.best_files(CANDIDATES))
-        return numbers, FeatureExtractor(self.index, question, match).vectors(numbers)
+        return Ranking(files, confidence(question, unknown_share(index, question), scored, learnt))
 
     def with_neighbours(self, best: list[int]) -> list[int]:
-        """The best files and those beside the foremost of them, by name.
+        """Return the best files and the neighbours of the first of them, sorted by name.
 
-        Among equals the order decides later on, and when a file was read must not.
+        The order decides among equal scores, and must not depend on when a file was read.
         """
-        beside = (self.index.neighbour(number, step) for number in best[:NEIGHBOURS_OF] for step in NEAR)
-        return sorted({*best, *(n for n in beside if n is not None)}, key=self._id)
+        near = best[:NEIGHBOURS_OF]
+        beside = (self.index.neighbour(number, step) for number in near for step in NEIGHBOUR_STEPS)
+        return sorted({*best, *(number for number in beside if number is not None)}, key=self._id)
 
-    def placed(self, number: int, match: QuestionMatch, question: ParsedQuestion) -> SubjectTerms | None:
-        """What ordering needs to know of a file."""
+    def subject(self, number: int, match: QuestionMatch, question: ParsedQuestion) -> SubjectTerms | None:
+        """Return what the order by age needs to know of a file."""
         entry = self.index.entries[number]
         found = match.file(number)
         if entry is None:
@@ -476,27 +476,6 @@ class Ranker:
         terms = frozenset(self.index.stems[found.passage].split())
         return SubjectTerms(entry.id, entry.when, (entry.folder, entry.order), terms, covered)
 
-    def _learnt(self, question: ParsedQuestion) -> Vector:
-        """The weights for this kind of question: one that names an author, or any other."""
-        return self._columns[0] if question.names else self._columns[1]
-
-    @cached_property
-    def _columns(self) -> tuple[list[float], list[float]]:
-        table = weights.LEXICAL
-        return [table[name][0] for name in FEATURES], [table[name][1] for name in FEATURES]
-
-    def _unknown(self, question: ParsedQuestion) -> float:
-        postings = self.index.postings
-        return sum(t.weight for t in question.terms if t.text not in postings) / question.total
-
     def _id(self, number: int) -> str:
         entry = self.index.entries[number]
         return entry.id if entry else ""
-
-
-def _parts(vector: Vector, learnt: Vector) -> dict[str, float]:
-    return {
-        name: round(weight * value, 4)
-        for name, weight, value in zip(FEATURES, learnt, vector, strict=True)
-        if value
-    }

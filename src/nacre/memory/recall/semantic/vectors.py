@@ -28,8 +28,8 @@ from nacre.memory.recall.ranking.index import PassageIndex
 from nacre.memory.recall.ranking.match import ParsedQuestion, QuestionMatch, parse_question
 from nacre.memory.recall.ranking.ranker import (
     CANDIDATES,
+    EXPLAINED,
     FEATURES,
-    TOLD,
     TOP,
     Confidence,
     FeatureExtractor,
@@ -238,7 +238,7 @@ def rank(ranker: Ranker, text: str, likeness: Similarities, *, asked: date | Non
             id=entry.id if (entry := index.entries[numbers[-i]]) else "",
             score=score,
             parts=weighed.parts(-i),
-            placed=ranker.placed(numbers[-i], match, question) if place < TOLD else None,
+            subject=ranker.subject(numbers[-i], match, question) if place < EXPLAINED else None,
         )
         for place, (score, i) in enumerate(order)
     ]
