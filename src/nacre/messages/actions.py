@@ -1,4 +1,4 @@
-"""One call in a line, with the names that may be needed later, and how it ended (C17).
+"""Renders a tool call and its outcome in one line, with the names that may be needed later (C17).
 
 Read off the arguments and not the tool's name, so that other programs' tools are understood as well.
 """
@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from nacre.messages.blocks import Json, JsonObject, ToolCall, ToolResult
 
 DeedKind: TypeAlias = Literal["read", "edit", "command", "search", "web", "other", "reply", "remark"]
-"""What a deed is; a remark is what a reply said before it went on to call something."""
+"""Kind of an action; a remark is the text of a reply before a tool call."""
 
 PATHS = ("file_path", "path", "notebook_path", "filePath", "filename", "file")
 OLD_TEXTS = ("old_string", "old_str", "old_source")
@@ -22,33 +22,33 @@ PATTERNS = ("pattern", "regex")
 ADDRESSES = ("url",)
 QUERIES = ("query",)
 PLACES = ("path", "glob", "type")
-"""Where a search looked."""
+"""Arguments that name the place of a search."""
 TITLES = ("title", "content", "subject")
 STATES = ("state", "status")
 QUESTIONS = ("questions", "question")
 FILE_ACTS = frozenset({"view", "create", "str_replace", "insert", "undo_edit"})
-"""A tool for files may take what it shall do as its `command`."""
+"""Values of `command` in tools for files."""
 
 MAX_COMMAND = 240
-"""Characters: a longer command is a script, and its beginning says what it is."""
+"""Characters of a command."""
 MAX_QUOTE = 100
-"""Of a line of a file: enough to find it again."""
+"""Characters of a line of a file."""
 MAX_VALUE = 60
-"""Of an argument nobody here knows."""
+"""Characters of an unknown argument."""
 MAX_VALUES = 4
 MAX_ERROR = 200
 MAX_REFUSAL = 400
-"""A person's words about why something was not to be done weigh more than a program's."""
+"""Characters of the reason why a user refused a call."""
 MAX_ANSWER = 300
 MAX_LOOKED_AT = 20_000
-"""Characters of a failed command's output in which the line that says why is looked for."""
+"""Characters of a failed command's output that are searched for the error line."""
 
 MAX_NEW = 4_000
 """Characters of the new lines of one change."""
 MAX_OUTLINE = 1_500
 """Characters of the lines in a file that define something, or of a page."""
 MAX_REPORT = 4_000
-"""Characters of what another agent found out: asking again costs another agent."""
+"""Characters of another agent's report."""
 
 DEFINES = re.compile(
     r"(?:\s*\d+(?:→|\t))?(?:(?: {0,4}|\t)(?:export |public |pub |default |abstract |static |async )*"
@@ -65,18 +65,18 @@ SAID = "the user said:"
 
 
 class ActionLine(NamedTuple):
-    """A call in words."""
+    """A call as text."""
 
     kind: DeedKind
     about: str
-    """The file, the command, the pattern or the address; empty if there is no such thing."""
+    """The file, command, pattern or URL; empty if there is none."""
     text: str
     detail: str = ""
-    """More of it, over several lines."""
+    """Further detail, over several lines."""
 
 
 def line_of(call: ToolCall) -> ActionLine:
-    """What a call does."""
+    """Return a call as text."""
     arguments = call.input
     path = _first(arguments, PATHS)
     command = _first(arguments, COMMANDS)
@@ -101,7 +101,7 @@ def line_of(call: ToolCall) -> ActionLine:
 
 
 def outcome_of(result: ToolResult) -> str:
-    """Empty when all went well; else the exit code and the line that says why."""
+    """Return the outcome: empty on success, else the exit code and the error line."""
     text = result.text
     found = EXIT_CODE.match(text)
     if found is not None and found[1] != "0":
@@ -120,14 +120,14 @@ def outcome_of(result: ToolResult) -> str:
 
 
 def answer_of(call: ToolCall, result: ToolResult) -> str:
-    """What a person answered to a question; empty for every other call."""
+    """Return the user's answer to a question; empty for other calls."""
     if result.is_error or not any(name in call.input for name in QUESTIONS):
         return ""
     return one_line(result.text, MAX_ANSWER)
 
 
 def report_of(call: ToolCall, kind: DeedKind, result: ToolResult) -> str:
-    """What a result holds that cannot be had again for nothing, or says what else is there."""
+    """Return the part of a result that is expensive to get again."""
     match kind:
         case "read":
             lines = [line.lstrip(" ") for line in result.text.splitlines() if DEFINES.match(line)]
@@ -141,13 +141,13 @@ def report_of(call: ToolCall, kind: DeedKind, result: ToolResult) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """The text on one line, cut where it is too long."""
+    """Return the text on one line, cut to `limit` characters."""
     line = " ".join(text[: 4 * limit].split())
     return line if len(line) <= limit and len(text) <= 4 * limit else line[: limit - 1] + "…"
 
 
 def _first(arguments: JsonObject, names: tuple[str, ...]) -> str:
-    """The first argument with one of these names that is a text."""
+    """Return the first text argument with one of these names."""
     for name in names:
         value = arguments.get(name)
         if isinstance(value, str) and value.strip():
@@ -170,7 +170,7 @@ def _range(arguments: JsonObject) -> str:
 
 
 def _changes(arguments: JsonObject) -> list[tuple[str, str]]:
-    """Old and new text of everything a call changes in its file."""
+    """Return old and new text of every edit in a call."""
     edits = arguments.get("edits")
     several = [one for one in edits if isinstance(one, dict)] if isinstance(edits, list) else []
     found = [(_first(one, OLD_TEXTS), _first(one, NEW_TEXTS)) for one in [arguments, *several]]
@@ -189,7 +189,7 @@ def _change(arguments: JsonObject) -> str:
 
 
 def _new_lines(arguments: JsonObject) -> str:
-    """The lines a change brought, without those that stood there before."""
+    """Return the lines that an edit added."""
     found: list[str] = []
     for old, new in _changes(arguments):
         before = set(old.splitlines())
@@ -198,7 +198,7 @@ def _new_lines(arguments: JsonObject) -> str:
 
 
 def _difference(old: str, new: str) -> str:
-    """The first lines in which two texts differ."""
+    """Return the first lines in which two texts differ."""
     before = old.splitlines()
     after = new.splitlines()
     same = 0
@@ -212,7 +212,7 @@ def _difference(old: str, new: str) -> str:
 
 
 def _telling(lines: Iterator[str]) -> str:
-    """The first line in which something is said: braces and blanks are everywhere."""
+    """Return the first line with a letter or digit."""
     return next((line for line in lines if any(char.isalnum() for char in line)), "")
 
 
@@ -221,7 +221,7 @@ def _quote(line: str) -> str:
 
 
 def _plain(call: ToolCall) -> str:
-    """The name and what of the arguments fits a line."""
+    """Return the tool name and the arguments that fit on a line."""
     if tasks := _tasks(call.input):
         return f"{call.name}: {tasks}"
     if title := _first(call.input, ("subject", "title")):
@@ -232,7 +232,7 @@ def _plain(call: ToolCall) -> str:
 
 
 def _tasks(arguments: JsonObject) -> str:
-    """How far a list of tasks is, and what is being done."""
+    """Return the progress of a task list."""
     rows = next((value for value in arguments.values() if isinstance(value, list)), [])
     tasks = [(_first(row, TITLES), _first(row, STATES)) for row in rows if isinstance(row, dict)]
     if not tasks or not all(title and state for title, state in tasks):

@@ -1,6 +1,6 @@
-"""What views of one conversation share: append-only lists, and where in them something is found.
+"""Append-only lists shared by the views of one conversation, with indexes into them.
 
-Every view sees so much of them; only the one that sees all of it may append, any other copies first.
+Every view sees a prefix of them; only the view that sees all of it may append, any other copies first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nacre.messages.records import LogProblem, Noted, Record
 
 @dataclass(frozen=True, slots=True)
 class ChainLength:
-    """How much of the shared body one view sees."""
+    """Lengths of the prefix that one view sees."""
 
     records: int = 0
     items: int = 0
@@ -30,28 +30,28 @@ class ChainLength:
 
 @dataclass(slots=True)
 class ViewBody:
-    """What views of one conversation share; only ever appended to."""
+    """The lists shared by the views of a conversation."""
 
     records: list[Record] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
     sealed: list[Sealed] = field(default_factory=list)
     wires: list[JsonObject] = field(default_factory=list)
-    """The same messages as a request carries them."""
+    """The sealed messages in wire form."""
     ends: list[int] = field(default_factory=list)
-    """How many blocks there are up to the end of each."""
+    """Number of blocks up to the end of each message."""
     systems: list[int] = field(default_factory=list)
-    """Which of them are system messages."""
+    """Indexes of the system messages."""
     chain: list[bytes] = field(default_factory=list)
-    """For every sealed block a digest of it and all before it."""
+    """For every sealed block a digest of it and all blocks before it."""
     calls: dict[str, int] = field(default_factory=dict)
-    """Every call id in view, with the place of the item that made it."""
+    """Call ids in view, with the index of their item."""
     said: dict[str, int] = field(default_factory=dict)
-    """Every record in view, with its place among the items."""
+    """Record ids in view, with the index of their item."""
     replies: dict[str, int] = field(default_factory=dict)
-    """Every reply's own id in view, with the place of its first item."""
+    """Reply ids in view, with the index of their first item."""
     noted: list[Noted] = field(default_factory=list)
     kinds: dict[str, list[int]] = field(default_factory=dict)
-    """Where the notes of each kind stand among all of them."""
+    """Indexes of the notes of each kind."""
     problems: list[LogProblem] = field(default_factory=list)
 
     @property
@@ -67,11 +67,11 @@ class ViewBody:
         )
 
     def up_to(self, length: ChainLength) -> ViewBody:
-        """What a view that sees so much may append to: this one, or a copy if another has gone further."""
+        """Return the body a view of this length may append to: this one, or a copy if it is longer."""
         return self if len(self.records) == length.records else self.copy(length)
 
     def copy(self, length: ChainLength) -> ViewBody:
-        """So much of it, for somebody who goes another way."""
+        """Return a copy of the prefix."""
         return ViewBody(
             records=self.records[: length.records],
             items=self.items[: length.items],
@@ -92,7 +92,7 @@ class ViewBody:
         )
 
     def seal(self, message: Sealed) -> None:
-        """One more message that will not change."""
+        """Append a sealed message."""
         if message.wire["role"] == "system":
             self.systems.append(len(self.sealed))
         self.sealed.append(message)
@@ -106,7 +106,7 @@ class ViewBody:
         self.noted.append(note)
 
     def stand(self, item: Item) -> int:
-        """One more record in view; its place."""
+        """Append a record to the items; return its index."""
         place = len(self.items)
         self.items.append(item)
         self.said.setdefault(item.record_id, place)
@@ -132,7 +132,7 @@ T = TypeVar("T")
 
 
 class SharedPrefix(Sequence[T], Generic[T]):
-    """What a view sees of a list that others go on appending to; it costs the same however long that is."""
+    """The first `end` elements of a growing list, without a copy."""
 
     __slots__ = ("_end", "_list")
 
@@ -172,7 +172,7 @@ class SharedPrefix(Sequence[T], Generic[T]):
 
 
 class JoinedSequence(Sequence[T]):
-    """The first so many of a list that only grows, then some more: two lists in one, without a copy."""
+    """The first `count` elements of a growing list followed by another list, without a copy."""
 
     __slots__ = ("_count", "_first", "_rest")
 

@@ -1,4 +1,4 @@
-"""What a message is made of: typed, frozen blocks in the provider's own vocabulary."""
+"""The blocks of a message: typed, frozen, in the provider's vocabulary."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-"""Anything that JSON can say."""
+"""Any JSON value."""
 JsonObject: TypeAlias = "dict[str, Json]"
 """A JSON object."""
 Extra: TypeAlias = "tuple[tuple[str, Json], ...]"
-"""Fields of a block that nacre does not know, kept in order and sent back as they came."""
+"""Unknown fields of a block, kept in order and sent back unchanged."""
 
 Role = Literal["user", "assistant", "system"]
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words."""
+    """Text."""
 
     text: str
     extra: Extra = ()
@@ -34,7 +34,7 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model asks for a tool; the key order of the input is part of the cached bytes."""
+    """A tool call; the key order of the input is part of the cached bytes."""
 
     id: str
     name: str
@@ -44,7 +44,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture, by bytes or address, as the provider takes it."""
+    """An image, by bytes or URL, in the provider's form."""
 
     source: JsonObject
     extra: Extra = ()
@@ -52,7 +52,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document, by bytes, text or address, as the provider takes it."""
+    """A document, by bytes, text or URL, in the provider's form."""
 
     source: JsonObject
     extra: Extra = ()
@@ -60,7 +60,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A block passed through untouched: compaction, redacted thinking, server tools, what comes next."""
+    """A block passed through unchanged: compaction, redacted thinking, server tools, future kinds."""
 
     kind: str
     wire: JsonObject
@@ -71,7 +71,7 @@ ResultPart: TypeAlias = Text | Image | Document | Opaque
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool answered."""
+    """The result of a tool call."""
 
     call_id: str
     content: tuple[ResultPart, ...]
@@ -80,7 +80,7 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """Its words; images and documents are left out."""
+        """Its text; images and documents are left out."""
         return "\n".join(part.text for part in self.content if isinstance(part, Text))
 
 
@@ -96,7 +96,7 @@ class Message:
 
     @property
     def text(self) -> str:
-        """Its words, without thinking, calls and results."""
+        """Its text, without thinking, calls and results."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, Text))
 
     @property

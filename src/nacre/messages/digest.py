@@ -1,4 +1,4 @@
-"""Facts as text within a budget: part of everything that stands for a conversation (C17b, C20)."""
+"""Renders facts as text within a token budget (C17b, C20)."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ DEEDS_TITLE = (
 FENCE = "`"
 MIN_FENCE = 3
 INDENT = "    "
-"""Before every line of a detail: nothing in it can pass for the next deed."""
+"""Prefix of every line of a detail, so that it cannot look like the next action."""
 LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-"""Whatever some reader may take for the end of a line."""
+"""All characters that may end a line."""
 WEIGHTY = frozenset({"edit", "reply"})
-"""What changed something, and what a turn came to."""
+"""Actions that changed something, and closing replies."""
 LINES_SHARE = 0.8
 """Of the room for deeds, for their lines at first: on recorded sessions the newest details were needed more
 often than the oldest lines, and wherever there was room for all lines it made no difference."""
 SHORT_TOKENS = 150
-"""A message up to this size is a rule or a correction rather than a paste: none larger comes before it."""
+"""A message up to this size is probably a rule or correction and is shown before larger ones."""
 NEWLINE_TOKENS = 1
 """More than the line end between two pieces takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class DigestPart:
-    """What was shown, and the facts that are known from now on: exactly those."""
+    """The text, and the facts it shows."""
 
     text: str
     facts: Facts
 
 
 def show_words(facts: Facts, tokens: int, *, where: str = "") -> DigestPart:
-    """A person's words verbatim, in order, within so many tokens: the newest and shortest first.
+    """Return user quotes verbatim within the budget: the newest and shortest are chosen first.
 
     What has no room is pointed to: how many messages, and where they can be read.
     """
@@ -53,7 +53,7 @@ def show_words(facts: Facts, tokens: int, *, where: str = "") -> DigestPart:
     pieces = [_said(number, one) for number, one in enumerate(words, 1)]
     short = [place for place in range(len(pieces)) if _size(pieces[place]) <= SHORT_TOKENS]
     for place in reversed(short):
-        # By age alone, and none behind one that has no room: no rule outlives what took it back.
+        # By age alone and without gaps, so that no rule is shown without its later correction.
         if not page.show(place, pieces[place]):
             break
     for place in _by_age_and_size(pieces, short):
@@ -63,7 +63,7 @@ def show_words(facts: Facts, tokens: int, *, where: str = "") -> DigestPart:
 
 
 def show_deeds(facts: Facts, tokens: int, *, where: str = "") -> DigestPart:
-    """One line a call, in order, within so many tokens; the oldest go first, files and errors last.
+    """Return one line per action within the budget; the oldest are left out first, errors last.
 
     What room is left is for details: what was said, what was written, what was found out.
     """
@@ -83,13 +83,13 @@ def show_deeds(facts: Facts, tokens: int, *, where: str = "") -> DigestPart:
 
 
 def _by_age_and_size(pieces: Sequence[str], short: Sequence[int]) -> list[int]:
-    """Which of the longer ones to show first."""
+    """Return the order in which longer messages are chosen."""
     longer = set(range(len(pieces))) - set(short)
     return sorted(longer, key=lambda place: _size(pieces[place]) * (len(pieces) - place))
 
 
 def together(words: DigestPart, deeds: DigestPart) -> Facts:
-    """All that is known once both were shown."""
+    """Return the facts shown by both."""
     return Facts(
         words=words.facts.words,
         deeds=deeds.facts.deeds,
@@ -100,7 +100,7 @@ def together(words: DigestPart, deeds: DigestPart) -> Facts:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """How to point to what has no room."""
+    """The pointer to what has no room."""
 
     one: str
     many: str
@@ -109,7 +109,7 @@ class _Left:
     where: str
 
     def line(self, ids: Sequence[str]) -> str:
-        """None at all is said with no words."""
+        """Return the pointer; empty if nothing is left out."""
         count = self.before + len(ids)
         if not count:
             return ""
@@ -120,19 +120,19 @@ class _Left:
 
 
 class _Page:
-    """Room for pieces that are chosen in one order and stand in another."""
+    """A budget for pieces that are chosen in one order and shown in another."""
 
     def __init__(self, title: str, ids: Sequence[str], tokens: int, *, left: _Left) -> None:
         self._title = title
         self._ids = ids
         self._left = left
         self._pieces: dict[int, str] = {}
-        # The longest pointer there can be; whichever ids it names in the end, they are no longer than these.
+        # Reserve room for the longest possible pointer.
         pointer = left.line([max(ids, key=len, default="")] * len(ids))
         self._room = tokens - _size(title) - (_size(pointer) if pointer else 0)
 
     def show(self, place: int, piece: str, *, keep: int = 0) -> bool:
-        """Let it stand at its place, if it does not yet and there is room with so many tokens to spare."""
+        """Show a piece at its place if there is room with `keep` tokens to spare."""
         size = _size(piece)
         if place not in self._pieces and size <= self._room - keep:
             self._room -= size
@@ -140,7 +140,7 @@ class _Page:
         return place in self._pieces
 
     def grow(self, place: int, piece: str) -> bool:
-        """Let more stand where something stands already."""
+        """Replace a shown piece by a longer one if there is room."""
         if place not in self._pieces:
             return False
         more = _size(piece) - _size(self._pieces[place])
@@ -156,7 +156,7 @@ class _Page:
 
     @property
     def text(self) -> str:
-        """Empty when there is nothing to say, or no room to say how much is missing."""
+        """The text; empty if nothing is shown and there is no room for a pointer."""
         pointer = self._left.line([one for place, one in enumerate(self._ids) if place not in self._pieces])
         if self._room < 0 or not (self._pieces or pointer):
             return ""
@@ -169,7 +169,7 @@ def _size(piece: str) -> int:
 
 
 def _said(number: int, words: UserQuote) -> str:
-    """On its own line, or between fences that do not occur in it: nothing in it can pass for another's."""
+    """Return a message on its own line, or between fences that do not occur in it."""
     if not LINE_ENDS.search(words.text):
         return f"{number}. {words.text}"
     runs = re.findall(f"{FENCE}+", words.text)
@@ -183,14 +183,14 @@ def _done(deed: Action) -> str:
 
 
 def _in_full(deed: Action) -> str:
-    """With its detail; what was said begins on its own line, which would only say the same twice."""
+    """Return an action with its detail; a reply without its line, which the detail repeats."""
     lines = [line for line in LINE_ENDS.split(deed.detail) if line.strip()]
     first = f"- > {lines.pop(0).strip()}" if lines and not deed.tool else _done(deed)
     return "\n".join([first, *(INDENT + line for line in lines)])
 
 
 def _by_worth(deeds: Sequence[Action]) -> list[int]:
-    """Changes, failures and what closed a turn, then the rest, remarks last; the newest of each.
+    """Return the order: changes, failures and closing replies, then others, remarks last; newest first.
 
     Before all that goes what was done again later: the same line, or another look at the same file.
     """
@@ -206,6 +206,6 @@ def _by_worth(deeds: Sequence[Action]) -> list[int]:
 
 
 def _by_detail(deeds: Sequence[Action]) -> list[int]:
-    """What can be had nowhere else before what still stands in a file, the newest of each."""
+    """Return the order of details: those not in any file first, newest first."""
     places = [place for place in range(len(deeds) - 1, -1, -1) if deeds[place].detail]
     return sorted(places, key=lambda place: deeds[place].kind == "read")

@@ -1,4 +1,4 @@
-"""What is to stand for a part of a conversation before it is installed: layers make it, agents install it."""
+"""A summary before it is installed, and the span it replaces."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ DraftKind: TypeAlias = Literal["full", "notes", "rules"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A summary as it was made: without a person's words, deeds and files, which are added from the log."""
+    """A summary without user quotes, actions and files, which are added from the log."""
 
     kind: DraftKind
     text: str = ""
-    """Empty where facts alone stand for the conversation."""
+    """Empty if facts alone replace the conversation."""
     covers: str | None = None
-    """The last record it knows of; none: all of the view it was made from."""
+    """The last record it covers; None: all of the view it was made from."""
     place: int | None = None
-    """Where among the items of its view the kept tail should begin, if there is room; none: anywhere."""
+    """Index of the item at which the kept tail should begin, if there is room; None: anywhere."""
     told: JsonObject = field(default_factory=dict)
-    """For the log: how often it was asked for, what was dropped from it, and why."""
+    """Metadata for the log: number of tries, dropped quotations, reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragment:
-    """Something a compaction gets back, re-read now and rendered (C21)."""
+    """Text that is read again and restored after a compaction (C21)."""
 
     kind: Literal["opening", "rules", "file", "skill", "plan", "agents", "other"]
     name: str
@@ -37,12 +37,12 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemSpan:
-    """Which items a summary shall stand for, as places among the items of the view."""
+    """The items that a summary replaces, as indexes into the items of the view."""
 
     first: int = 0
-    """Where it begins; what stands before stays, and so does the cache of it."""
+    """First item; items before it stay, and so does their cache."""
     keeps_from: int | None = None
-    """Where the kept tail begins; none: wherever the room ends."""
+    """First item of the kept tail; None: as much as there is room for."""
 
     @property
     def is_partial(self) -> bool:

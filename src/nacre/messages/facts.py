@@ -21,17 +21,17 @@ from nacre.messages.user_quotes import own_words
 from nacre.messages.view import live_records
 
 FACTS = "facts"
-"""The kind of note that holds what a compaction showed."""
+"""Kind of the note with the facts that a compaction showed."""
 MAX_REPLY = 200
-"""Characters of a reply in its line: what it comes to is said at its beginning."""
+"""Characters of a reply in its line."""
 MAX_SPEECH = 4_000
-"""Characters of a reply where there is room: the names in it are those that are needed again."""
+"""Characters of a reply if there is room."""
 ADDRESS = re.compile(r"https?://[^\s\"'<>`)\]}…]+")
 
 
 @dataclass(frozen=True, slots=True)
 class UserQuote:
-    """What a person said in one message, word for word; nothing that a program put beside it."""
+    """The user's own words in one message, verbatim."""
 
     record_id: str
     at: datetime
@@ -40,26 +40,26 @@ class UserQuote:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One call and how it ended, or one closing reply, in a line or two."""
+    """One call with its outcome, or one closing reply, in a line or two."""
 
     id: str
-    """Of the call, or of the record."""
+    """Id of the call or record."""
     tool: str
-    """Empty for a reply."""
+    """Tool name; empty for a reply."""
     line: str
-    """What was done, with its names: `Edit src/a.py: "def f(" -> "def g("`."""
+    """The action with its names: `Edit src/a.py: "def f(" -> "def g("`."""
     outcome: str = ""
-    """Empty when all went well; `exit 1`, or the line of an error that says why."""
+    """Empty on success; `exit 1`, or the line of the error."""
     kind: DeedKind = "other"
     about: str = ""
     """The file, the command, the pattern or the address."""
     detail: str = ""
-    """What is worth showing where there is room: the new lines of an edit, a reply's words, a report."""
+    """Detail to show if there is room: new lines of an edit, a reply's text, a report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Everything read off so far, oldest first."""
+    """All facts so far, oldest first."""
 
     words: tuple[UserQuote, ...] = ()
     deeds: tuple[Action, ...] = ()
@@ -67,11 +67,11 @@ class Facts:
     """Messages that earlier compactions had no room for."""
     left_deeds: int = 0
     _fold: _FactsFold | None = field(default=None, init=False, compare=False, repr=False)
-    """What `after` goes on from; facts made by hand, or read from a note, are closed."""
+    """State from which `after` continues; None for facts read from a note."""
 
     @staticmethod
     def of(records: Iterable[Record]) -> Facts:
-        """The facts of a log, or of the stretch behind its last compaction."""
+        """Return the facts of a log, or of the part after its last compaction."""
         fold = _FactsFold()
         for record in live_records(list(records)):
             fold.place(record)
@@ -79,19 +79,19 @@ class Facts:
         return fold.facts()
 
     def after(self, *records: Record) -> Facts:
-        """With what happened since; an undone record no longer counts only where `of` folds it."""
+        """Return the facts with new records; only `of` takes undone records into account."""
         fold = self._fold.copy() if self._fold is not None else _FactsFold(self)
         for record in records:
             fold.take(record)
         return fold.facts()
 
     def without(self, items: Iterable[Item]) -> Facts:
-        """Only what does not stand in these items anyway: what a compaction that keeps them has to show."""
+        """Return the facts that are not in these items and must be shown beside them."""
         kept: set[str] = set()
         for item in items:
             kept.add(item.record_id)
             kept.update(part.block.id for part in item.parts if isinstance(part.block, ToolCall))
-        # A summary among them shows what it carries, and says itself what it had no room for.
+        # A summary among the items shows its own facts and names what it left out.
         told = self._fold.told_in(kept) if self._fold is not None else []
         kept.update(one.record_id for facts in told for one in facts.words)
         kept.update(one.id for facts in told for one in facts.deeds)
@@ -104,7 +104,7 @@ class Facts:
         )
 
     def files(self, *, only_edited: bool = False) -> list[str]:
-        """The files that were read or changed, each once, the latest last."""
+        """Files read or changed, each once, the latest last."""
         kinds = {"edit"} if only_edited else {"edit", "read"}
         return _each_once(one.about for one in self.deeds if one.kind in kinds)
 
@@ -112,11 +112,11 @@ class Facts:
         return [one for one in self.deeds if one.kind == "command"]
 
     def errors(self) -> list[Action]:
-        """What went wrong, commands that failed included."""
+        """Failed actions, including commands."""
         return [one for one in self.deeds if one.outcome]
 
     def urls(self) -> list[str]:
-        """Every address that was opened or named, each once, the latest last."""
+        """URLs opened or named, each once, the latest last."""
         texts = [*(one.text for one in self.words), *(f"{one.about} {one.line}" for one in self.deeds)]
         return _each_once(found.rstrip(".,;:!?") for text in texts for found in ADDRESS.findall(text))
 
@@ -133,7 +133,7 @@ class Facts:
 
     @staticmethod
     def of_json(stored: JsonObject) -> Facts:
-        """Total: what has another shape is left out."""
+        """Parse a note; invalid parts are left out."""
         words = (_words(row) for row in _rows(stored.get("words")))
         deeds = (_deed(row) for row in _rows(stored.get("deeds")))
         return Facts(
@@ -145,21 +145,21 @@ class Facts:
 
 
 def carried(record: Compacted) -> Facts | None:
-    """What a compaction showed; none: it is another program's, or stands for nothing but its span."""
+    """Return the facts of a compaction; None for another program's or a collapsed span."""
     notes = [note for note in record.carries if note.kind == FACTS]
     return Facts.of_json(notes[-1].facts) if notes else None
 
 
 Source: TypeAlias = "Said | Facts"
-"""Where facts come from: a record, or what a compaction carries."""
+"""Source of facts: a record, or the facts that a compaction carries."""
 
 
 class _FactsFold:
-    """What stands in the view, as sources of facts, and what was read off them so far."""
+    """The sources of facts in the view, and the facts read from them."""
 
     def __init__(self, known: Facts | None = None) -> None:
         self.entries: list[tuple[str, tuple[Source, ...]]] = []
-        """One for each item of the view: its id, and what is known from it."""
+        """For each item of the view its id and its source."""
         if known is not None:
             self.entries.append(("", (known,)))
         self.read_again()
@@ -185,7 +185,7 @@ class _FactsFold:
         return facts
 
     def told_in(self, ids: Set[str]) -> list[Facts]:
-        """What the summaries among these entries show."""
+        """Return the facts of the summaries among these entries."""
         return [
             source
             for entry_id, sources in self.entries
@@ -195,7 +195,7 @@ class _FactsFold:
         ]
 
     def take(self, record: Record) -> None:
-        """One more record; only a compaction costs more than that record holds."""
+        """Add a record; constant cost except for a compaction."""
         self.place(record)
         match record:
             case Said(aside=None):
@@ -206,7 +206,7 @@ class _FactsFold:
                 pass
 
     def place(self, record: Record) -> None:
-        """Let it stand among the sources as it stands in the view."""
+        """Apply a record to the sources as to the view."""
         if isinstance(record, Said) and record.aside is None:
             self.entries.append((record.id, (record,)))
         elif isinstance(record, Compacted):
@@ -219,7 +219,7 @@ class _FactsFold:
             elif first < 0:
                 sources = ()
             else:
-                # A part was put in other words. Whoever resumes reads its records, too: nothing is forgotten.
+                # A collapsed span: its records are read again on resume, so its facts stay.
                 sources = tuple(one for _, inside in self.entries[start:end] for one in inside)
             self.entries[start:end] = [(record.summary_id or record.id, sources)]
 
@@ -227,12 +227,12 @@ class _FactsFold:
         self.words: dict[str, UserQuote] = {}
         self.deeds: dict[str, Action] = {}
         self.calls: dict[str, ToolCall] = {}
-        """Those whose result has not come."""
+        """Calls without a result."""
         self.told: set[str] = set()
         """Ids known only because a compaction carried them."""
         self.left_words = self.left_deeds = 0
         self.speech: _Speech | None = None
-        """The reply that is being given."""
+        """The current reply."""
         for _, sources in self.entries:
             for source in sources:
                 if isinstance(source, Facts):
@@ -274,7 +274,7 @@ class _FactsFold:
             self.words.setdefault(said.id, UserQuote(said.id, said.at, text))
 
     def _hear(self, said: Said) -> None:
-        """What a reply says before it calls something is a remark; only the rest can close a turn."""
+        """Text before a tool call is a remark; only other text can close a turn."""
         reply_id = said.reply.id if said.reply else None
         for block in said.blocks:
             speech = self.speech
@@ -315,7 +315,7 @@ class _FactsFold:
         self.deeds[call.id] = replace(deed, line=line, outcome=outcome, detail=detail)
 
     def _own(self, record_id: str) -> None:
-        """A record in view tells more than what was once shown of it, and stands at its own place."""
+        """A record in view replaces its carried fact and has its own place."""
         if record_id in self.told:
             self.told.discard(record_id)
             self.words.pop(record_id, None)
@@ -324,10 +324,10 @@ class _FactsFold:
 
 @dataclass(frozen=True, slots=True)
 class _Speech:
-    """What one reply says, in however many records."""
+    """The text of one reply, over all its records."""
 
     id: str
-    """Of its first record."""
+    """Id of its first record."""
     reply_id: str | None
     text: str = ""
     kind: DeedKind = "reply"

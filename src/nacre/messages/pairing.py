@@ -1,4 +1,4 @@
-"""What makes any log a valid request (T6): calls paired with results, roles in turn, the user first.
+"""Makes any log a valid request (T6): calls paired with results, alternating roles, the user first.
 
 An exchange is what stands between two replies. It stays open until another reply begins; only then are its
 messages sealed, so that nothing sent before can change when a late result or a user's text arrives.
@@ -15,21 +15,21 @@ from nacre.messages.tokens import estimate_block
 from nacre.messages.wire import canonical, render_block
 
 INTERRUPTED = "[Interrupted: this call did not finish and its outcome is unknown.]"
-"""Stands for the result of a call that never got one."""
+"""Result of a call that never got one."""
 CONTINUE = "[Continue.]"
-"""Stands between two replies when nobody said anything, because roles must alternate."""
+"""Message between two consecutive replies, because roles must alternate."""
 OPENING = "[The conversation starts with the assistant.]"
-"""Stands first when a log begins with a reply, because the user must come first."""
+"""First message if a log begins with a reply, because the user must come first."""
 DIGEST_BYTES = 16
-"""128 bits: no two blocks of one conversation will ever collide by chance."""
+"""128 bits, so that blocks of a conversation never collide by chance."""
 
 Report = Callable[[str, str, str], None]
-"""Takes kind, place and message of something odd."""
+"""Callback with kind, place and message of a problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemPart:
-    """One block as it stands in the view, and where it came from."""
+    """One block in the view, with its origin."""
 
     record_id: str
     index: int
@@ -41,7 +41,7 @@ class ItemPart:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One record's contribution to the view, as it stands now."""
+    """The blocks of one record in the view."""
 
     record_id: str
     role: Role
@@ -55,7 +55,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """One wire message that will not change any more in this epoch."""
+    """A wire message that no longer changes in this epoch."""
 
     wire: JsonObject
     digests: tuple[bytes, ...]
@@ -79,7 +79,7 @@ def _synthetic(block: Block) -> ItemPart:
 
 @dataclass(slots=True)
 class OpenExchange:
-    """The open end of a conversation: what precedes the current reply, the reply, and what answers it."""
+    """The open end of a conversation: blocks before the current reply, the reply, its results."""
 
     before: list[ItemPart] = field(default_factory=list)
     before_system: list[ItemPart] = field(default_factory=list)
@@ -103,7 +103,7 @@ class OpenExchange:
         )
 
     def add(self, item: Item, known_calls: Container[str], *, is_first: bool, report: Report) -> list[Sealed]:
-        """Take one more record in; returns the messages that are final because a new reply began."""
+        """Add a record; return the messages that are final because a new reply began."""
         if item.role == "assistant":
             closed = [] if self._continues(item) else self.close(is_first=is_first)
             self._hear(item, known_calls, report)
@@ -169,11 +169,11 @@ class OpenExchange:
         ]
 
     def is_void(self) -> bool:
-        """Whether the reply holds nothing a provider would accept on its own: no text, no call."""
+        """Return whether the reply has neither text nor call, which a provider would refuse."""
         return all(isinstance(one.block, Thinking) for one in self.reply)
 
     def close(self, *, is_first: bool) -> list[Sealed]:
-        """End the exchange because another reply begins; what answered the old reply precedes the new one."""
+        """Close the exchange because another reply begins; the results precede the new reply."""
         if self.is_void():
             self.before += self.after
             self.before_system += self.after_system
@@ -192,7 +192,7 @@ class OpenExchange:
         return sealed
 
     def render(self, *, is_first: bool) -> list[Sealed]:
-        """The open end as a request would carry it now; it never ends with the assistant."""
+        """Return the open end as messages of a request; it never ends with the assistant."""
         if self.is_void():
             return _user_side(self.before + self.after, self.before_system + self.after_system)
         closing = _user_side(self._answers(), self.after_system)
@@ -216,7 +216,7 @@ class OpenExchange:
 
 
 def _user_side(user: list[ItemPart], system: list[ItemPart]) -> list[Sealed]:
-    # A system message may only follow a user's; with nothing to follow, its words become the user's.
+    # A system message must follow a user message; otherwise its text becomes a user message.
     if not user:
         user = system
         system = []

@@ -1,4 +1,4 @@
-"""All that can happen to a conversation: five record kinds, frozen, in the order they happened.
+"""The five kinds of records of a conversation, frozen, in the order they happened.
 
 A layer never edits a message; it returns records. The transcript appends them and the view is their fold.
 """
@@ -13,12 +13,12 @@ from nacre.messages.blocks import Block, Json, JsonObject, Message, Role
 from nacre.messages.usage import Usage
 
 Aside = Literal["sidechain", "abandoned", "display"]
-"""Why something said never reaches the model: another agent's, a branch left behind, or for people only."""
+"""Why a message is not sent to the model: another agent's, an abandoned branch, or for people only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyFacts:
-    """What the provider said about the reply a record belongs to."""
+    """Metadata of the reply that a record belongs to."""
 
     id: str | None = None
     """The provider's message id; records that share it are one reply."""
@@ -38,27 +38,27 @@ class Said:
     reply: ReplyFacts | None = None
     """Set on assistant records."""
     meta: bool = False
-    """Not a person's words: injected by nacre or another program."""
+    """Not written by a person: injected by nacre or another program."""
     aside: Aside | None = None
     extra: JsonObject = field(default_factory=dict)
-    """Envelope fields nacre does not know, kept for whoever wrote them."""
+    """Unknown envelope fields, kept unchanged."""
 
     @property
     def message(self) -> Message:
-        """What was said, as a message."""
+        """Return the record as a message."""
         return Message(self.role, self.blocks)
 
 
 @dataclass(frozen=True, slots=True)
 class ResultOf:
-    """The address of a tool result: the call it answers."""
+    """Address of a tool result: the id of its call."""
 
     call_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class BlockOf:
-    """The address of a block: the record that said it and its place there."""
+    """Address of a block: its record and its index there."""
 
     record_id: str
     index: int
@@ -69,7 +69,7 @@ Address: TypeAlias = ResultOf | BlockOf
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What stands at an address from now on; nothing at all means the block is gone."""
+    """New content of an address; empty removes the block."""
 
     at: Address
     stands: tuple[Block, ...]
@@ -77,40 +77,40 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replaced:
-    """Addressed blocks stand differently from now on."""
+    """Replaces the content of addressed blocks."""
 
     id: str
     at: datetime
     changes: tuple[Change, ...]
     reason: str
-    """One word for the announcement: offload, clear, snip, thinking, edit."""
+    """One word: offload, clear, snip, thinking, edit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """Blocks stand for a span of the conversation."""
+    """Replaces a span of the conversation by a summary."""
 
     id: str
     at: datetime
     summary: tuple[Block, ...]
     first: str | None = None
-    """The first record of the span; none means the start of the view."""
+    """First record of the span; None: the start of the view."""
     keeps_from: str | None = None
-    """The first record after the span that stays as it is; none means the span runs to the end."""
+    """First record after the span; None: the span runs to the end."""
     summary_id: str = ""
-    """The id under which the summary stands in the view."""
+    """Id of the summary in the view."""
     trigger: str = "auto"
     kind: Literal["full", "partial", "notes", "span", "provider"] = "full"
     pre_tokens: int | None = None
     post_tokens: int | None = None
     carries: tuple[Noted, ...] = ()
-    """Bookkeeping that must outlive the span: whoever reads from here on finds it (C21)."""
+    """Notes of the span that are needed later, so that a session can be read from here on (C21)."""
     extra: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
-    """An earlier record no longer counts."""
+    """Cancels an earlier record."""
 
     id: str
     at: datetime
@@ -119,7 +119,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noted:
-    """Bookkeeping that moves no byte of any request."""
+    """Bookkeeping that changes no byte of a request."""
 
     id: str
     at: datetime
@@ -127,7 +127,7 @@ class Noted:
     facts: JsonObject = field(default_factory=dict)
 
     def fact(self, name: str) -> Json:
-        """One of the facts; none if it was not noted."""
+        """Return one of the facts; None if it is missing."""
         return self.facts.get(name)
 
 
@@ -136,7 +136,7 @@ Record: TypeAlias = Said | Replaced | Compacted | Undone | Noted
 
 @dataclass(frozen=True, slots=True)
 class LogProblem:
-    """Something odd in a log, and where; it never stops a session from loading."""
+    """An irregularity in a log and its place; it never stops a session from loading."""
 
     kind: str
     where: str

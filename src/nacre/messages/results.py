@@ -15,14 +15,14 @@ from nacre.messages.view import View
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCall:
-    """One call and what answers it."""
+    """A call and its result."""
 
     call: ToolCall
     result: ToolResult
     record_id: str
-    """The record the result stands in."""
+    """Id of the record with the result."""
     item: int
-    """The place of that record among the items of the view."""
+    """Index of that record among the items of the view."""
     tokens: int
     """Estimated tokens of the result."""
 
@@ -32,7 +32,7 @@ class AnsweredCall:
 
 
 def answered_calls(items: Iterable[Item]) -> list[AnsweredCall]:
-    """Every call that has its result, in the order of the results; of two results the first counts."""
+    """Return every call that has a result, in order of the results; the first of two results counts."""
     calls: dict[str, ToolCall] = {}
     found: list[AnsweredCall] = []
     for place, item in enumerate(items):
@@ -50,22 +50,22 @@ def answered_calls(items: Iterable[Item]) -> list[AnsweredCall]:
 
 
 PIN = "pin"
-"""The kind of note that pins a result or lets it go again."""
+"""Kind of the note that pins or unpins a result."""
 
 
 def pinned(view: View) -> frozenset[str]:
-    """The calls whose results are pinned; the last word on each counts."""
+    """Return the calls whose results are pinned; the last note of each counts."""
     said = {str(note.fact("call")): note.fact("on") is not False for note in view.noted(PIN)}
     return frozenset(call for call, is_on in said.items() if is_on)
 
 
 def pin(call_id: str, clock: Clock, *, on: bool = True, by: str = "user") -> Noted:
-    """The note that pins the result of a call, or lets it go; `by` says whose word it was."""
+    """Return the note that pins or unpins the result of a call; `by` is "user" or "model"."""
     return Noted(id=clock.new_id(), at=clock.now(), kind=PIN, facts={"call": call_id, "on": on, "by": by})
 
 
 UNKNOWN = "a part of it"
-"""Where the tool does not say how much is missing."""
+"""If the tool does not report how much is missing."""
 MCP_PREFIX = "mcp__"
 
 _BASH_END = re.compile(
@@ -87,7 +87,7 @@ _MCP = re.compile(r"\[result cut here: (?:text of ([\d,]+) characters)?.*; ask t
 
 
 def cut_of(tool: str, result: ToolResult) -> str | None:
-    """How much of its result a tool returned, such as "30,000 of 588,895 characters"; none for all of it."""
+    """Return how much a tool returned, such as "30,000 of 588,895 characters"; None for all of it."""
     texts = [part.text for part in result.content if isinstance(part, Text)]
     if not texts:
         return None

@@ -1,4 +1,4 @@
-"""How items stand after a rewrite: addressed blocks change or go, and a call goes with its result."""
+"""Applies rewrites to items: blocks are replaced or removed, a call together with its result."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from nacre.messages.pairing import Item, ItemPart, part
 from nacre.messages.records import Address, BlockOf, Change, Record, Replaced, ResultOf
 
 Stands: TypeAlias = "dict[Address, tuple[Block, ...]]"
-"""What stands at each address from now on."""
+"""New content by address."""
 
 
 def gone_calls(items: Sequence[Item], stands: Stands) -> set[str]:
-    """Calls of which one half is removed: the other half must go too."""
+    """Return calls whose call or result is removed: the other half must go, too."""
     gone = {at.call_id for at, blocks in stands.items() if isinstance(at, ResultOf) and not blocks}
     for item in items:
         for one in item.parts:
@@ -58,7 +58,7 @@ def _standing(one: ItemPart, stands: Stands, gone: set[str]) -> list[ItemPart]:
 
 
 def without_thinking(items: Iterable[Item]) -> Iterator[Change]:
-    """What takes all thinking out: bound to the bytes before it, it cannot outlive them (C12b)."""
+    """Return the changes that remove all thinking, which is bound to the bytes before it (C12b)."""
     for item in items:
         for one in item.parts:
             match one.block:
@@ -69,7 +69,7 @@ def without_thinking(items: Iterable[Item]) -> Iterator[Change]:
 
 
 def drop_thinking(items: Iterable[Item], clock: Clock) -> list[Record]:
-    """The record that removes all thinking blocks from these items; empty where there are none."""
+    """Return the record that removes all thinking from these items; empty without thinking."""
     changes = tuple(without_thinking(items))
     if not changes:
         return []

@@ -1,4 +1,4 @@
-"""API rounds, and where a view may be cut: never between a call and its result, nor inside a reply."""
+"""API rounds and the cut points of a view: never between a call and its result or inside a reply."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from nacre.messages.records import Record, Said
 
 
 def cuts(items: Sequence[Item]) -> list[int]:
-    """Every place at which a kept tail may begin, oldest first; the end of the items always is one."""
+    """Return every index at which a kept tail may begin, oldest first, including the end."""
     answered = {
         part.block.call_id for item in items for part in item.parts if isinstance(part.block, ToolResult)
     }
     places: list[int] = []
     is_open: set[str] = set()
-    """Calls of the present reply that wait for a result which is to come, whatever is said meanwhile."""
+    """Calls of the current reply whose result is still to come."""
     reply: int | None = None
     for place, item in enumerate(items):
         goes_on = _goes_on(items, reply, place)
@@ -41,7 +41,7 @@ def cuts(items: Sequence[Item]) -> list[int]:
 
 
 def tail_from(items: Sequence[Item], tokens: int) -> int:
-    """Where the newest rounds of at most so many estimated tokens begin."""
+    """Return the index at which the newest rounds of at most `tokens` begin."""
     sizes = [0]
     for item in reversed(items):
         sizes.append(sizes[-1] + item.tokens)
@@ -49,7 +49,7 @@ def tail_from(items: Sequence[Item], tokens: int) -> int:
 
 
 def rounds(items: Sequence[Item]) -> list[tuple[int, int]]:
-    """The API rounds as spans of items: each begins with a reply, the first with whatever came before one."""
+    """Return the API rounds as ranges of items: each begins with a reply, except the first."""
     starts = [0] if items else []
     for place in cuts(items)[:-1]:
         if place and items[place].role == "assistant":
@@ -58,7 +58,7 @@ def rounds(items: Sequence[Item]) -> list[tuple[int, int]]:
 
 
 def _goes_on(items: Sequence[Item], reply: int | None, place: int) -> bool:
-    """Whether an item is one more record of the reply whose last one stands at a place before it."""
+    """Return whether an item belongs to the same reply as an earlier item."""
     item = items[place]
     if reply is None or item.role != "assistant" or items[reply].reply_id != item.reply_id:
         return False
@@ -66,7 +66,7 @@ def _goes_on(items: Sequence[Item], reply: int | None, place: int) -> bool:
 
 
 def asked_at(records: Iterable[Record]) -> Iterator[tuple[Said, datetime]]:
-    """Each reply, at the first of its records, with when it was asked for."""
+    """Return each reply, at its first record, with the time of its request."""
     before: datetime | None = None
     reply_id: str | None = None
     for record in records:

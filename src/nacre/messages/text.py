@@ -1,4 +1,4 @@
-"""A conversation as text, for another model than the session's: no cache is shared with it.
+"""Renders a conversation as text for another model, which shares no cache.
 
 Pictures become a word, and what a compaction restores by itself is left out: opening and recalled memories
 (C19). The text is bounded; of what has no room, the oldest goes first.
@@ -16,17 +16,17 @@ from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
 
 ASIDE_TOKENS = 100_000
-"""Of conversation, when nothing is known of the other model: fits every window in use beside a summary."""
+"""Tokens of conversation if the other model is unknown: fits every window beside a summary."""
 RESULT_CHARS = 2_000
-"""Of one result: enough to tell what it said; the other model cannot read more of it anyway."""
+"""Characters of one result."""
 CALL_CHARS = 600
-"""Of the arguments of one call."""
+"""Characters of the arguments of one call."""
 SUMMARY = "Summary of what came before"
 LEFT_OUT = "[The oldest part of the conversation had no room here.]"
 
 
 def as_text(view: View, *, tokens: int = ASIDE_TOKENS) -> str:
-    """The conversation as plain text of at most about so many tokens: whole rounds, the newest first."""
+    """Return the conversation as text of at most about `tokens`: whole rounds, newest first."""
     meta = {one.id for one in view.records if isinstance(one, Said) and one.meta}
     summaries = {one.summary_id or one.id for one in view.records if isinstance(one, Compacted)}
     told: list[str] = []
@@ -36,7 +36,7 @@ def as_text(view: View, *, tokens: int = ASIDE_TOKENS) -> str:
         text = "\n\n".join(filter(None, (_item(item, meta, summaries) for item in view.items[start:end])))
         size = estimate_text(text)
         if size > room:
-            # Of the newest round at least its end is told, however large it is.
+            # The end of the newest round is always included.
             told.append(LEFT_OUT if told else f"{LEFT_OUT}\n\n{_end_of(text, room)}")
             break
         room -= size
@@ -54,7 +54,7 @@ def _item(item: Item, meta: set[str], summaries: set[str]) -> str:
 
 
 def _who(item: Item, summaries: set[str]) -> str:
-    """What a summary says is nobody's turn, least of all the person's (C20)."""
+    """Return the speaker of an item; a summary is not a user message (C20)."""
     if item.record_id in summaries:
         return SUMMARY
     if item.role == "assistant":
@@ -83,7 +83,7 @@ def _block(block: Block) -> str:
 
 
 def _cut(text: str, chars: int) -> str:
-    """Head and end of a long text."""
+    """Return the start and end of a long text."""
     if len(text) <= chars:
         return text
     half = chars // 2

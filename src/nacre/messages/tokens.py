@@ -1,4 +1,4 @@
-"""How many tokens something is: estimated from bytes, calibrated against what the provider reports (C2)."""
+"""Token estimates from bytes, calibrated against the provider's figures (C2)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from nacre.messages.blocks import Block, Document, Image, Json, Opaque, Text, Th
 from nacre.messages.wire import canonical
 
 BYTES_PER_TOKEN = 4
-"""Plain text and code."""
+"""Bytes per token of plain text and code."""
 JSON_BYTES_PER_TOKEN = 2
-"""JSON breaks into many short tokens: braces, quotes, digits."""
+"""Bytes per token of JSON, which has many short tokens."""
 MIN_RATIO = 0.5
 MAX_RATIO = 3.0
-"""No text is further off than this: figures beyond it count something else, and must not decide anything."""
+"""Limits of the ratio; figures beyond them measure something else."""
 FLAT_TOKENS = 2_000
-"""An image or document, whatever its size: close to what a full-size picture costs."""
+"""Tokens of an image or document of any size: about those of a full-size image."""
 
 
 def estimate_text(text: str) -> int:
-    """Tokens of a piece of text; JSON is recognised by its first and last character."""
+    """Return the estimated tokens of a text; JSON is recognised by its first and last character."""
     # Encoding a long text only to measure it would be most of the cost; isascii is a flag test.
     size = len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
     return _ceil(size, JSON_BYTES_PER_TOKEN if _looks_like_json(text) else BYTES_PER_TOKEN)
@@ -62,7 +62,7 @@ def _looks_like_json(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How far the estimate is off in this session, learnt from real usage."""
+    """The error of the estimate in this session, learnt from real usage."""
 
     estimated: int = 0
     real: int = 0
@@ -79,7 +79,7 @@ class Calibration:
         return self.ratio - 1.0
 
     def after(self, *, estimated: int, real: int) -> Calibration:
-        """With one more request of which both figures are known."""
+        """Return the calibration after one more request."""
         if estimated <= 0 or real <= 0:
             return self
         return Calibration(self.estimated + estimated, self.real + real)

@@ -1,4 +1,4 @@
-"""What happened: records, only ever appended, and the view they fold to; on disk first (T1)."""
+"""The append-only list of records and its view; records are written to disk first (T1)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from nacre.messages.records import Record
 from nacre.messages.view import View
 
 Write = Callable[[Sequence[Record]], Awaitable[None]]
-"""Puts records where they survive; raising means they did not happen."""
+"""Writes records to durable storage; if it raises, they are not appended."""
 
 
 async def nowhere(records: Sequence[Record]) -> None:
-    """Keeps nothing: for sessions that live in memory only."""
+    """Write nothing, for sessions that live in memory only."""
 
 
 class Transcript:
-    """All records of one session; the one mutable thing a conversation has."""
+    """All records of one session; the only mutable part of a conversation."""
 
     def __init__(self, records: Iterable[Record] = (), *, write: Write = nowhere) -> None:
         self._view = View.of(records)
@@ -24,23 +24,23 @@ class Transcript:
 
     @staticmethod
     def apart(view: View, *, write: Write = nowhere) -> Transcript:
-        """A transcript of its own that goes on from a view, without folding it again; for forks (F2)."""
+        """Return a transcript that continues from a view without folding it again; for forks (F2)."""
         transcript = Transcript(write=write)
         transcript._view = view.apart()
         return transcript
 
     @property
     def view(self) -> View:
-        """What the model sees: the fold over all records."""
+        """The fold over all records."""
         return self._view
 
     @property
     def records(self) -> Sequence[Record]:
-        """All that happened, oldest first."""
+        """All records, oldest first."""
         return self._view.records
 
     async def append(self, *records: Record) -> None:
-        """Record what happened: written first, then folded, so that nothing is seen that could be lost."""
+        """Append records: written first, then folded, so that nothing in view can be lost."""
         if not records:
             return
         await self._write(records)

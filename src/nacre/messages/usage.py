@@ -1,4 +1,4 @@
-"""What a provider says a request cost, in tokens; the three input counters exclude each other."""
+"""Token usage of a request; the three input counters are disjoint."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from nacre.messages.blocks import Json
 
 OPTIONAL = frozenset({"discarded", "approximate"})
-"""Fields that are written only where they say something."""
+"""Fields that are written only if they are not zero."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Usage:
 
     @property
     def context(self) -> int:
-        """What the context holds after the reply."""
+        """Tokens of the context after the reply."""
         return self.total - self.discarded
 
     @property
@@ -46,13 +46,13 @@ class Usage:
         return self.cache_read / self.prompt if self.prompt else 0.0
 
     def as_json(self) -> dict[str, Json]:
-        """For a note in the log."""
+        """Return the usage as JSON for a log note."""
         counts = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: count for name, count in counts.items() if count or name not in OPTIONAL}
 
     @staticmethod
     def of_json(written: Json) -> Usage:
-        """From such a note; what is no number counts as none."""
+        """Parse the JSON of a log note; invalid values count as zero."""
         facts = written if isinstance(written, dict) else {}
         known = {field.name for field in fields(Usage)} - {"approximate"}
         counts = {name: value for name, value in facts.items() if name in known and type(value) is int}

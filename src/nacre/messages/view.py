@@ -21,14 +21,14 @@ from nacre.messages.rewrite import changed, gone_calls
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """The last figure a provider gave for the whole context, and for which reply."""
+    """The last context size reported by a provider, and its reply."""
 
     reply_id: str | None
     tokens: int
 
 
 class View:
-    """What the model will see; a value: `after` returns a new one."""
+    """The conversation as the model sees it; immutable: `after` returns a new one."""
 
     __slots__ = (
         "_body",
@@ -49,44 +49,44 @@ class View:
         self._replaced: dict[str, str] = {}
         self._since = 0
         self.anchor: Anchor | None = None
-        """The provider's last word on the size of the context; none after a compaction."""
+        """Context size last reported by the provider; None after a compaction."""
         self.estimate = 0
         """Estimated tokens of everything in view."""
 
     @staticmethod
     def of(records: Iterable[Record]) -> View:
-        """The fold of a whole log."""
+        """Fold a whole log."""
         return View().after(*records)
 
     def after(self, *records: Record) -> View:
-        """The view once these happened too."""
+        """Return the view after these records."""
         fold = _ViewFold(self)
         for record in records:
             fold.add(record)
         return fold.done()
 
     def apart(self) -> View:
-        """The same for a fork, which pays for the copy: whoever it left behind appends as before."""
+        """The same for a fork, which makes the copy, so that the parent appends as before."""
         fold = _ViewFold(self)
         fold.body = self._body.copy(self._length)
         return fold.done()
 
     @property
     def messages(self) -> list[JsonObject]:
-        """The conversation as a request carries it; a fresh list of shared messages nobody may change."""
+        """The messages of a request; a new list of shared messages that must not be changed."""
         messages = self._body.wires[: self._length.sealed]
         messages.extend(one.wire for one in self._tail())
         return messages
 
     @property
     def has_system_messages(self) -> bool:
-        """Whether anything between the messages speaks for the system."""
+        """Whether there are system messages in the conversation."""
         is_sealed = bool(self._body.systems) and self._body.systems[0] < self._length.sealed
         return is_sealed or any(one.wire["role"] == "system" for one in self._tail())
 
     @property
     def chain(self) -> list[bytes]:
-        """For every block a digest of it and all before it: one equal entry means one equal prefix."""
+        """Digest of every block and all before it: equal entries mean equal prefixes."""
         chain = self._body.chain[: self._length.chain]
         for one in self._tail():
             extend(chain, one)
@@ -94,7 +94,7 @@ class View:
 
     @property
     def links(self) -> Sequence[bytes]:
-        """The chain without a copy of it, for whoever looks at a few places."""
+        """The chain without a copy."""
         seed = self._body.chain[self._length.chain - 1 : self._length.chain]
         tail = list(seed)
         for one in self._tail():
@@ -102,13 +102,13 @@ class View:
         return JoinedSequence(self._body.chain, self._length.chain, tail[len(seed) :])
 
     def message_start(self, blocks: int) -> tuple[int, int]:
-        """The message in which the first so many blocks end, and how many stand before it."""
+        """Return the message in which the first `blocks` blocks end, and the number before it."""
         ends = self._body.ends
         place = bisect_left(ends, blocks, hi=self._length.sealed)
         return place, ends[place - 1] if place else 0
 
     def path(self, place: int) -> str:
-        """Where in the messages the block at a place of the chain stands."""
+        """Return the message and block index of an entry of the chain."""
         for i, one in enumerate(self._sealed()):
             if place < len(one.digests):
                 return f"messages[{i}].content[{place}]"
@@ -117,22 +117,22 @@ class View:
 
     @property
     def sealed(self) -> Sequence[Sealed]:
-        """The messages that will not change any more in this epoch."""
+        """The messages that no longer change in this epoch."""
         return SharedPrefix(self._body.sealed, self._length.sealed)
 
     @property
     def items(self) -> Sequence[Item]:
-        """The records in view as they stand now, in order."""
+        """The items of the view, in order."""
         return SharedPrefix(self._body.items, self._length.items)
 
     @property
     def records(self) -> Sequence[Record]:
-        """Everything that was folded, in order."""
+        """All folded records, in order."""
         return SharedPrefix(self._body.records, self._length.records)
 
     @property
     def problems(self) -> Sequence[LogProblem]:
-        """What in the log had to be left out of the request, and why."""
+        """Problems of the log: what was left out of the request, and why."""
         return SharedPrefix(self._body.problems, self._length.problems)
 
     @property
@@ -142,7 +142,7 @@ class View:
 
     @property
     def replaced(self) -> dict[str, str]:
-        """Which tool results stand differently, by call id, and why."""
+        """Reasons of replaced tool results, by call id."""
         return dict(self._replaced)
 
     @property
@@ -152,33 +152,33 @@ class View:
 
     @property
     def last_reply(self) -> Message | None:
-        """The reply at the end of the view, if nothing but its results came after."""
+        """The reply at the end of the view, if only its results follow."""
         exchange = self._exchange
         if not exchange.has_reply or exchange.after:
             return None
         return Message("assistant", tuple(one.block for one in exchange.reply))
 
     def noted(self, kind: str) -> list[Noted]:
-        """The bookkeeping of one kind, in order."""
+        """Return the notes of one kind, in order."""
         places = self._body.kinds.get(kind, [])
         return [self._body.noted[place] for place in places[: bisect_left(places, self._length.noted)]]
 
     def last_noted(self, kind: str) -> Noted | None:
-        """The newest note of one kind; however many there are, it costs the same."""
+        """Return the newest note of one kind, in constant time."""
         places = self._body.kinds.get(kind, [])
         count = bisect_left(places, self._length.noted)
         return self._body.noted[places[count - 1]] if count else None
 
     def has_record(self, record_id: str) -> bool:
-        """Whether this record is in view."""
+        """Return whether this record is in view."""
         return self._body.said.get(record_id, self._length.items) < self._length.items
 
     def has_reply(self, reply_id: str) -> bool:
-        """Whether a reply that the provider gave this id is in view."""
+        """Return whether a reply with this provider id is in view."""
         return self._body.replies.get(reply_id, self._length.items) < self._length.items
 
     def count(self, base: int = 0, *, ratio: float = 1.0) -> int:
-        """How many tokens a request would hold (C1); `base` is system and tools, which the view lacks.
+        """Return the tokens of a request (C1); `base` is system and tools, which the view lacks.
 
         `ratio` corrects what is only estimated by what the session has learnt (C2).
         """
@@ -210,7 +210,7 @@ class View:
 
 
 class _ViewFold:
-    """The only thing that makes views: takes records one by one, then hands out the result."""
+    """Builds views: takes records one by one, then returns the view."""
 
     def __init__(self, view: View) -> None:
         self.body = view._body.up_to(view._length)
@@ -221,7 +221,7 @@ class _ViewFold:
         self.anchor = view.anchor
         self.estimate = view.estimate
         self.is_undoing = False
-        """Something was undone since the view was last folded."""
+        """A record was undone since the last fold."""
 
     def add(self, record: Record) -> None:
         if not isinstance(record, Undone):
@@ -306,7 +306,7 @@ class _ViewFold:
             self.body.note(note)
 
     def _fold_again(self) -> None:
-        """Fold what still counts from the start; once for all that was undone in a row."""
+        """Fold the live records from the start, once for several undone records in a row."""
         if not self.is_undoing:
             return
         self.is_undoing = False
@@ -314,7 +314,7 @@ class _ViewFold:
         live = live_records(self.body.records)
         for record in live:
             again.add(record)
-        # What was odd in the log stays odd, and what happened stays recorded: only the standing changes.
+        # Problems and records stay; only the items change.
         again.body.records = self.body.records
         again.body.problems = self.body.problems
         self.body = again.body
@@ -327,13 +327,13 @@ class _ViewFold:
             self._lose_anchor()
 
     def _restart(self, items: list[Item], reason: str) -> None:
-        """Begin a new epoch: the same log, with other items standing."""
+        """Begin a new epoch: the same log with other items."""
         old = self.body
         self.body = ViewBody(records=old.records, noted=old.noted, kinds=old.kinds, problems=old.problems)
         self.exchange = OpenExchange()
         self.epochs = (*self.epochs, reason)
         for item in items:
-            # What a rewrite leaves without a partner goes with it on purpose: nothing to report.
+            # A call or result left without its partner by a rewrite is removed on purpose.
             self._take(item, _ignore)
         self.estimate = sum(item.tokens for item in items)
 
@@ -346,7 +346,7 @@ class _ViewFold:
 
 
 def live_records(records: Sequence[Record]) -> list[Record]:
-    """The records that still count, without the undoing itself; an undoing can be undone."""
+    """Return the records that are not undone, without `Undone` itself; an undo can be undone."""
     dead: set[str] = set()
     for record in reversed(records):
         if isinstance(record, Undone) and record.id not in dead:
@@ -355,7 +355,7 @@ def live_records(records: Sequence[Record]) -> list[Record]:
 
 
 def _is_measured_since(records: Sequence[Record], live: Set[str]) -> bool:
-    """Whether a figure that counts came after something that no longer does: it is that of another view."""
+    """Return whether a reported size came after an undone record and so belongs to another view."""
     dead = (n for n, one in enumerate(records) if one.id not in live and not isinstance(one, Undone))
     first = next(dead, len(records))
     return any(
@@ -372,7 +372,7 @@ def _position(items: Sequence[Item], record_id: str | None, *, default: int) -> 
 
 
 def _summary_items(record: Compacted) -> list[Item]:
-    """What stands for the span: the user's words, behind a provider's own block, which is a reply (C23b)."""
+    """Return the items of a summary: a user message, after a provider's block, which is a reply (C23b)."""
     record_id = record.summary_id or record.id
     parts = tuple(part(record_id, i, block) for i, block in enumerate(record.summary))
     replies = tuple(one for one in parts if _is_provider_block(one.block))

@@ -1,4 +1,4 @@
-"""Blocks to and from the JSON a provider speaks, and the one canonical serialisation (T4)."""
+"""Converts blocks to and from the provider's JSON; the canonical serialisation (T4)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nacre.messages.blocks import (
 
 
 def parse_content(content: Json) -> tuple[Block, ...]:
-    """The blocks of a message's `content`, which may be a bare string."""
+    """Parse the `content` of a message, which may be a plain string."""
     if isinstance(content, str):
         return (Text(content),)
     if not isinstance(content, list):
@@ -33,7 +33,7 @@ def parse_content(content: Json) -> tuple[Block, ...]:
 
 
 def parse_block(item: Json) -> Block:
-    """One block; what has no known shape is kept as it came."""
+    """Parse one block; an unknown shape is kept unchanged."""
     if not isinstance(item, dict):
         return Text(item if isinstance(item, str) else canonical(item).decode())
     match item:
@@ -51,7 +51,7 @@ def parse_block(item: Json) -> Block:
             return ToolCall(
                 call_id,
                 name,
-                # No API sends anything but an object; what a log holds instead is kept where it can be seen.
+                # APIs send only objects; anything else in a log is kept visible.
                 arguments if isinstance(arguments, dict) else {"_malformed": arguments},
                 _rest(item, "type", "id", "name", "input"),
             )
@@ -91,7 +91,7 @@ def _without_marker(item: JsonObject) -> JsonObject:
 
 
 def render_block(block: Block) -> JsonObject:
-    """The block as the provider takes it; keys always in the same order, no cache marker."""
+    """Return the block in the provider's form, with fixed key order and no cache marker."""
     match block:
         case Text(text, extra):
             return {"type": "text", "text": text, **dict(extra)}
@@ -126,7 +126,7 @@ def _render_result(content: tuple[ResultPart, ...]) -> Json:
         case (Text(text, ()),):
             return text
         case _:
-            # Beside others a blank text is an error to the provider, which would refuse every later request.
+            # A provider refuses a blank text beside other blocks, and with it every later request.
             said = [part for part in content if not isinstance(part, Text) or part.text.strip()]
             return render_blocks(said) or ""
 
@@ -136,7 +136,7 @@ def render_blocks(blocks: Iterable[Block]) -> list[Json]:
 
 
 def canonical(value: Json) -> bytes:
-    """The bytes that stand for a value: compact, key order kept, UTF-8, lone surrogates escaped."""
+    """Return the canonical bytes of a value: compact, key order kept, UTF-8, lone surrogates escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         return text.encode()
@@ -145,7 +145,7 @@ def canonical(value: Json) -> bytes:
 
 
 def without_system(messages: list[JsonObject]) -> list[JsonObject]:
-    """For models that take no system message in mid-conversation: its words join the user's before it."""
+    """Move system messages into the user message before them, for models that take none."""
     merged: list[JsonObject] = []
     for message in messages:
         if message["role"] == "system" and merged:
@@ -161,7 +161,7 @@ def _blocks_of(message: JsonObject) -> list[Json]:
 
 
 def timestamp(at: datetime) -> str:
-    """ISO in UTC with milliseconds, or finer only where the value is."""
+    """Return ISO time in UTC with milliseconds, or microseconds if the value has them."""
     moment = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     precision = "microseconds" if moment.microsecond % 1000 else "milliseconds"
     return moment.isoformat(timespec=precision).replace("+00:00", "Z")
