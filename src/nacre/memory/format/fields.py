@@ -1,6 +1,7 @@
-"""The lines of a frontmatter, read one by one: which key stands where, and what it says.
+"""The fields of a frontmatter: parsed line by line with their positions, and values written as YAML.
 
-Fast enough for a cold scan and never at a loss: what no YAML parser accepts is read as far as it goes.
+Not a YAML parser: it knows the few forms that memories use and takes everything else as plain text. It is
+fast enough for a cold scan and accepts lines that no YAML parser does.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ KNOWN_KEYS = (
 )  # fmt: skip
 """In the order in which they are written."""
 MAX_DEPTH = 4
-"""Maps deeper than this are taken as text: no memory has them, and a hostile file must not fill the stack."""
+"""Deeper maps are read as text, so that a hostile file cannot exhaust the stack."""
 
-# Looked ahead before a step is taken: early releases of Python 3.11 do not step back in a possessive group.
+# With lookaheads, because early releases of Python 3.11 do not backtrack out of a possessive group.
 _KEY = re.compile(
     r"""([ \t]*+)([A-Za-z_][\w-]*+(?=:)|"[^"]*+"|'[^']*+'|[^\s#'"\[\]{}&*!|>%@`,-](?:[^:]++|(?=:\S):)*+)"""
     r"""[ \t]*+:(?:[ \t]++|$)"""
@@ -31,7 +32,7 @@ _ITEM = re.compile(r"([ \t]*)-(?:[ \t]+|$)")
 
 
 class Field(NamedTuple):
-    """One key of a frontmatter, and where it stands."""
+    """One key of a frontmatter and its position."""
 
     key: str
     parent: str
@@ -54,14 +55,14 @@ class Field(NamedTuple):
 
 
 def read_fields(lines: Sequence[str]) -> tuple[list[Field], list[int]]:
-    """Every key with its value, and the lines that are neither key, value, comment nor blank."""
+    """Return every field, and the numbers of lines that are no key, value, comment or blank line."""
     reader = _FieldReader(lines)
     reader.read_block(0, above=-1, parent="")
     return reader.fields, reader.strays
 
 
 class _FieldReader:
-    """Goes down the lines once; each method returns the line to go on with."""
+    """One pass over the lines; each method returns the number of the line to continue with."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
@@ -69,7 +70,7 @@ class _FieldReader:
         self.strays: list[int] = []
 
     def read_block(self, at: int, *, above: int, parent: str) -> int:
-        """The keys indented deeper than `above`."""
+        """Read the keys that are indented deeper than `above`."""
         lines = self.lines
         while at < len(lines):
             found = _KEY.match(lines[at])
@@ -105,7 +106,7 @@ class _FieldReader:
         return self._add(found, parent, text, "plain", (at, after), len(self.lines[at]))
 
     def _read_marked(self, at: int, found: re.Match[str], parent: str) -> int:
-        """A value that says by its first character how it is written; 0 when it turns out not to be so."""
+        """Read a value in quotes, brackets or block style; 0 when it is not one after all."""
         rest = self.lines[at][found.end() :]
         opening = rest[0]
         below = self._below(at, found.end(1))
@@ -139,7 +140,7 @@ class _FieldReader:
         return at + 1
 
     def _read_below(self, at: int, found: re.Match[str], parent: str) -> int:
-        """A key with nothing behind it: a map, a list or words below it, or nothing at all."""
+        """Read a key with an empty first line: a map, a list or text below it, or no value."""
         indent = found.end(1)
         lines = self.lines
         following = next((n for n in range(at + 1, len(lines)) if _says_something(lines[n])), len(lines))
@@ -192,15 +193,15 @@ class _FieldReader:
         return lines[1]
 
     def _is_more(self, at: int, indent: int) -> bool:
-        """Whether a line goes on with the plain value above it."""
+        """Return whether a line continues the plain value above it."""
         line = self.lines[at]
         if line[:1] not in {" ", "\t"} or not _says_something(line):
             return False
-        # No YAML value goes on with a key, so a line that looks like one was indented by mistake.
+        # No YAML value continues with a key, so a line that looks like one was indented by mistake.
         return len(line) - len(line.lstrip(" \t")) > indent and not _LOOKS_LIKE_KEY.match(line)
 
     def _below(self, at: int, indent: int) -> int:
-        """The line after the last one that is indented deeper; blank lines between are part of it."""
+        """Return the line after the last one that is indented deeper, blank lines between included."""
         last = after = at + 1
         while after < len(self.lines):
             line = self.lines[after]
@@ -226,9 +227,9 @@ def _item_text(parts: list[str]) -> str:
 
 
 FieldValue: TypeAlias = str | tuple[str, ...]
-"""What a key says: words, or a list of words."""
+"""The value of a key: text or a list of texts."""
 NewValue: TypeAlias = str | bool | datetime | Sequence[str]
-"""What can be written under a key."""
+"""A value that can be written."""
 
 _ESCAPES = {
     "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r",
@@ -241,9 +242,9 @@ _ESCAPE = re.compile(
 )
 _DOUBLE = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _SINGLE = re.compile(r"'((?:[^']|'')*)'", re.DOTALL)
-# A number sign without a blank after it is far more often an issue's number than a comment.
+# A number sign without a blank after it is far more often an issue number than a comment.
 _COMMENT = re.compile(r"(?<=[ \t])#(?=[ \t]|$)")
-# No pattern here goes back over what it has read: a hostile line of a million blanks is read in one pass.
+# No pattern here backtracks: a hostile line of a million blanks is read in one pass.
 _FLOW_PART = re.compile(
     r"""[ \t\n]*+(?:("(?:[^"\\]|\\.)*+"|'(?:[^']|'')*+')[ \t\n]*+|([^,\[\]{}"'][^,\[\]{}]*+))?([,\]])"""
 )
@@ -267,13 +268,13 @@ _WRITTEN_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\
 
 
 def quoted_end(text: str) -> int:
-    """Where a value that opens with a quote is closed, or -1 when it is no quoted value after all."""
+    """Return the end of a quoted value, or -1 when the text is no quoted value."""
     found = (_DOUBLE if text[0] == '"' else _SINGLE).match(text)
     return found.end() if found and _AFTER_VALUE.match(text, found.end()) else -1
 
 
 def unquote_value(text: str) -> str:
-    """The words of a quoted value; anything else is returned as it stands."""
+    """Return the content of a quoted value; other text is returned unchanged."""
     if text[:1] == '"' and (found := _DOUBLE.fullmatch(text)):
         return _ESCAPE.sub(_unescaped, found[1]) if "\\" in found[1] else _folded(found[1])
     if text[:1] == "'" and (found := _SINGLE.fullmatch(text)):
@@ -282,19 +283,19 @@ def unquote_value(text: str) -> str:
 
 
 def plain_end(text: str) -> int:
-    """Where the words of a plain value end: before a comment, without trailing blanks."""
+    """Return the end of a plain value: before a comment and trailing blanks."""
     if "#" in text and (found := _COMMENT.search(text)):
         text = text[: found.start()]
     return len(text.rstrip(" \t"))
 
 
 def join_lines(lines: Sequence[str]) -> str:
-    """A value written over several lines, as one text: breaks become blanks, empty lines breaks."""
+    """Join a value of several lines: line breaks become blanks, empty lines become line breaks."""
     return _folded("\n".join(line.strip(" \t") for line in lines).strip(" \t"))
 
 
 def block_text(header: str, lines: Sequence[str]) -> str:
-    """The text of a block scalar (`|` or `>`), without its indentation."""
+    """Return the text of a block scalar (`|` or `>`) without its indentation."""
     text_lines = [line for line in lines if line.strip(" \t")]
     if not text_lines:
         return ""
@@ -308,7 +309,7 @@ def block_text(header: str, lines: Sequence[str]) -> str:
 
 
 def flow_list(text: str) -> tuple[tuple[str, ...], int] | None:
-    """The items of `[a, b]` and where it ends, or None when the text is no such list."""
+    """Return the items and the end of `[a, b]`, or None when the text is no such list."""
     items: list[str] = []
     at = 1
     while found := _FLOW_PART.match(text, at):
@@ -323,7 +324,7 @@ def flow_list(text: str) -> tuple[tuple[str, ...], int] | None:
 
 
 def flow_pairs(text: str) -> tuple[list[tuple[str, str, int, int]], int] | None:
-    """Key, value, start and end of each value of `{a: b}`, and where it ends; None when it is no such map."""
+    """Return key, value, start and end of each pair of `{a: b}`, and the end of the map, or None."""
     pairs: list[tuple[str, str, int, int]] = []
     if empty := re.compile(r"\{[ \t]*\}").match(text):
         return (pairs, empty.end()) if _AFTER_VALUE.match(text, empty.end()) else None
@@ -339,7 +340,7 @@ def flow_pairs(text: str) -> tuple[list[tuple[str, str, int, int]], int] | None:
 
 
 def format_value(value: NewValue, *, quote: str = "", in_flow: bool = False) -> str:
-    """The value as YAML on one line: plain where that is safe, in the quotes found where there were some."""
+    """Return a value as YAML on one line: plain where that is safe, else quoted."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -352,13 +353,13 @@ def format_value(value: NewValue, *, quote: str = "", in_flow: bool = False) -> 
 
 
 def format_time(at: datetime) -> str:
-    """ISO in UTC, to the second: nobody needs to know a memory's age more closely."""
+    """Return a time as ISO in UTC, to the second."""
     moment = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def is_plain(text: str, *, in_flow: bool = False) -> bool:
-    """Whether every YAML reader takes this text for these very words, without quotes."""
+    """Return whether every YAML parser reads this text unquoted as the same string."""
     return not (
         not text
         or text.startswith(_UNSAFE_START)
@@ -390,7 +391,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _folded(text: str) -> str:
-    """Breaks as YAML reads them: one is a blank, each further one is a break."""
+    """Fold line breaks like YAML: one becomes a blank, each further one stays."""
     if "\n" not in text:
         return text
     return _FOLD.sub(lambda found: "\n" * (found[0].count("\n") - 1) or " ", text)

@@ -1,6 +1,6 @@
-"""A topic file as bytes: what its frontmatter says, and edits that change only the lines they mean to (M11).
+"""Markdown files with frontmatter: parsed tolerantly, and edited without changing any other byte (M11).
 
-Nothing here raises on what a file holds: it is read as far as it goes, and `problems` says what was odd.
+Parsing never fails: `MarkdownFile.problems` lists what is wrong with a file.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Literal, TypeAlias
 from nacre.memory.format.fields import KNOWN_KEYS, Field, FieldValue, NewValue, format_value, read_fields
 
 HEADER_LINES = 30
-"""A scan reads no further (R3): what a frontmatter says below this line, no recall ever sees."""
+"""A scan reads no further (R3), so recall ignores frontmatter below this line."""
 NESTED_UNDER = "metadata"
-"""Where one of the two shapes in the wild keeps all but name and description."""
+"""The key under which one of the two common layouts puts all fields but name and description."""
 
 Oddity: TypeAlias = Literal["encoding", "unterminated", "long", "not-a-map", "stray", "duplicate", "late"]
 
@@ -28,7 +28,7 @@ _TOP_KEYS = ("name", "description")
 
 @dataclass(frozen=True, slots=True)
 class FrontmatterProblem:
-    """Something odd about a frontmatter, in words for its owner."""
+    """A problem with a frontmatter, with a message for the owner of the file."""
 
     kind: Oddity
     message: str
@@ -36,11 +36,11 @@ class FrontmatterProblem:
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """Where the frontmatter stands in the text."""
+    """The position of the frontmatter in the text."""
 
     begin: int
     end: int
-    """Of the lines between the fences."""
+    """End of the lines between the fences."""
     body: int
     is_closed: bool
     fields: tuple[Field, ...]
@@ -48,23 +48,23 @@ class _Header:
 
 @dataclass(frozen=True, slots=True)
 class MarkdownFile:
-    """One file: bytes that stay as they are, and what they say."""
+    """A parsed Markdown file; every edit returns new bytes."""
 
     data: bytes
     fields: Mapping[str, FieldValue]
-    """By name; a key below `metadata` by its own name too, one below another key as `above.key`."""
+    """By name; a key below `metadata` has its own name, one below another key is `parent.key`."""
     problems: tuple[FrontmatterProblem, ...]
     _text: str
     _header: _Header | None
 
     @classmethod
     def parse(cls, data: bytes) -> MarkdownFile:
-        """Read any bytes."""
+        """Parse any bytes."""
         problems: list[FrontmatterProblem] = []
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
-            # Lone surrogates stand for the bytes that are no text, so that an edit writes them back.
+            # Lone surrogates represent undecodable bytes, so that an edit writes them back.
             text = data.decode(errors="surrogateescape")
             problems.append(
                 FrontmatterProblem("encoding", f"not UTF-8 at byte {error.start}: save it as UTF-8")
@@ -72,18 +72,21 @@ class MarkdownFile:
         header = _find_header(text, problems)
         fields = _by_name(header.fields, problems) if header else {}
         if problems and problems[0].kind == "encoding":
-            fields = {key: _clean_value(value) for key, value in fields.items()}
+            fields = {
+                key: _clean(value) if isinstance(value, str) else tuple(map(_clean, value))
+                for key, value in fields.items()
+            }
         return cls(data, fields, tuple(problems), text, header)
 
     @property
     def body(self) -> str:
-        """What stands below the frontmatter, from its first line that is not blank, with plain line ends."""
+        """The text below the frontmatter, from its first line that is not blank, with plain line ends."""
         text = self._text[self._body_at :]
         return _clean(text[len(self._gap) :].replace("\r\n", "\n"))
 
     @property
     def is_nested(self) -> bool:
-        """Whether type and the like stand below `metadata`."""
+        """Whether fields such as `type` are below `metadata`."""
         above = self._field(NESTED_UNDER)
         kind = self._field("type")
         return above is not None and above.style in {"map", "flowmap"} and not (kind and not kind.parent)
@@ -99,20 +102,20 @@ class MarkdownFile:
         return _clean(self._text[header.begin : header.end].replace("\r\n", "\n")) if header else ""
 
     def lines_of(self, key: str) -> str:
-        """The lines of one key, as if it stood alone."""
+        """Return the lines of one key without their indentation."""
         field = self._field(key)
         lines = self.header_text.split("\n")[field.first : field.last] if field else []
         return "\n".join(line[field.indent :] if field else line for line in lines)
 
     def with_fields(self, **changes: NewValue | None) -> bytes:
-        """The file with these keys set, or removed where None; every other byte as it is."""
+        """Return the file with these keys set, or removed where the value is None."""
         document = self
         for key, change in changes.items():
             document = MarkdownFile.parse(document._with_field(key, change))
         return document.data
 
     def with_body(self, text: str) -> bytes:
-        """The file with another body, below the same frontmatter and the same blank lines."""
+        """Return the file with another body below the same frontmatter and blank lines."""
         if text == self.body:
             return self.data
         head = self._text[: self._body_at]
@@ -127,7 +130,7 @@ class MarkdownFile:
         return _encoded(_closed_line(head, eol) + gap + text.replace("\n", eol))
 
     def with_quotes(self, key: str) -> bytes:
-        """The file with the value of this key in quotes."""
+        """Return the file with the value of a key in quotes."""
         header = self._header
         field = self._field(key)
         if header is None or field is None or not isinstance(field.value, str):
@@ -137,7 +140,7 @@ class MarkdownFile:
         return _encoded(self._text[: header.begin] + "\n".join(lines) + self._text[header.end :])
 
     def closed(self) -> bytes:
-        """The file with the closing fence its frontmatter lacks."""
+        """Return the file with the closing fence that its frontmatter lacks."""
         if self._header is None or self._header.is_closed:
             return self.data
         at = self._body_at
@@ -152,10 +155,15 @@ class MarkdownFile:
         if change is None and field is None:
             return self.data
         if header is None:
-            return self._with_new_header(key, change)
-        if field is not None and change is not None and self.fields.get(key) == _as_value(change):
+            eol = self._eol
+            mark = "\ufeff" if self._text.startswith("\ufeff") else ""
+            below = self._text[len(mark) :]
+            blank = eol if below.strip() and not below.startswith(("\n", "\r\n")) else ""
+            line = f"{_key(key)}: {format_value(change if change is not None else '')}"
+            return _encoded(f"{mark}---{eol}{line}{eol}---{eol}{blank}{below}")
+        if field is not None and change is not None and self.fields.get(key) == _field_value(change):
             return self.data
-        # Lines keep their carriage returns here: the fields count columns from the left.
+        # Lines keep their carriage returns: the positions of fields count columns from the left.
         lines = self._text[header.begin : header.end].split("\n")
         if change is None and field is not None:
             _remove(lines, field, header.fields)
@@ -165,16 +173,8 @@ class MarkdownFile:
             self._insert(lines, key, change)
         return _encoded(self._text[: header.begin] + "\n".join(lines) + self._text[header.end :])
 
-    def _with_new_header(self, key: str, change: NewValue | None) -> bytes:
-        eol = self._eol
-        mark = "\ufeff" if self._text.startswith("\ufeff") else ""
-        below = self._text[len(mark) :]
-        blank = eol if below.strip() and not below.startswith(("\n", "\r\n")) else ""
-        line = f"{_key(key)}: {format_value(change if change is not None else '')}"
-        return _encoded(f"{mark}---{eol}{line}{eol}---{eol}{blank}{below}")
-
     def _insert(self, lines: list[str], key: str, change: NewValue) -> None:
-        """A new line where readers expect the key, in the shape the file has."""
+        """Insert a line for a key at its usual position, in the layout of the file."""
         fields = self._header.fields if self._header else ()
         parent = NESTED_UNDER if self.is_nested and key in KNOWN_KEYS and key not in _TOP_KEYS else ""
         above = self._field(NESTED_UNDER)
@@ -193,13 +193,13 @@ class MarkdownFile:
         indent = lines[like[0].first][: like[0].indent] if like else ""
         carriage = "\r" if self._eol == "\r\n" else ""
         if at == len(lines):
-            # The last line of a file without a line end gets one now.
+            # The last line of the file has no line end yet.
             lines[-1] += carriage
             carriage = ""
         lines.insert(at, f"{indent}{_key(key)}: {format_value(change)}{carriage}")
 
     def _field(self, name: str) -> Field | None:
-        """The field that speaks for a name: of two with one name the last, and the top before the nested."""
+        """Return the field for a name: the last of several, and a top-level one before a nested one."""
         fields = self._header.fields if self._header else ()
         wanted = (name, f"{NESTED_UNDER}.{name}")
         found = [field for path in wanted for field in reversed(fields) if field.path == path]
@@ -268,13 +268,13 @@ def _closing(text: str, begin: int) -> re.Match[str] | None:
 
 
 def _is_prose(lines: list[str], strays: list[int]) -> bool:
-    """Whether the text below an unclosed frontmatter was read as part of it, up to some rule in the text."""
+    """Return whether an unclosed frontmatter was read up to a horizontal rule in the body."""
     blank = next((number for number, line in enumerate(lines) if not line.strip()), len(lines))
     return any(number > blank for number in strays)
 
 
 def _open_end(text: str, begin: int) -> tuple[int, list[Field]]:
-    """Where a frontmatter without a closing fence ends: before a blank line, a heading or the first prose."""
+    """Return the end and the fields of an unclosed frontmatter: up to a blank line, a heading or prose."""
     lines = text[begin:].split("\n", HEADER_LINES)[: HEADER_LINES - 1]
     ended = (n for n, line in enumerate(lines) if not line.strip() or line.startswith(("#", "---")))
     lines = lines[: next(ended, len(lines))]
@@ -360,7 +360,7 @@ def _key(key: str) -> str:
     return format_value(key, in_flow=True)
 
 
-def _as_value(change: NewValue) -> FieldValue:
+def _field_value(change: NewValue) -> FieldValue:
     match change:
         case str():
             return change
@@ -382,9 +382,5 @@ def _encoded(text: str) -> bytes:
 
 
 def _clean(text: str) -> str:
-    """Without the stand-ins for bytes that are no text."""
+    """Replace the surrogates that represent undecodable bytes."""
     return text.encode(errors="surrogateescape").decode(errors="replace") if not text.isascii() else text
-
-
-def _clean_value(value: FieldValue) -> FieldValue:
-    return _clean(value) if isinstance(value, str) else tuple(_clean(item) for item in value)

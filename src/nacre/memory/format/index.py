@@ -1,4 +1,4 @@
-"""The index file: what of it is loaded, how full it is, which memories are worth a line (M8, M9, M16c)."""
+"""The index file `MEMORY.md`: parsed and edited line by line, loaded within its limits (M8, M9, M16c)."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from urllib.parse import unquote
 from nacre.memory.format.entry import Entry, Kind, clipped, one_line
 
 MAX_LINES = 200
-"""Nearly everybody's index is shorter (M9)."""
+"""Lines that are loaded (M9)."""
 MAX_BYTES = 25_000
-"""The second limit, because 200 lines have been seen to hold 197 KB (M9)."""
+"""Bytes that are loaded: 200 lines have been seen to contain 197 KB (M9)."""
 NEAR = 0.8
-"""From this share of either limit on, whoever writes is told (M16c)."""
+"""From this share of either limit on, the writer gets feedback (M16c)."""
 TARGET = 0.7
-"""What a rewrite should come down to, so that the next few saves do not ask for another."""
+"""The share that feedback asks for, so that the next few saves do not exceed the limit again."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedIndex:
-    """An index as it goes into a conversation."""
+    """The part of an index that a conversation gets."""
 
     text: str
-    """With the warning at its end when anything was cut."""
+    """With the warning at its end when something was cut."""
     cut: str = ""
-    """Which limit the index is over: `lines`, `bytes`, `lines and bytes`, or nothing."""
+    """The limit that the index exceeds: `lines`, `bytes`, `lines and bytes`, or empty."""
     warning: str = ""
     lines: int
     """Of the whole index, like `bytes`."""
@@ -44,13 +44,13 @@ class IndexUsage:
     lines: int
     bytes: int
     share: float
-    """Of the limit it is nearest to: 1.0 is full."""
+    """Of the nearest limit; 1.0 is full."""
     feedback: str = ""
-    """What to tell whoever wrote it; nothing while there is room."""
+    """A warning for the writer; empty while there is room."""
 
 
 def load_index(data: bytes, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> LoadedIndex:
-    """As much of the index as fits: cut by lines, then by bytes at a line end, and never silently (M9)."""
+    """Return as much of the index as fits: cut by lines, then by bytes at a line end, with a warning (M9)."""
     text, lines, size = _measured(data)
     over = [name for name, is_over in (("lines", lines > max_lines), ("bytes", size > max_bytes)) if is_over]
     if not over:
@@ -71,7 +71,7 @@ def load_index(data: bytes, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_
 
 
 def index_usage(data: bytes, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> IndexUsage:
-    """How full the index is, and what to tell its writer (M16c)."""
+    """Return how full the index is, with feedback for its writer (M16c)."""
     _, lines, size = _measured(data)
     share = max(lines / max_lines, size / max_bytes)
     if share <= NEAR:
@@ -96,10 +96,10 @@ def choose_listed(
     max_lines: int = MAX_LINES,
     max_bytes: int = MAX_BYTES,
 ) -> tuple[Entry, ...]:
-    """The memories worth a line, best first: pinned, then most useful, then listed already, then newest.
+    """Return the entries to list, best first: pinned, then most useful, then already listed, then newest.
 
-    What is untrusted is never listed, since the index reaches every prompt (M16b); what says `indexed: false`
-    neither. `useful` scores files; the headings and other text of `index` count as taken.
+    Entries that are not listable are left out. `useful` gives scores by file. The headings and other text of
+    `index` take their part of the limits.
     """
     scores = useful or {}
     lines = index.lines if index else ()
@@ -116,7 +116,7 @@ def choose_listed(
 
 
 def is_listable(entry: Entry) -> bool:
-    """Whether the index may point to it at all: the index reaches every prompt, whoever sends it (M27)."""
+    """Return whether the index may list an entry: it is part of every prompt (M16b, M27)."""
     return entry.origin != "untrusted" and not entry.is_unlisted and not entry.local_only
 
 
@@ -126,7 +126,7 @@ def _worth(entry: Entry, scores: Mapping[str, float]) -> tuple[bool, float, bool
 
 
 def _measured(data: bytes) -> tuple[str, int, int]:
-    """The text as it is loaded, and its size without the blank lines at its end."""
+    """Return the text to load, and its lines and bytes without blank lines at the end."""
     text = data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
     said = text.rstrip()
     return text, said.count("\n") + bool(said), len(said.encode())
@@ -138,9 +138,9 @@ def _bytes(text: str) -> int:
 
 INDEX_FILE = "MEMORY.md"
 MAX_POINTER_CHARS = 150
-"""A pointer is read in every conversation: one line that says where to look, not what is there (M8)."""
+"""Length of a pointer line, which every conversation reads (M8)."""
 MIN_HOOK_CHARS = 60
-"""A hook shorter than this says nothing, so a long title may make the line longer."""
+"""Minimum space for the hook, so a long title may make the line longer."""
 
 _POINTER = re.compile(
     r"(?P<lead>[ \t]*[-*+][ \t]+(?:\*\*|__)?)"
@@ -167,10 +167,10 @@ _HEADINGS: dict[Kind, tuple[str, ...]] = {
 _ANY_HEADING = ("index", "memory index", "memories", "topics", "topic files", "memory")
 
 CACHED_LINES = 1_024
-"""An index is read before each change to it, and nearly all lines are as they were: 200, a few times over."""
+"""An index is parsed before each change, and nearly all lines are the same as before."""
 
 LineKind: TypeAlias = Literal["pointer", "heading", "text", "hidden"]
-"""Hidden are lines of code and comments: what looks like a pointer there is an example."""
+"""Lines in code blocks and comments are hidden: a pointer there is an example."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class IndexLine:
     raw: str
     kind: LineKind
     file: str = ""
-    """Where a pointer points: a path below the index's folder."""
+    """The target of a pointer: a path below the folder of the index."""
     title: str = ""
     """Of a pointer or a heading."""
     hook: str = ""
@@ -188,13 +188,13 @@ class IndexLine:
 
 @dataclass(frozen=True, slots=True)
 class MemoryIndex:
-    """An index as lines; joined they are the bytes that were read."""
+    """An index as lines, which joined are the original bytes."""
 
     lines: tuple[IndexLine, ...]
 
     @classmethod
     def parse(cls, data: bytes) -> MemoryIndex:
-        """Read any bytes."""
+        """Parse any bytes."""
         raws = data.decode(errors="surrogateescape").split("\n")
         raws = [raw + "\n" for raw in raws[:-1]] + ([raws[-1]] if raws[-1] else [])
         lines: list[IndexLine] = []
@@ -205,13 +205,13 @@ class MemoryIndex:
             hidden, is_hidden = _hidden_after(raw, hidden)
             lines.append(IndexLine(raw, "hidden") if is_hidden else _line(raw))
         if hidden:
-            # What is never closed hides nothing: else every line added below it would be lost.
+            # An unclosed block hides nothing: otherwise every line added below it would be lost.
             lines[since:] = [_line(raw) for raw in raws[since:]]
         return cls(tuple(lines))
 
     @property
     def mentions(self) -> frozenset[str]:
-        """Every file that any link names, pointer line or not; links in code and comments do not count."""
+        """All files that a link names, on pointer lines and others; not those in code and comments."""
         shown = [line for line in self.lines if line.kind != "hidden"]
         links = (line.raw for line in shown if line.raw.count("](") > (line.kind == "pointer"))
         others = (_file(found[1]) for raw in links for found in _LINK.finditer(raw))
@@ -226,7 +226,7 @@ class MemoryIndex:
         return tuple(line for line in self.lines if line.kind == "pointer")
 
     def with_pointer(self, file: str, title: str, hook: str, *, kind: Kind | None = None) -> bytes:
-        """The index with a line for this file: its own, changed in place, or a new one where it fits."""
+        """Return the index with a line for this file: updated in place, or added to the section it fits."""
         for number, line in enumerate(self.lines):
             if line.file == file:
                 return self._with_lines(number, number + 1, [_updated(line, title, hook)])
@@ -244,7 +244,7 @@ class MemoryIndex:
         return self._with_lines(at, at, new)
 
     def without(self, file: str) -> bytes:
-        """The index without the lines that point to this file."""
+        """Return the index without the lines that point to this file."""
         return "".join(line.raw for line in self.lines if line.file != file).encode(errors="surrogateescape")
 
     def _with_lines(self, first: int, last: int, new: list[str]) -> bytes:
@@ -257,7 +257,7 @@ class MemoryIndex:
         return "\r\n" if self.lines and self.lines[0].raw.endswith("\r\n") else "\n"
 
     def _place(self, kind: Kind | None) -> tuple[int, str]:
-        """Where a new pointer goes, and the heading it needs there, if any."""
+        """Return the position of a new pointer, and the heading to add before it, if any."""
         sections = _sections(self.lines)
         for wanted in (_HEADINGS[kind] if kind else ()), _ANY_HEADING:
             for title, first, last in sections:
@@ -277,7 +277,7 @@ class MemoryIndex:
 
 
 def pointer_line(file: str, title: str, hook: str, *, lead: str = "- ", target: str = "") -> str:
-    """`- [Title](file.md) — hook`, on one line and about as long as a pointer may be."""
+    """Return `- [Title](file.md) — hook` on one line of limited length."""
     words = one_line(title) or file.removesuffix(".md")
     link = f"{lead}[{_BRACKETS.sub(_BACKSLASHED, words)}]({target or _target(file)})"
     room = max(MAX_POINTER_CHARS - len(link) - len(" — "), MIN_HOOK_CHARS)
@@ -286,7 +286,7 @@ def pointer_line(file: str, title: str, hook: str, *, lead: str = "- ", target: 
 
 
 def _updated(line: IndexLine, title: str, hook: str) -> str:
-    """The same line with other words; what is not given stays."""
+    """Return the line with another title or hook; an empty one stays as it is."""
     bare = line.raw.rstrip("\r\n")
     found = _POINTER.match(bare.removeprefix("\ufeff"))
     mark = "\ufeff" if bare.startswith("\ufeff") else ""
@@ -296,7 +296,7 @@ def _updated(line: IndexLine, title: str, hook: str) -> str:
         return line.raw
     lead = found["lead"]
     if not hook:
-        # Only the title changes: a hook that somebody wrote longer than ours is theirs to shorten.
+        # Only the title changes, so the hook keeps its length.
         new = pointer_line(line.file, title, "", lead=lead, target=found["target"])
         return mark + new + bare[len(mark) + found.end("target") + 1 :] + line.raw[len(bare) :]
     lead = lead.removesuffix("**").removesuffix("__")
@@ -305,7 +305,7 @@ def _updated(line: IndexLine, title: str, hook: str) -> str:
 
 
 def is_usual_heading(title: str) -> bool:
-    """Whether a heading only names a kind of memory or the index itself."""
+    """Return whether a heading only names a kind of memory or the index itself."""
     return _plain(title) in {*_ANY_HEADING, *(one for names in _HEADINGS.values() for one in names)}
 
 
@@ -320,7 +320,7 @@ def _line(raw: str) -> IndexLine:
 
 
 def _hidden_after(raw: str, hidden: str) -> tuple[str, bool]:
-    """What still hides the lines below (a code fence, a comment), and whether this line is hidden."""
+    """Return what ends the hidden block around the next line, and whether this line is hidden."""
     if hidden == "-->":
         return ("" if "-->" in raw else hidden), True
     fence = _FENCE.match(raw)
@@ -334,7 +334,7 @@ def _hidden_after(raw: str, hidden: str) -> tuple[str, bool]:
 
 
 def _file(target: str) -> str:
-    """The file below this folder that a link's target names, or nothing."""
+    """Return the file below the folder of the index that a link names; empty for other targets."""
     bare = target[1:-1] if target.startswith("<") else _unescaped(target)
     path = bare.partition("#")[0].removeprefix("./")
     if not path.endswith(".md") or _ADDRESS.match(path) or path.startswith(("/", "../", "~")):
@@ -361,7 +361,7 @@ def _target(file: str) -> str:
 
 
 def _sections(lines: tuple[IndexLine, ...]) -> list[tuple[str, int, int]]:
-    """Title, first and last line of each stretch between headings; the one before the first has no title."""
+    """Return title, first and last line of each section; the one before the first heading has no title."""
     starts = [(0, "")] + [(n + 1, line.title) for n, line in enumerate(lines) if line.kind == "heading"]
     ends = [start - 1 for start, _ in starts[1:]] + [len(lines)]
     return [(title, start, end) for (start, title), end in zip(starts, ends, strict=True)]
@@ -370,7 +370,7 @@ def _sections(lines: tuple[IndexLine, ...]) -> list[tuple[str, int, int]]:
 def _most_of(
     lines: tuple[IndexLine, ...], sections: list[tuple[str, int, int]], kind: Kind
 ) -> tuple[int, int] | None:
-    """The section with the most pointers to files that are named after this kind."""
+    """Return the section with the most pointers to files that are named after this kind."""
     counts = [
         (sum(line.file.startswith((f"{kind}_", f"{kind}-")) for line in lines[first:last]), -first, last)
         for _, first, last in sections
@@ -380,7 +380,7 @@ def _most_of(
 
 
 def _end_of(lines: tuple[IndexLine, ...], first: int, last: int) -> int:
-    """The line after the last pointer between these, else after what is said there, else the first."""
+    """Return the line after the last pointer of a section, else after its last text, else its first."""
     spots = [n + 1 for n in range(first, last) if lines[n].kind == "pointer"]
     if spots:
         return spots[-1]
