@@ -1,7 +1,7 @@
-"""Credentials in a text, found by their form (M16): the rules are data, `data/secrets.json`.
+"""Detection of credentials in text by their form (M16); the rules are in `data/secrets.json`.
 
-A finding names the kind and the line, never the value. Every rule is anchored on a form that a provider or a
-file format fixes; guesses by entropy are too noisy to refuse a write on.
+A finding names the kind and the line, never the value. Every rule matches a form that a provider or a file
+format defines; detection by entropy reports too much to refuse a write.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from types import MappingProxyType
 from nacre.messages.blocks import JsonObject
 
 _KEY_BODY = re.compile(r"(?:[A-Za-z0-9+/=\s]|(?=\\[nr])\\.)*+(?:-----END [A-Z0-9 ]{0,60}-----)?")
-"""What follows the first characters of a key file."""
+"""The rest of a key file."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SecretFinding:
-    """A credential, without its value."""
+    """A credential that was found, without its value."""
 
     line: int
     """Counted from one."""
@@ -38,41 +38,41 @@ class SecretFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretRule:
-    """One form of credential."""
+    """A rule for one form of credential."""
 
     id: str
     kind: str
     keys: tuple[str, ...]
-    """One of these, in lower case, is in every text the rule can match; none where there is no such word."""
+    """Every match contains one of these lower-case strings; empty for no such condition."""
     regex: re.Pattern[str]
     check: str | None
-    """What a match must also pass, by its name in `CHECKS`."""
+    """Name in `CHECKS` of a function that a match must pass."""
     is_block: bool
-    """The secret goes on after the match, to the end of a key file."""
+    """The secret continues after the match, to the end of a key file."""
 
 
 def find_secrets(text: str) -> list[SecretFinding]:
-    """Every credential in the text: its kind and its line."""
+    """Return the kind and line of every credential in the text."""
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
     return sorted({SecretFinding(bisect_right(starts, span.start), span.kind) for span in _spans(text)})
 
 
 def redact(text: str) -> str:
-    """The text with every credential replaced by the name of its kind."""
-    # Again until nothing is left: one that was glued to another shows only when that is gone.
+    """Return the text with every credential replaced by the name of its kind."""
+    # Repeated, because a credential next to another may only match once that one is removed.
     while spans := sorted(_spans(text)):
         text = _without(text, spans)
     return text
 
 
 def refusal(findings: Sequence[SecretFinding]) -> str:
-    """One line that says why a text is not written."""
+    """Return one line that says why a text is refused."""
     return f"the text seems to hold credentials ({', '.join(map(str, findings))}); take them out"
 
 
 @cache
 def secret_rules() -> tuple[SecretRule, ...]:
-    """The rules as shipped."""
+    """Return the rules."""
     text = resources.files("nacre.memory").joinpath("data/secrets.json").read_text(encoding="utf-8")
     table: dict[str, list[JsonObject]] = json.loads(text)
     return tuple(_parsed(each) for each in table["rules"])
@@ -86,7 +86,7 @@ class _SecretSpan:
 
 
 def _spans(text: str) -> Iterator[_SecretSpan]:
-    """Where the secrets themselves stand."""
+    """Yield the positions of the secrets."""
     small = text.lower()
     for rule in secret_rules():
         if rule.keys and not any(key in small for key in rule.keys):
@@ -127,11 +127,11 @@ def _parsed(value: JsonObject) -> SecretRule:
 
 
 MIN_SIGNS = 6
-"""A run of fewer different characters (`xxxx`, `0000-0000`) stands for a secret and is none."""
+"""A text with fewer different characters (`xxxx`, `0000-0000`) is a placeholder."""
 SHORT = 12
-"""Up to so many characters a person chose it: then few different ones say nothing."""
+"""Up to this length a password may be chosen by a person and have few different characters."""
 CHECKSUM_DIGITS = 6
-"""How many base-62 digits a CRC-32 takes."""
+"""Base-62 digits of a CRC-32."""
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _MANUAL = re.compile(
@@ -141,25 +141,25 @@ _MANUAL = re.compile(
     r"|(?:^|[-_ ])(?:your|fake|dummy|sample|insert|goes|here)(?:[-_ ]|$)"
 )
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]+$|[{(])|[{<\[]|%(?:[sd(]|[A-Z_]+%)|\*+$")
-"""What a variable, a template's slot or a blanked value begins with."""
+"""The start of a variable, a template slot or a masked value."""
 _COMMON = frozenset(
     "password passwd passw0rd pass pwd secret token postgres mysql mariadb mongo redis root admin user "
     "username test testing guest default none null empty minio rabbitmq sa dev demo local".split()
 )
-"""Passwords that stand in every tutorial."""
+"""Passwords of tutorials."""
 _NOWHERE = re.compile(r"(?:.*\.)?(?:example(?:\.com|\.org|\.net)?|test|invalid)", re.IGNORECASE)
-"""Hosts that are reserved for documentation."""
+"""Hosts reserved for documentation."""
 
 
 def is_placeholder(secret: str) -> bool:
-    """Whether this stands where a secret would be, as in a manual."""
+    """Return whether a text is a placeholder for a secret, as in a manual."""
     if _VARIABLE.match(secret) or _MANUAL.search(secret.lower()):
         return True
     return len(secret) > SHORT and len(set(secret)) < MIN_SIGNS
 
 
 def _has_checksum(found: re.Match[str]) -> bool:
-    """The last six digits are the CRC-32 of the rest, in base 62."""
+    """Return whether the last six digits are the CRC-32 of the rest, in base 62."""
     body = found["secret"][:-CHECKSUM_DIGITS]
     digits = found["secret"][-CHECKSUM_DIGITS:]
     value = 0
@@ -169,7 +169,7 @@ def _has_checksum(found: re.Match[str]) -> bool:
 
 
 def _is_web_token(found: re.Match[str]) -> bool:
-    """The head decodes to a JSON object that names an algorithm; the well-known demonstration is none."""
+    """Return whether the head is JSON with an algorithm, and it is not the well-known example token."""
     try:
         head = json.loads(_decoded(found["head"]))
         payload = json.loads(_decoded(found["payload"]))
@@ -180,7 +180,7 @@ def _is_web_token(found: re.Match[str]) -> bool:
 
 
 def _is_password(found: re.Match[str]) -> bool:
-    """Not a word of the tutorials, not the user's name again, not on a host that cannot exist."""
+    """Return whether it is no tutorial password, not the user name, and not for a reserved host."""
     named = found.groupdict()
     secret = named["secret"].lower()
     return not (
@@ -191,7 +191,7 @@ def _is_password(found: re.Match[str]) -> bool:
 
 
 def _is_login(found: re.Match[str]) -> bool:
-    """Base64 of a user, a colon and a password that is no word of the tutorials."""
+    """Return whether it is Base64 of a user, a colon and a password that is no placeholder."""
     try:
         user, colon, password = _decoded(found["secret"]).decode("ascii").partition(":")
     except ValueError:
@@ -208,13 +208,13 @@ def _is_key_file(found: re.Match[str]) -> bool:
 
 
 def _is_mixed(found: re.Match[str]) -> bool:
-    """Letters and digits: words with dashes between them are not what a machine makes."""
+    """Return whether letters and digits are mixed, unlike in words with dashes."""
     secret = found["secret"]
     return any(sign.isdigit() for sign in secret) and any(sign.isalpha() for sign in secret)
 
 
 def _is_snowflake(found: re.Match[str]) -> bool:
-    """The first part is a number in base64."""
+    """Return whether the first part is a number in base64."""
     try:
         return _decoded(found["id"]).decode("ascii").isdigit()
     except ValueError:

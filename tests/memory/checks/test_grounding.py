@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nacre.memory.checks.grounding import (
     is_blank,
     is_supported,
-    sources,
+    source_records,
     uncorrected_claims,
     ungrounded_claims,
 )
@@ -84,10 +84,10 @@ def test_the_messages_a_memory_came_from_are_found() -> None:
         UserQuote("c", AT, "Rex"),
         UserQuote("d", AT, "Now refactor the parser, please."),
     ]
-    assert sources("The user lives in Lisbon with a dog called Rex.", words) == ["b", "c"]
-    assert sources("用户住在里斯本", [UserQuote("e", AT, "我住在里斯本"), UserQuote("f", AT, "你好")]) == [
-        "e"
-    ]
+    assert source_records("The user lives in Lisbon with a dog called Rex.", words) == ["b", "c"]
+    assert source_records(
+        "用户住在里斯本", [UserQuote("e", AT, "我住在里斯本"), UserQuote("f", AT, "你好")]
+    ) == ["e"]
 
 
 @given(st.text(max_size=200))

@@ -14,7 +14,7 @@ from nacre.errors import StoreError, ToolError
 from nacre.memory.checks.grounding import (
     is_blank,
     is_supported,
-    sources,
+    source_records,
     uncorrected_claims,
     ungrounded_claims,
 )
@@ -164,7 +164,9 @@ class Judge:
 
     def sources(self, text: str) -> list[str]:
         """Return the ids of the records that a text came from, at least the last one of the person."""
-        return sources(text, self.messages.quotes) or [one.record_id for one in self.messages.quotes[-1:]]
+        return source_records(text, self.messages.quotes) or [
+            one.record_id for one in self.messages.quotes[-1:]
+        ]
 
     def _check(self, change: ChangedFile) -> None:
         if change.file.rpartition("/")[2] == INDEX_FILE:

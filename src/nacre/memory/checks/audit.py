@@ -1,6 +1,6 @@
-"""What is wrong with the words of a memory store, whoever wrote it, and how good it is as a whole (M8-M16c).
+"""Audit of a memory store of any program: findings and a score (M8-M16c).
 
-Reads a memory folder, a packed one, a note, or an export of mem0; changes nothing. Blocking.
+Reads a memory folder, an archive of one, a note, or a mem0 export; changes nothing. Blocking.
 """
 
 from __future__ import annotations
@@ -33,47 +33,47 @@ from nacre.memory.similarity import terms
 from nacre.memory.transfer.import_sources import ImportBatch, read_batch
 
 DRIFT_SECONDS = 2.0
-"""For all memories together: somebody waits, but may wait longer than a turn does; the rest is not judged."""
+"""Time limit for drift checks of all memories together; the rest are not checked."""
 WEIGHTS: Mapping[Level, float] = {"error": 3.0, "warning": 1.0, "info": 0.25}
-"""How many sound memories one finding outweighs: a leaked key more than a long line."""
+"""Weight of a finding in the score, relative to a sound memory."""
 NOTHING_GONE = Drift()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What was found in one store."""
+    """The findings of an audit."""
 
     path: str
     memories: int
     findings: tuple[AuditFinding, ...]
     """By file and line."""
     sound: int
-    """Memories that no finding is about."""
+    """Memories without a finding."""
     tree: str = ""
-    """The working tree that references were looked for in; empty when there was none."""
+    """The working tree in which references were checked; empty for none."""
 
     @property
     def score(self) -> int:
-        """0 to 100: sound memories against weighted findings; to put one right never lowers it.
+        """0 to 100: sound memories against weighted findings; fixing one never lowers the score.
 
-        100 x (sound + 1) / (sound + 1 + weights), rounded down. A memory put right or removed takes its
-        weight away and no other memory's soundness, so that the share can only grow; 100 means nothing found.
+        100 x (sound + 1) / (sound + 1 + weights), rounded down. A memory that is fixed or removed takes its
+        weight away, and no other memory becomes less sound. 100 means no findings.
         """
         sound = self.sound + 1
         return int(100 * sound / (sound + sum(WEIGHTS[one.level] for one in self.findings)))
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many findings of each kind, the most frequent first."""
+        """Number of findings by kind, most frequent first."""
         return dict(Counter(one.kind for one in self.findings).most_common())
 
     def at_least(self, level: Level) -> tuple[AuditFinding, ...]:
-        """What is as bad as this, or worse."""
+        """Return the findings of this level or a worse one."""
         return tuple(one for one in self.findings if LEVELS.index(one.level) <= LEVELS.index(level))
 
 
 def audit(path: Path, *, tree: Path | None = None, clock: Clock = SYSTEM_CLOCK) -> Audit:
-    """Look through a store; references are looked for in the working tree, if one is given."""
+    """Audit a store; references are checked in the working tree, if one is given."""
     if path.is_dir():
         return _audited(path, memories_in(path), path, tree=tree, clock=clock)
     batch = read_batch(path)
@@ -112,7 +112,7 @@ def _drifts(items: Sequence[AuditedMemory], tree: Path | None, clock: Clock) -> 
 
 
 def _unpacked(batch: ImportBatch, scratch: Path) -> Path:
-    """A packed folder as a real one; the names were found harmless when it was read."""
+    """Write an unpacked archive to a folder; its file names were validated when it was read."""
     files = {one.file: one.data for one in batch.files}
     if batch.index is not None:
         files[INDEX_FILE] = batch.index
@@ -140,21 +140,21 @@ _KINDS: Mapping[ProblemKind, tuple[AuditKind, Level, str]] = {
     "duplicate-name": ("duplicate", "warning", "merge them, or give each a name of its own"),
     "broken-link": ("broken-link", "info", "correct the link or save what it means"),
 }  # fmt: skip
-"""What each problem of a lint is to an audit; a date is judged with the whole memory in view, so not here."""
+"""Audit kind, level and advice by lint kind; relative dates are checked with the whole memory instead."""
 MAX_OTHER_LINES = 25
-"""So many lines of an index may be an introduction; more are facts, which belong into topic files (M8)."""
+"""An index may have this many lines of other text, such as an introduction (M8)."""
 _LINK = re.compile(r"\[\[[^\[\]\n]+\]\]|(?<=\()[^()\s]+(?=\))|[\w./-]+\.md")
 _FIELD = re.compile(r"`([\w-]+)`")
 
 
 def folder_findings(directory: Path, items: Sequence[AuditedMemory]) -> Iterator[AuditFinding]:
-    """Everything a lint finds, with its line and its advice."""
+    """Yield all lint problems of a folder, with line and advice."""
     texts = {item.file: item for item in items}
     indexes: dict[str, str] = {}
     room = MAX_LINES - _read(directory / INDEX_FILE).rstrip().count("\n") - 1
     for problem in lint(directory):
         room -= problem.kind == "unlisted"
-        # With more memories than fit, the rest are rightly unlisted (M8).
+        # With more memories than fit into the index, the rest are correctly unlisted (M8).
         if problem.kind not in _KINDS or (problem.kind == "unlisted" and room < 0):
             continue
         kind, level, advice = _KINDS[problem.kind]
@@ -176,7 +176,7 @@ def folder_findings(directory: Path, items: Sequence[AuditedMemory]) -> Iterator
 
 
 def index_findings(directory: Path) -> Iterator[AuditFinding]:
-    """What the index itself says that it should not: it is read in every conversation."""
+    """Yield findings on the text of the index, which is part of every conversation."""
     text = _read(directory / INDEX_FILE)
     index = AuditedMemory(Entry(file=INDEX_FILE, body=text), text)
     yield from unsafe_in(index)
@@ -191,14 +191,14 @@ def index_findings(directory: Path) -> Iterator[AuditFinding]:
 
 
 def _others(problem: LintProblem, texts: Mapping[str, AuditedMemory]) -> tuple[str, ...]:
-    """The memories a problem is about beside its own file: mending there must not cost soundness either."""
+    """Return the other memories that a problem is about."""
     if problem.kind not in {"duplicate-name", "untrusted-listed"}:
         return ()
     return tuple(one for one in re.findall(r"[^\s,]+\.md", problem.message) if one in texts)
 
 
 def _line(problem: LintProblem, text: str) -> int:
-    """Where the thing that the message names stands; the first line when it names none."""
+    """Return the line of the text that a message names, else the first line."""
     fields = [f"{key}:" for key in _FIELD.findall(problem.message)] if problem.kind == "frontmatter" else []
     for words in (*fields, *_LINK.findall(problem.message)):
         place = text.find(words)
@@ -219,21 +219,21 @@ def _read(path: Path) -> str:
 
 
 RUN = 3
-"""Words in a row that are compared: single words are shared by whatever is about one project."""
+"""Consecutive words that are compared: single words are shared within a project."""
 SAME_RUNS = 0.5
-"""From this share of runs in common on, one text is a copy of the other with changes."""
+"""From this share of common runs on, one text is a changed copy of the other."""
 SAME_TERMS = 0.8
-"""The same by words of content, for texts of a sentence or two, which have few runs."""
+"""The same for terms of short texts, which have few runs."""
 SHORT_TERMS = 25
-"""Up to so many words of content a text is such a sentence."""
+"""Up to this many terms a text is short."""
 MAX_SHARED_BY = 40
-"""A run that so many memories have is a phrase of the store; looking at all its pairs would take for ever."""
+"""A run that more memories share is a common phrase; comparing all its pairs would take too long."""
 
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
 def repeated(items: Sequence[AuditedMemory]) -> Iterator[AuditFinding]:
-    """One finding for each memory that repeats an earlier one; of several copies, each after the first."""
+    """Yield a finding for each memory that repeats an earlier one."""
     exact: dict[str, list[AuditedMemory]] = defaultdict(list)
     for item in items:
         if said := " ".join(item.entry.body.split()).casefold():
@@ -295,6 +295,6 @@ def _is_same(share: float, first: Sequence[str], later: Sequence[str]) -> bool:
 
 
 def _numbers_differ(first: AuditedMemory, later: AuditedMemory) -> bool:
-    """Whether each has a number that the other has not: then they are two facts of one form."""
+    """Return whether each has a number that the other has not: then they are two facts of one form."""
     one, other = (set(_NUMBER.findall(item.entry.body)) for item in (first, later))
     return bool(one - other) and bool(other - one)

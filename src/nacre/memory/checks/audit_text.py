@@ -1,4 +1,4 @@
-"""What is wrong with what one memory says: secrets, hidden text, days without a date, length, stale names."""
+"""Audit of the text of one memory: secrets, hidden text, relative dates, length, stale names, junk."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from nacre.memory.recall.base import Drift, Reference
 from nacre.memory.recall.recall import MAX_BODY_BYTES
 from nacre.memory.secrets import find_secrets
 from nacre.memory.similarity import terms
-from nacre.memory.transfer.import_sources import ImportBatch, ImportedFact
+from nacre.memory.transfer.import_sources import ImportBatch
 from nacre.messages.untrusted_text import neutralise
 
 MIN_TERMS = 3
-"""Fewer words of content than this say nothing that a reader could use in a year."""
+"""A memory with fewer different terms is too vague."""
 MAX_TOLD = 4
-"""References named in one message; the rest is counted."""
+"""References named in one message; the rest are counted."""
 MAX_TOLD_CHARS = 60
 
 _CODE = re.compile(r"`[^`\n]*`|\"[^\"\n]{0,200}\"|“[^”\n]{0,200}”|「[^」\n]{0,200}」")
@@ -49,13 +49,13 @@ _ABSOLUTE = re.compile(
 _GENERAL = re.compile(
     r"\b(?:every|each|always|never|any|e\.g\.|such as|like|say|says|whether)\b|每|例如", re.IGNORECASE
 )
-"""A rule about days ("not later than tomorrow, every time") is as true in a year."""
+"""A sentence with such a word is a rule about days, which does not become outdated."""
 _HIDDEN = re.compile("[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]|(?<=\\w)[\u200b\u2060\ufeff](?=\\w)")
-"""Signs that reorder a line, speak to a model unseen, or cut a word apart."""
+"""Characters that reorder a line, are invisible instructions, or split a word."""
 
 
 def text_findings(item: AuditedMemory, drift: Drift) -> Iterator[AuditFinding]:
-    """Everything about one memory that can be told from its own words."""
+    """Yield every finding that the text of one memory gives."""
     yield from unsafe_in(item)
     yield from _dates(item)
     yield from _size(item)
@@ -69,7 +69,7 @@ def text_findings(item: AuditedMemory, drift: Drift) -> Iterator[AuditFinding]:
 
 
 def unsafe_in(item: AuditedMemory) -> Iterator[AuditFinding]:
-    """What must not stand in any file of a memory, the index included."""
+    """Yield findings that apply to every memory file, the index included."""
     yield from _secrets(item)
     yield from _hidden(item)
 
@@ -84,7 +84,7 @@ def _secrets(item: AuditedMemory) -> Iterator[AuditFinding]:
 
 
 def _hidden(item: AuditedMemory) -> Iterator[AuditFinding]:
-    """At most one a line: what only a machine reads, or what would pass for a program's own words."""
+    """Yield at most one finding per line: invisible characters, or tags that imitate a program."""
     for number, line in enumerate(item.text.split("\n"), start=1):
         sign = _HIDDEN.search(line)
         if sign:
@@ -101,13 +101,13 @@ def _hidden(item: AuditedMemory) -> Iterator[AuditFinding]:
 
 
 def _dates(item: AuditedMemory) -> Iterator[AuditFinding]:
-    """The first day that only the day of writing explains; a dated memory can at least be worked out."""
+    """Yield a finding for the first relative date; it is only informational in a dated memory."""
     is_code = False
     for number, line in item.lines():
         if _FENCE.match(line):
             is_code = not is_code
             continue
-        # A row of a table holds titles and names, not sentences.
+        # Rows of tables contain titles and names, not sentences.
         said = "" if is_code or line.lstrip().startswith("|") else _CODE.sub(" ", line)
         found = _RELATIVE.search(said)
         if not found or _ABSOLUTE.search(said) or _GENERAL.search(said):
@@ -157,16 +157,16 @@ def _listed(gone: tuple[Reference, ...]) -> str:
 
 
 MOSTLY = 0.5
-"""From this share of its text on, a memory is junk."""
+"""From this share of its text on, a memory is mostly junk."""
 PARTLY = 0.25
-"""From this share on, it is worth taking the junk out."""
+"""From this share on, it is partly junk."""
 MIN_LISTED = 3
-"""Fewer paths or signatures than this are no listing."""
+"""Fewer paths or signatures are no listing."""
 
 _STATEMENT_END = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])")
-_FENCE_junk = re.compile(r"[ \t]*(?:```|~~~)[ \t]*([\w+-]*)")
+_FENCE_LANGUAGE = re.compile(r"[ \t]*(?:```|~~~)[ \t]*([\w+-]*)")
 _SHELLS = frozenset({"", "bash", "console", "sh", "shell", "zsh", "text", "txt"})
-"""Blocks that hold commands or quotations, which are worth knowing, rather than code."""
+"""Languages of code blocks that contain commands or quotations rather than code."""
 
 
 def _any(*forms: str) -> re.Pattern[str]:
@@ -174,7 +174,7 @@ def _any(*forms: str) -> re.Pattern[str]:
 
 
 _MARK = r"^[\s>*_#\-+\d.)\[\]x✅☑✓✔️]*"
-"""What a line of a list may begin with."""
+"""Markers at the start of a list item."""
 _ENDINGS = "py|pyi|tsx?|jsx?|mjs|rs|go|java|kt|rb|php|cs?|cpp|h|erl|ex|sql|vue|svelte|css|scss|html|sh"
 _PATH = rf"[\w.@-]*(?:/[\w.@*-]+)+/?|[\w-]+\.(?:{_ENDINGS})"
 _BULLET = r"^\s*(?:[-*+]|\d+[.)])?\s*"
@@ -190,7 +190,7 @@ _LASTING = _any(
     r"\b(?:instead of|avoid|rather than|so that|decided|decision|gotcha|careful|beware|trap)\b",
     "以后|总是|永远|不要|必须|因为|偏好|决定",
 )
-"""What makes a rule or a reason of a sentence, whatever else it reports."""
+"""Words that make a sentence a rule or a reason."""
 _STATE = (
     "status|next(?: steps?| task| up| session)?|to-?do|wip|in progress|progress|remaining|pending|blocked"
 )
@@ -215,16 +215,16 @@ _REPORT = _any(
     rf"{_MARK}(?:\w+ \()?(?:{_STAGES}) ?\d[^.\n]{{0,30}}\b(?:done|completed?|finished|shipped)\b",
     rf"{_MARK}(?:{_STATE}|done|completed)\b[^:：\w]{{0,4}}[:：—]?\s*(?:{_STAGES}) ?\d",
 )
-"""A paragraph that begins like this is a report as a whole."""
+"""A line that starts like this is a report as a whole."""
 _HEADING = re.compile(r"\s*#{1,6}\s+(.*)|\s*\*\*([^*\n]{1,80})\*\*[:：]?\s*$")
-"""A heading, or a line that is nothing but bold."""
+"""A heading, or a line that is only bold text."""
 _REPORT_HEADING = _any(
     r"^\W*(?:what(?:'s| was| is)? (?:built|done|missing|left|changed))\b",
     r"^\W*(?:done|completed|remaining|in progress|to-?do)\b",
     r"^\W*(?:(?:current |build |project )?(?:status|progress|state)|next(?: steps?)?|blocking|open tasks?)\b",
     "^\\W*(?:进度|状态|已完成|待办|下一步)",
 )
-"""What stands below such a heading is a report, too."""
+"""Text below such a heading is a report."""
 _HASH = "(?=[0-9a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]"
 _BRANCHES = "origin|main|master|develop|dev|trunk"
 _HISTORY = _any(
@@ -251,17 +251,17 @@ _WORDS: Mapping[AuditKind, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Junk:
-    """How much of a memory is of one kind of junk."""
+    """The share of one kind of junk in a memory."""
 
     kind: AuditKind
     share: float
-    """Of the characters of the body."""
+    """Share of the characters of the body."""
     line: int
-    """Where it begins."""
+    """Its first line."""
 
 
 def junk_in(item: AuditedMemory) -> Iterator[AuditFinding]:
-    """What is mostly or partly junk, by kind; the lesser kinds of one that is junk anyway are not told."""
+    """Yield a finding for the most frequent kind of junk, if there is enough junk in total."""
     found = sorted(shares(item), key=lambda one: -one.share)
     if not found or sum(one.share for one in found) < PARTLY:
         return
@@ -277,7 +277,7 @@ def junk_in(item: AuditedMemory) -> Iterator[AuditFinding]:
 
 
 def shares(item: AuditedMemory) -> list[Junk]:
-    """Every kind of junk in a memory, with its share."""
+    """Return every kind of junk in a memory with its share."""
     sizes: dict[AuditKind, int] = {}
     begins: dict[AuditKind, int] = {}
     listed: list[tuple[int, int]] = []
@@ -309,11 +309,11 @@ def _kind_of(statement: str, *, is_report: bool) -> AuditKind | None:
 
 
 def _statements(item: AuditedMemory) -> Iterator[tuple[int, str, bool, bool]]:
-    """Sentences and lines of a body, by line: whether they are code, whether below a heading of a report."""
+    """Yield line number, sentence, whether it is code, and whether it is below a report heading."""
     fence: str | None = None
     is_report = False
     for number, line in item.lines():
-        found = _FENCE_junk.match(line)
+        found = _FENCE_LANGUAGE.match(line)
         if found:
             fence = found[1].lower() if fence is None else None
         elif fence is not None:
@@ -327,16 +327,16 @@ def _statements(item: AuditedMemory) -> Iterator[tuple[int, str, bool, bool]]:
 
 @dataclass(frozen=True, slots=True)
 class AuditedMemory:
-    """One memory."""
+    """One memory of an audited store."""
 
     entry: Entry
     """With its body."""
     text: str
-    """The whole file; of a memory without one, what it says."""
+    """The whole file; for a memory without a file, its text."""
     first: int = 1
-    """The line that the body begins on."""
+    """First line of the body."""
     is_file: bool = True
-    """Off for a memory of another program, which has no frontmatter to find fault with."""
+    """Off for a memory of another program, which has no frontmatter."""
 
     @property
     def file(self) -> str:
@@ -344,49 +344,47 @@ class AuditedMemory:
 
     @property
     def is_dated(self) -> bool:
-        """Whether it says itself when it was written; a file's own time is lost with every copy."""
+        """Whether the frontmatter has a date; the time of a file is lost with every copy."""
         return (self.entry.created or self.entry.modified) is not None
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """The lines of the body, numbered as in the file."""
+        """Return the lines of the body, numbered as in the file."""
         return enumerate(self.entry.body.split("\n"), start=self.first)
 
     def line_of(self, words: str) -> int:
-        """Where some words stand first; the body's first line when nowhere."""
+        """Return the line of the first occurrence of a text, else the first line of the body."""
         place = self.entry.body.find(words)
         return self.first + (self.entry.body.count("\n", 0, place) if place >= 0 else 0)
 
 
 def memories_in(source: Path | ImportBatch) -> list[AuditedMemory]:
-    """Every memory of a folder, by name, or of what was read from a file."""
+    """Return every memory of a folder, by name, or of an import batch."""
     if isinstance(source, ImportBatch):
-        files = [_item(read_entry(one.file, one.data), one.data) for one in source.files]
-        return [*files, *(_fact(fact, number) for number, fact in enumerate(source.facts, start=1))]
+        memories = [_audited(read_entry(one.file, one.data), one.data) for one in source.files]
+        for number, fact in enumerate(source.facts, start=1):
+            file = f"mem0:{fact.id or number}"
+            entry = Entry(file=file, body=fact.text, created=fact.created, modified=fact.modified)
+            memories.append(AuditedMemory(entry, fact.text, is_file=False))
+        return memories
     found = scan(source)
     if not (found.entries or found.skipped or (source / "MEMORY.md").exists()):
         raise StoreError(f"there are no memories in {source}: no .md files; name the memory folder itself")
-    items = []
-    for known in sorted(found.entries, key=lambda one: one.file):
+    memories = []
+    for scanned in sorted(found.entries, key=lambda one: one.file):
         try:
-            data = read_head(str(source / known.file), whole=True).data
+            data = read_head(str(source / scanned.file), whole=True).data
         except (OSError, NotAMemory):
-            continue  # the checks of the folder say so
-        items.append(_item(read_entry(known.file, data, written=known.written, indexed=known.indexed), data))
-    return items
+            continue  # reported by the checks of the folder
+        entry = read_entry(scanned.file, data, written=scanned.written, indexed=scanned.indexed)
+        memories.append(_audited(entry, data))
+    return memories
 
 
-def _item(entry: Entry, data: bytes) -> AuditedMemory:
+def _audited(entry: Entry, data: bytes) -> AuditedMemory:
     text = data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
     body = entry.body.replace("\r\n", "\n")
-    place = text.rfind(body) if body else len(text)
-    return AuditedMemory(replace(entry, body=body), text, first=1 + text.count("\n", 0, max(place, 0)))
-
-
-def _fact(fact: ImportedFact, number: int) -> AuditedMemory:
-    entry = Entry(
-        file=f"mem0:{fact.id or number}", body=fact.text, created=fact.created, modified=fact.modified
-    )
-    return AuditedMemory(entry, fact.text, is_file=False)
+    start = text.rfind(body) if body else len(text)
+    return AuditedMemory(replace(entry, body=body), text, first=1 + text.count("\n", 0, max(start, 0)))
 
 
 AuditKind: TypeAlias = Literal[
@@ -396,21 +394,21 @@ AuditKind: TypeAlias = Literal[
     "index-over-budget", "index-near-budget", "index-line-long", "index-untidy", "index-holds-facts",
 ]  # fmt: skip
 LEVELS: tuple[Level, ...] = ("error", "warning", "info")
-"""The worst first."""
+"""Worst first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFinding:
-    """One finding; a memory of another program that keeps no files goes by its id."""
+    """One finding; a memory of another program without files is named by its id."""
 
     file: str
     line: int = 1
-    """In the file, counted from one; in the text of a memory that has no file."""
+    """In the file or the text of the memory, counted from one."""
     kind: AuditKind
     level: Level
     message: str
-    """What is wrong, in one line; never a credential's value."""
+    """The problem in one line; never the value of a credential."""
     advice: str
-    """What to do."""
+    """How to fix it."""
     others: tuple[str, ...] = ()
-    """Other memories that it is about."""
+    """Other memories that the finding is about."""

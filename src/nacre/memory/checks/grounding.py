@@ -1,6 +1,6 @@
-"""Does what a memory claims stand in what was said: names, numbers, dates, paths, quotations (E9).
+"""Check whether the names, numbers, dates, paths and quotations of a memory occur in what was said (E9).
 
-Judged mechanically: what can be checked by looking is checked, what takes understanding is not.
+Only what can be looked up is checked; nothing here understands a sentence.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from nacre.messages.facts import UserQuote
 from nacre.messages.untrusted_text import UNSEEN
 
 MIN_SHARED = 2
-"""Terms a message must share with a memory to be where it came from, unless it has fewer."""
+"""Terms that a message must share with a memory to be its source, unless it has fewer."""
 LOOK_BACK = 40
-"""Signs before a word in which the end of the last sentence is looked for: a long text is not read again and
-again from its beginning for each of its words."""
+"""Characters before a word that are searched for the end of a sentence; bounds the time for long texts."""
 _QUOTED = re.compile(r"\"([^\"\n]{2,200})\"|“([^”\n]{2,200})”|`([^`\n]{2,200})`|「([^」\n]{2,200})」")
 _MARKER = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+", re.MULTILINE)
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`)\]，。]+")
@@ -45,9 +44,9 @@ _ABBREVIATED = frozenset({"e.g", "i.e", "etc", "vs", "a.m", "p.m"})
 _OURS = frozenset(
     {"user", "why", "how", "apply", "person", "memory", "ai", "ok", "also", "english", "chinese"}
 )
-"""Words a memory is put in, whoever it is about."""
+"""Words that occur in any memory."""
 MIN_SUPPORTED_SHARE = 0.5
-"""Of the words of a title or description, so many must be in the text they stand for."""
+"""Share of the words of a title or description that must occur in its text."""
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|[。！？；\n]+")
 _DENIAL = re.compile(
@@ -64,24 +63,24 @@ def ungrounded_claims(
     at: datetime | None = None,
     zone: tzinfo = UTC,
 ) -> list[str]:
-    """The claims of a text that stand neither in what was said nor in the old text, nor follow from a date.
+    """Return the claims of a text that neither the conversation, the old text nor a relative date supports.
 
-    `at` is when it was said: "tomorrow" is the day after.
+    `at` is the time of the conversation, from which "tomorrow" is counted.
     """
     known = _KnownFacts.of([*said, old], at=at, zone=zone)
     found = [claim for claim in dict.fromkeys(_claims(new)) if not known.has(claim)]
     if not found and _is_unrelated(new, [*said, old]):
-        found = [_Claim("text", _first_words(new))]
+        found = [_Claim("text", " ".join(new.split()[:6]))]
     return list(dict.fromkeys(one.text for one in found))
 
 
 def lost_claims(old: str, *, now: Sequence[str]) -> list[str]:
-    """The names, numbers, dates, paths and quotations of a text that none of the texts there now has."""
+    """Return the claims of a text that none of the present texts contains."""
     return ungrounded_claims(old, said=now)
 
 
 def uncorrected_claims(old: str, new: str, *, said: Sequence[str]) -> list[str]:
-    """What a rewrite lost of the old text although no sentence of the person corrects it.
+    """Return the claims that a rewrite lost although no sentence of the user corrects them.
 
     A sentence, read with the one before it, corrects a sentence of the old text if the two share a word and
     it has a word that the new text has and the old text has not, or if it denies the lost claim by name.
@@ -98,9 +97,9 @@ def uncorrected_claims(old: str, new: str, *, said: Sequence[str]) -> list[str]:
 
 
 def is_supported(line: str, texts: Sequence[str]) -> bool:
-    """Whether at least half of the words of a title or a description stand in these texts.
+    """Return whether at least half of the words of a title or description occur in these texts.
 
-    One word alone is a label and needs no support.
+    A single word is a label and needs no support.
     """
     mine = set(content(line))
     known = {term for text in texts for term in content(text)}
@@ -108,17 +107,25 @@ def is_supported(line: str, texts: Sequence[str]) -> bool:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a reader sees no letter and no digit: comments, punctuation and invisible signs say nothing."""
+    """Return whether a text has no visible letter or digit outside of comments."""
     shown = UNSEEN.sub("", unicodedata.normalize("NFKC", html.unescape(_COMMENT.sub("", text))))
     return not any(sign.isalnum() for sign in shown)
 
 
-def sources(new: str, words: Sequence[UserQuote]) -> list[str]:
-    """The records whose words support a text: those that say its claims, or share enough of its terms."""
+def source_records(new: str, quotes: Sequence[UserQuote]) -> list[str]:
+    """Return the records that support a text: they contain a claim of it, or share enough terms."""
     mine = set(terms(new))
-    claims = list(_claims(new))
-    scored = [(one, _support(one, mine, claims)) for one in words]
-    return [one.record_id for one, is_one in scored if is_one]
+    claims = [claim for claim in _claims(new) if claim.kind != "number"]
+    found = []
+    for quote in quotes:
+        theirs = set(terms(quote.text))
+        is_source = len(mine & theirs) >= min(MIN_SHARED, len(theirs) or 1)
+        if not is_source:
+            facts = _KnownFacts.of([quote.text], at=quote.at, zone=UTC)
+            is_source = any(map(facts.has, claims))
+        if is_source:
+            found.append(quote.record_id)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +134,9 @@ class _Claim:
     text: str
 
 
-def _support(words: UserQuote, mine: set[str], claims: Sequence[_Claim]) -> bool:
-    theirs = set(terms(words.text))
-    shared = len(mine & theirs)
-    if shared >= min(MIN_SHARED, len(theirs) or 1):
-        return True
-    known = _KnownFacts.of([words.text], at=words.at, zone=UTC)
-    return any(known.has(claim) for claim in claims if claim.kind != "number")
-
-
 @dataclass(frozen=True, slots=True)
 class _KnownFacts:
-    """What was said, in the forms that claims are looked up in."""
+    """The conversation in the forms in which claims are looked up."""
 
     text: str
     stems: frozenset[str]
@@ -166,16 +164,14 @@ class _KnownFacts:
                 return _normal(claim.text) in self.text
 
     def _has_date(self, date: tuple[int, ...]) -> bool:
-        # Of a day that was named without its year, the year is the one it was said in, or the next.
+        # A day without a year is in the year of the conversation, or the next.
         is_named = date in self.dates or (date[0] != 0 and (0, *date[1:]) in self.dates)
-        return is_named or any(date[:2] == one for one in self.dates) or self._is_near(date)
-
-    def _is_near(self, date: tuple[int, ...]) -> bool:
-        return self.at is not None and is_near(date, self.at, self.text)
+        is_near_said = self.at is not None and is_near(date, self.at, self.text)
+        return is_named or any(date[:2] == one for one in self.dates) or is_near_said
 
 
 def _claims(text: str) -> Iterator[_Claim]:
-    """What of a text can be looked up, each piece once, the most telling form first."""
+    """Yield the claims of a text, each part of it once, most specific form first."""
     left = _MARKER.sub("", unicodedata.normalize("NFKC", text))
     for pattern, kind in ((_ADDRESS, "address"), (_QUOTED, "quotation")):
         for match in pattern.finditer(left):
@@ -229,7 +225,7 @@ def _is_common(word: str) -> bool:
 
 
 def _is_unrelated(new: str, said: Sequence[str]) -> bool:
-    """Whether a text shares nothing at all with what was said, in the same script."""
+    """Return whether a text shares no term with the conversation, in the same script."""
     mine = set(content(new))
     theirs = {term for text in said for term in content(text)}
     is_same_script = bool(CJK_RUN.search(new)) == bool(CJK_RUN.search("".join(said)))
@@ -265,28 +261,24 @@ def _normal(text: str) -> str:
 _QUOTES = str.maketrans("’‘“”", "''\"\"")
 
 
-def _first_words(text: str) -> str:
-    return " ".join(text.split()[:6])
-
-
 NEAR_DAYS = 14
-"""A weekday in somebody's mouth means one of so many days around."""
+"""A weekday means one within this many days."""
 _HAN_WEEKDAYS = "一二三四五六日"
 
 
 def relative_dates(texts: Sequence[str], at: datetime, zone: tzinfo) -> frozenset[PartialDate]:
-    """The dates that relative ones in these texts mean when they are said then."""
+    """Return the dates that relative ones in these texts mean at a time."""
     return frozenset(day for text in texts for day in find_dates(resolve_dates(text, at, zone)))
 
 
 def is_near(day: PartialDate, at: datetime, said: str) -> bool:
-    """Whether it is the day itself on which something was said, or the near weekday that was named."""
+    """Return whether a date is the day of the conversation, or a near weekday that it names."""
     if len(day) < 3:
         return day == (at.year, at.month)
     with suppress(ValueError):
         one = date(day[0] or at.year, day[1], day[2])
         distance = abs(one - at.astimezone(UTC).date())
-        # Where the person is, it may be another day already.
+        # In the user's time zone it may be another day.
         if distance <= timedelta(days=1):
             return True
         signs = (f"周{_HAN_WEEKDAYS[one.weekday()]}", f"星期{_HAN_WEEKDAYS[one.weekday()]}")

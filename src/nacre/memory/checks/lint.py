@@ -1,7 +1,4 @@
-"""What is wrong with a memory directory, in words for its owner, and what can be put right (M14, bad input).
-
-Nothing is written here: `fixes` gives new bytes beside the old ones, for a transaction to apply.
-"""
+"""Lint a memory directory: problems with messages for its owner, and fixes (M14)."""
 
 from __future__ import annotations
 
@@ -23,11 +20,11 @@ if TYPE_CHECKING:
     from nacre.memory.files.watch import Watch
 
 MAX_LINE_CHARS = 250
-"""A pointer should have about 150 characters; what people write is reported only when it is far over."""
+"""Longer lines are reported; pointers should have about 150 characters."""
 MIN_DESCRIPTION_WORDS = 3
-"""Fewer words than this tell no selector what the memory is about."""
+"""A description with fewer words is vague."""
 MIN_DESCRIPTION_CHARS = 12
-"""The same for scripts that put no blanks between words."""
+"""The same for scripts without blanks between words."""
 
 ProblemKind: TypeAlias = Literal[
     "dangling-pointer", "unlisted", "untrusted-listed", "duplicate-pointer", "long-index", "long-line",
@@ -55,7 +52,7 @@ _ABSOLUTE = re.compile(r"\b(?:19|20)\d\d\b|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{1,2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintProblem:
-    """One thing that is wrong, and whether nacre can put it right."""
+    """One problem, and whether it can be fixed automatically."""
 
     file: str
     kind: ProblemKind
@@ -69,7 +66,7 @@ class LintProblem:
 
 @dataclass(frozen=True, slots=True)
 class LintFix:
-    """A file's bytes as they were read, and as they should be."""
+    """The bytes of a file before and after a fix."""
 
     file: str
     before: bytes
@@ -78,7 +75,7 @@ class LintFix:
 
 
 def lint(directory: Path, *, with_index: bool = True) -> list[LintProblem]:
-    """Everything that is wrong, by file; without index checks where the index is switched off (M19)."""
+    """Return all problems, by file; without index checks where the index is off (M19)."""
     folder = _LintedFolder.read(directory)
     problems = [
         LintProblem(file=one.file, kind="odd-file", message=f"{one.file} {one.why}") for one in folder.skipped
@@ -91,7 +88,7 @@ def lint(directory: Path, *, with_index: bool = True) -> list[LintProblem]:
 
 
 def fixes(directory: Path, *, with_index: bool = True) -> list[LintFix]:
-    """New bytes for every file that has a fixable problem."""
+    """Return new bytes for every file with a fixable problem."""
     folder = _LintedFolder.read(directory)
     found = [
         LintFix(topic.entry.file, topic.document.data, fixed)
@@ -114,18 +111,18 @@ class _Topic:
 
 @dataclass(frozen=True, slots=True)
 class _LintedFolder:
-    """A memory directory, read whole."""
+    """The content of a memory directory."""
 
     topics: tuple[_Topic, ...]
     skipped: tuple[SkippedFile, ...]
     indexes: Mapping[str, MemoryIndex]
-    """By the folder they stand in: `""`, `ops/`."""
+    """By folder: `""`, `ops/`."""
     names: Mapping[str, list[str]]
-    """The files that go by each name, spelled alike."""
+    """Files by normalised name."""
     known: frozenset[str]
-    """All that a link may say: names and files, the team's too, spelled alike."""
+    """Normalised names and files that a link may refer to, those of the team included."""
     apart: frozenset[str]
-    """Days' logs and the team's files: not this directory's, but a pointer may name one (M17, M18)."""
+    """Daily logs and team files: not entries here, but a pointer may name one (M17, M18)."""
 
     @classmethod
     def read(cls, directory: Path) -> _LintedFolder:
@@ -164,7 +161,7 @@ class _LintedFolder:
         return cls(tuple(topics), tuple(skipped), indexes, names, known, inner)
 
     def index_of(self, file: str) -> str:
-        """The folder whose index is to list this file."""
+        """Return the folder whose index lists this file."""
         prefix = _folder_of(file)
         while prefix and prefix not in self.indexes:
             prefix = _folder_of(prefix.rstrip("/"))
@@ -176,7 +173,7 @@ class _LintedFolder:
 
     @property
     def files(self) -> set[str]:
-        """Everything a pointer may name: odd files are there too."""
+        """All files that a pointer may name, skipped ones included."""
         return {topic.entry.file for topic in self.topics} | {one.file for one in self.skipped} | self.apart
 
 
@@ -226,7 +223,7 @@ def _text_problems(entry: Entry, folder: _LintedFolder) -> Iterable[LintProblem]
 
 
 def _without_code(body: str) -> Iterable[str]:
-    """The lines of a body that are no code; what looks like a link in code is none."""
+    """Yield the lines of a body outside of code."""
     fence = ""
     for line in body.splitlines():
         found = _FENCE.match(line)
@@ -311,7 +308,7 @@ def _fixed_index(prefix: str, index: MemoryIndex, folder: _LintedFolder) -> byte
 
 
 def _fits_one_more(index: MemoryIndex) -> bool:
-    """With more memories than fit, the rest are rightly unlisted (M8)."""
+    # With more memories than fit, the rest are correctly unlisted (M8).
     return index_usage(index.data + b"x" * 150 + b"\n").share <= 1
 
 
@@ -322,7 +319,7 @@ def _banned(folder: _LintedFolder) -> set[str]:
 def _is_vague(entry: Entry) -> bool:
     words = entry.description.split()
     is_short = len(words) < MIN_DESCRIPTION_WORDS and len(entry.description) < MIN_DESCRIPTION_CHARS
-    # A memory of one sentence has nothing more to say about itself than that sentence.
+    # The description of a memory of one sentence is that sentence.
     is_all = _slug(entry.body) == _slug(entry.description)
     return not is_all and (is_short or _slug(entry.description) == _slug(entry.name))
 
@@ -349,7 +346,7 @@ _CHECKED = ("name", "description", "type")
 
 
 def misread_fields(document: MarkdownFile) -> dict[str, str]:
-    """What is wrong with the frontmatter as YAML, by the key that needs quotes; `""` when none would help."""
+    """Return problems of the frontmatter as YAML, by the key that needs quotes; `""` for none."""
     header = document.header_text
     if not header:
         return {}
@@ -385,7 +382,7 @@ def _parsed(text: str) -> dict[str, object] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintFixResult:
-    """The files that were put right, and the commit that did it."""
+    """The fixed files and the commit."""
 
     files: tuple[str, ...]
     commit: str
@@ -399,9 +396,9 @@ async def apply_fixes(
     watch: Watch | None = None,
     with_index: bool = True,
 ) -> LintFixResult:
-    """Apply every fix; what somebody changed since it was read is a conflict, and then nothing is written.
+    """Apply all fixes in one commit; a file that changed since it was read is a conflict.
 
-    The index is left alone where it is switched off (M19), or where only the dream writes it (M17).
+    The index is not changed where it is off (M19) or only the dream writes it (M17).
     """
     # `nacre doctor` lints without an event loop, and importing one takes longer than it may.
     import asyncio  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Which memories a conversation starts with, which were cut or left out, and why (M16c)."""
+"""A report on which memories a conversation starts with, and why others are cut or left out (M16c)."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Literal, TypeAlias
 
 from nacre.memory.files.scan import NotAMemory, Scan, read_head, scan
 from nacre.memory.format.entry import Entry
-from nacre.memory.format.index import INDEX_FILE, MAX_BYTES, MAX_LINES, LoadedIndex, MemoryIndex, load_index
+from nacre.memory.format.index import INDEX_FILE, MAX_BYTES, MAX_LINES, MemoryIndex, load_index
 
 LoadState: TypeAlias = Literal["loaded", "cut", "listed", "unlisted", "left out"]
 
 
 @dataclass(frozen=True, slots=True)
 class FileReport:
-    """What became of one file."""
+    """The load state of one file."""
 
     file: str
     state: LoadState
     why: str = ""
-    """Nothing where nothing is amiss."""
+    """Empty for a file without a problem."""
 
 
 def load_report(
     directory: Path, found: Scan | None = None, *, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES
 ) -> tuple[FileReport, ...]:
-    """The index first, then every memory, newest first, then what is no memory.
+    """Return the state of the index, of every memory, newest first, and of the files that are no memories.
 
-    `loaded` and `cut` tell of the index; a memory is `listed` when its pointer is in what was loaded,
-    `cut` when that was cut off, `unlisted` when only recall finds it, and `left out` when nothing does.
-    Who has looked through the directory already brings what was `found`.
+    `loaded` and `cut` are states of the index. A memory is `listed` when its pointer is loaded, `cut` when
+    the pointer was cut off, `unlisted` when only recall finds it, and `left out` when nothing does. Pass a
+    scan as `found` to avoid another one.
     """
     report: list[FileReport] = []
     pointed = frozenset[str]()
@@ -46,15 +46,11 @@ def load_report(
         index = load_index(data, max_lines=max_lines, max_bytes=max_bytes)
         report.append(FileReport(INDEX_FILE, "cut" if index.cut else "loaded", index.warning))
         pointed = MemoryIndex.parse(data).mentions
-        shown = _shown(index)
+        shown = MemoryIndex.parse(index.text.encode()).mentions
     found = found or scan(directory)
     report += _entries(found.entries, pointed, shown)
     report += [FileReport(one.file, "left out", one.why) for one in found.skipped]
     return tuple(report)
-
-
-def _shown(index: LoadedIndex) -> frozenset[str]:
-    return MemoryIndex.parse(index.text.encode()).mentions
 
 
 def _entries(
@@ -67,13 +63,9 @@ def _entries(
             yield FileReport(entry.file, "cut", "its pointer is beyond what is loaded of the index")
         elif entry.indexed:
             yield FileReport(entry.file, "unlisted", "an index in its own folder lists it")
+        elif entry.origin == "untrusted":
+            yield FileReport(entry.file, "unlisted", "untrusted: found only on request")
+        elif entry.is_unlisted:
+            yield FileReport(entry.file, "unlisted", "it says `indexed: false`; recall still finds it")
         else:
-            yield FileReport(entry.file, "unlisted", _why_unlisted(entry))
-
-
-def _why_unlisted(entry: Entry) -> str:
-    if entry.origin == "untrusted":
-        return "untrusted: found only on request"
-    if entry.is_unlisted:
-        return "it says `indexed: false`; recall still finds it"
-    return "no index points to it; recall still finds it"
+            yield FileReport(entry.file, "unlisted", "no index points to it; recall still finds it")

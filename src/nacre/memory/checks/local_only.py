@@ -1,4 +1,4 @@
-"""Memories that never leave this machine: found, and taken out of text that is about to leave it (M27)."""
+"""Local-only memories: found, and removed from text that leaves this machine (M27)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from nacre.store import disk
 
 MARKER = "[a local-only memory, kept on this machine]"
 MIN_LINE_CHARS = 8
-"""A shorter line, such as a heading's dashes, says nothing and stands in many other texts."""
+"""Shorter lines, such as the dashes of a heading, also occur in unrelated text."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalOnlyEntries:
-    """The local-only memories of one directory; of several where only their words matter.
+    """Local-only memories of one directory, or of several for redaction.
 
-    Files go by their names in their directory, and two directories may each have one of the same name.
+    Files are named relative to their directory, so two directories may have a file of the same name.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -34,30 +34,30 @@ class LocalOnlyEntries:
         return frozenset(entry.file for entry in self.entries)
 
     def without(self, text: str) -> str:
-        """The text with every line of these memories, and their files' names, replaced."""
+        """Return the text with every line of these memories and their file names replaced."""
         pattern = _pattern(self.entries)
         return pattern.sub(MARKER, text) if pattern else text
 
 
 class LocalOnly:
-    """Knows the local-only memories of one place, and looks again only when a file there has changed."""
+    """The local-only memories of one location, read again only when a file changed."""
 
     def __init__(self, place: Location) -> None:
         self.place = place
         self._stamps: dict[str, Stamp] | None = None
-        self._staying = LocalOnlyEntries()
+        self._entries = LocalOnlyEntries()
 
     def now(self) -> LocalOnlyEntries:
-        """What stays as the files are now; reads disk, so an event loop asks from a thread."""
+        """Return the local-only memories as the files are now. Blocking."""
         stamps = self._stamped()
         if stamps is None or stamps != self._stamps:
             cache = ScanCache(self.place.cache, self.place.directory)
-            self._staying = local_only_entries(self.place.directory, cache)
+            self._entries = local_only_entries(self.place.directory, cache)
             self._stamps = stamps
-        return self._staying
+        return self._entries
 
     def _stamped(self) -> dict[str, Stamp] | None:
-        """Every file's stamp; none where that cannot be told, so that nothing is taken for unchanged."""
+        """Return every file's stamp; None where they cannot be read, so that nothing counts as unchanged."""
         try:
             return Folder(self.place.directory).scan()
         except OSError:
@@ -65,30 +65,26 @@ class LocalOnly:
 
 
 def local_only_entries(directory: Path, cache: ScanCache | None = None) -> LocalOnlyEntries:
-    """The local-only memories of a directory; what cannot be read cannot be told either."""
-    there = scan(directory, cache)
-    # What is no memory for others, for its encoding or its size, may still be marked.
-    marked = [one.file for one in there.entries if one.local_only]
+    """Return the local-only memories of a directory; unreadable files are skipped."""
+    scanned = scan(directory, cache)
+    # A file that a scan skips for its encoding or size may still be marked as local-only.
+    marked = [one.file for one in scanned.entries if one.local_only]
     found: list[Entry] = []
-    for file in (*marked, *(one.file for one in there.skipped)):
+    for file in (*marked, *(one.file for one in scanned.skipped)):
         with suppress(OSError):
-            entry = read_entry(file, _start_of(directory / file))
+            with os.fdopen(disk.open_regular(directory / file, os.O_RDONLY), "rb") as source:
+                entry = read_entry(file, source.read(MAX_TOPIC_BYTES))
             found += [entry] if entry.local_only else []
     return LocalOnlyEntries(tuple(found))
 
 
 def merge_local_only(several: Iterable[LocalOnlyEntries]) -> LocalOnlyEntries:
-    """What stays in several directories, for taking its words out of a text."""
+    """Combine the local-only memories of several directories, for redaction."""
     return LocalOnlyEntries(tuple(entry for one in several for entry in one.entries))
 
 
-def _start_of(path: Path) -> bytes:
-    with os.fdopen(disk.open_regular(path, os.O_RDONLY), "rb") as source:
-        return source.read(MAX_TOPIC_BYTES)
-
-
 def _pattern(entries: Sequence[Entry]) -> re.Pattern[str] | None:
-    """Every line as it may stand in other text: blanks of any kind and number between its words."""
+    """Return a pattern for every line, with any whitespace between its words."""
     lines = {
         line.strip()
         for entry in entries
@@ -96,8 +92,12 @@ def _pattern(entries: Sequence[Entry]) -> re.Pattern[str] | None:
     }
     lines |= {entry.body.strip() for entry in entries}
     whole = {entry.body.strip() for entry in entries} - {""}
-    told = sorted(
+    patterns = sorted(
         (line for line in lines if line in whole or len(line.encode()) >= MIN_LINE_CHARS),
         key=lambda one: (-len(one), one),
     )
-    return re.compile("|".join(r"\s+".join(map(re.escape, line.split())) for line in told)) if told else None
+    return (
+        re.compile("|".join(r"\s+".join(map(re.escape, line.split())) for line in patterns))
+        if patterns
+        else None
+    )

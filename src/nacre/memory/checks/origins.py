@@ -1,7 +1,7 @@
-"""Who said what a memory says: judged by whose words it repeats, mechanically and without a model (M16b).
+"""The origin of a text: whose words it repeats, determined without a model (M16b).
 
-A text is compared as a reader sees it, so that no disguise of what was read hides that it is repeated. What
-is put into other words is beyond this.
+Texts are compared as a reader sees them, so that hidden characters and encodings do not hide a repetition.
+Paraphrases are not recognised.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from nacre.memory.format.entry import Origin
 from nacre.messages.untrusted_text import LOOKALIKES, UNSEEN
 
 RUN = 3
-"""Words in a row that count as repeated: two meet by chance, and four miss a text with small changes."""
+"""Consecutive words that count as repeated: two match by chance, four miss a slightly changed text."""
 FROM_OUTSIDE = 0.3
-"""From this share of its runs on a text repeats what a tool said: a quotation may be wrapped in own words."""
+"""From this share of its runs on, a text repeats tool output: a quotation may be within own words."""
 FROM_USER = 0.5
-"""From this share on it is the person's own statement; below it the agent put it into words."""
+"""From this share on, a text is the user's own statement; below, the agent phrased it."""
 SENTENCE_FROM_OUTSIDE = 0.6
-"""From this share on one sentence does, however many others stand around it."""
+"""From this share on, a single sentence repeats tool output."""
 SENTENCE_WORDS = 6
-"""Shorter sentences meet by chance."""
+"""Shorter sentences match by chance."""
 SOLID_LETTERS = 12
-"""From so many letters on a run is found without its blanks, too: fewer meet inside other words."""
+"""From this many letters on, a run is also searched without blanks: shorter ones occur inside words."""
 CACHED_TEXTS = 512
-"""A session's results are compared again with each save."""
+"""The tool results of a session are compared again with each save."""
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\W_]+")
 _SENTENCE = re.compile(r"[!?。！？;；\n]|\.(?=\s|$)")
 _TAG_SIGN = re.compile("[\U000e0020-\U000e007e]")
 _MARKUP = re.compile(r"<[^<>]{0,200}>|(?<=\])\([^()\s]{0,500}\)|(?m:^[ \t]*\d+[\t→:|-])")
-"""What stands between the words of a page and shows none: tags, the targets of links, numbers of lines."""
+"""Invisible parts of a page: tags, targets of links, line numbers."""
 _PACKED = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 
 
 def origin_of(text: str, *, by_user: Iterable[str], by_tools: Iterable[str]) -> Origin:
-    """`untrusted` when a text repeats tool results more than the person, else `user` or `agent`."""
+    """Return `untrusted` when a text repeats tool results more than the user, else `user` or `agent`."""
     user = _SpokenText.of(by_user)
     tools = _SpokenText.of(by_tools)
     sentences = (
@@ -63,11 +63,11 @@ def _is_repeated(words: list[str], tools: _SpokenText, user: _SpokenText, least:
 
 @dataclass(frozen=True, slots=True)
 class _SpokenText:
-    """What somebody said, in the two forms that a run of words is looked for in."""
+    """Texts in the two forms in which runs of words are searched."""
 
     spaced: str
     solid: str
-    """Without anything between its letters."""
+    """Letters only, without separators."""
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> _SpokenText:
@@ -75,7 +75,7 @@ class _SpokenText:
         return cls(" | ".join(one for one, _ in both), "|".join(one for _, one in both))
 
     def share(self, words: list[str]) -> float:
-        """How many of the runs of some words were said."""
+        """Return the share of the runs of some words that occur in the texts."""
         size = min(RUN, len(words))
         if not size:
             return 0.0
@@ -98,7 +98,7 @@ def _forms(text: str) -> tuple[str, str]:
 
 
 def _plain(text: str) -> str:
-    """How a text reads: entities resolved, letters of one look made one, what is not seen left out."""
+    """Normalise a text: entities resolved, look-alike letters unified, invisible characters removed."""
     if "&" in text:
         text = html.unescape(text)
     if not text.isascii():
@@ -109,7 +109,7 @@ def _plain(text: str) -> str:
 
 
 def _unpacked(text: str) -> Iterator[str]:
-    """What is written in base64."""
+    """Yield the texts that are encoded in base64."""
     for found in _PACKED.finditer(text):
         packed = found[0].rstrip("=").replace("-", "+").replace("_", "/")
         try:

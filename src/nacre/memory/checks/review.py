@@ -1,4 +1,4 @@
-"""Changes to memory that wait for the person's word: one file a proposal, in the memory's cache (E7, D6)."""
+"""Proposed changes to memory that wait for a review: one file each, in the memory's cache (E7, D6)."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ from nacre.store import disk
 
 FOLDER = "review"
 MAX_WAITING = 500
-"""More than anybody reads through: the oldest beyond it make room for new ones."""
+"""Proposals that are kept; the oldest are dropped for new ones."""
 TICK = timedelta(milliseconds=1)
-"""What a clock of ours can tell apart."""
+"""The smallest difference between the times of two proposals."""
 ID_CHARS = 8
-"""Of an id: enough to tell the proposals of one memory apart, short enough to be typed."""
+"""Length of an id: unique within one memory, and short enough to type."""
 _ID = re.compile(r"[0-9a-z]{1,32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """One file as somebody would have it."""
+    """A proposed change of one file."""
 
     file: str
     before: bytes | None
-    """What it held when this was proposed; none where there was no file."""
+    """The bytes when this was proposed; None where there was no file."""
     after: bytes | None
-    """What it would hold; none: it would be removed."""
+    """The proposed bytes; None to remove the file."""
     author: Author
     reason: str
     session: str = ""
     sources: tuple[str, ...] = ()
-    """Records of the session that it came from."""
+    """Records of the session that the change is based on."""
     id: str = ""
-    """Given when it is put into the queue."""
+    """Assigned by `propose`."""
     made_at: datetime | None = None
 
     @property
     def what(self) -> str:
-        """What it would do to the file, in a word."""
+        """The effect in one word: new, change or remove."""
         return "remove" if self.after is None else "new" if self.before is None else "change"
 
     def diff(self) -> list[str]:
-        """The same line by line."""
+        """Return the lines of a unified diff."""
         before, after = (
             (data or b"").decode(errors="replace").splitlines() for data in (self.before, self.after)
         )
@@ -77,22 +77,22 @@ class Proposal:
 
 
 def propose(location: Location, proposal: Proposal, *, clock: Clock = SYSTEM_CLOCK) -> Proposal:
-    """Put a change into the queue; one by the same author for the same file takes the older one's place."""
+    """Add a proposal; it replaces an older one by the same author for the same file."""
     folder = location.cache / FOLDER
-    known = waiting(location)
-    kept = [one for one in known if (one.file, one.author) != (proposal.file, proposal.author)]
-    # Two of one moment would stand in any order: the later one is said to be made later.
-    last = max((one.made_at + TICK for one in known if one.made_at), default=clock.now())
+    existing = waiting(location)
+    others = [one for one in existing if (one.file, one.author) != (proposal.file, proposal.author)]
+    # Times must differ, because proposals are ordered by them.
+    last = max((one.made_at + TICK for one in existing if one.made_at), default=clock.now())
     made_at = max(clock.now(), last)
     made = replace(proposal, id=clock.new_id().replace("-", "")[-ID_CHARS:], made_at=made_at)
     data = json.dumps(made.as_json(), ensure_ascii=True, indent=1).encode()
     try:
         disk.make_folder(folder)
         disk.replace_file(_path(folder, made.id), data, temp_name=f".{made.id}.tmp")
-        staying = {one.id for one in kept[-(MAX_WAITING - 1) :]} | {made.id}
-        # Only what was seen above: what another process proposed since is not ours to drop.
-        for old in known:
-            if old.id not in staying:
+        keep = {one.id for one in others[-(MAX_WAITING - 1) :]} | {made.id}
+        # Only those read above: another process may have added proposals since.
+        for old in existing:
+            if old.id not in keep:
                 _path(folder, old.id).unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(disk.explain(error, folder)) from error
@@ -100,13 +100,13 @@ def propose(location: Location, proposal: Proposal, *, clock: Clock = SYSTEM_CLO
 
 
 def waiting(location: Location) -> list[Proposal]:
-    """What waits, the oldest first; a file that is none of ours is passed over."""
+    """Return the proposals, oldest first; other files are ignored."""
     found = [one for path in _files(location.cache / FOLDER) if (one := _read(path)) is not None]
     return sorted(found, key=lambda one: (str(one.made_at), one.id))
 
 
 def find(location: Location, wanted: str) -> Proposal:
-    """The proposal of this id, or of the only one that begins like it."""
+    """Return the proposal with this id or unique prefix of an id."""
     fitting = [one for one in waiting(location) if one.id.startswith(wanted)]
     exact = [one for one in fitting if one.id == wanted] or fitting
     if len(exact) != 1 or not wanted:
@@ -116,9 +116,9 @@ def find(location: Location, wanted: str) -> Proposal:
 
 
 async def accept(memory: Memory, wanted: str, *, edited: bytes | None = None, rebase: bool = False) -> str:
-    """Make a proposal true in one commit, as it is or as the person edited it; returns the commit.
+    """Apply a proposal in one commit, as it is or as the user edited it; return the commit.
 
-    `StoreError` where the file changed since: with `rebase` the proposal is put on top of what is there now.
+    Raises `StoreError` where the file changed since; with `rebase` the change is applied to the present file.
     """
     one = find(memory.location, wanted)
     present = Folder(memory.location.directory).read(one.file)
@@ -129,10 +129,14 @@ async def accept(memory: Memory, wanted: str, *, edited: bytes | None = None, re
         author=one.author, reason=f"{one.reason}, accepted in a review", session=one.session
     )
     if after is None:
-        commit = await _removed(memory, one, present, change)
+        commit = "" if present is None else (await memory.forget(one.file, change))[1]
     else:
-        # A mark in the frontmatter, such as `drift`, makes no memory younger.
-        is_marked = one.author == "dream" and present is not None and _body(present) == _body(after)
+        # A mark in the frontmatter, such as `drift`, does not make a memory newer.
+        is_marked = (
+            one.author == "dream"
+            and present is not None
+            and MarkdownFile.parse(present).body == MarkdownFile.parse(after).body
+        )
         files = {one.file: (after, version_of(present))}
         commit = await memory.put_all(files, change, keep_time=is_marked)
     _path(memory.location.cache / FOLDER, one.id).unlink(missing_ok=True)
@@ -140,20 +144,14 @@ async def accept(memory: Memory, wanted: str, *, edited: bytes | None = None, re
 
 
 def reject(location: Location, wanted: str) -> Proposal:
-    """Take a proposal out of the queue; memory stays as it is."""
+    """Remove a proposal without applying it."""
     one = find(location, wanted)
     _path(location.cache / FOLDER, one.id).unlink(missing_ok=True)
     return one
 
 
-async def _removed(memory: Memory, one: Proposal, present: bytes | None, change: MemoryChange) -> str:
-    if present is None:
-        return ""
-    return (await memory.forget(one.file, change))[1]
-
-
 def _rebased(one: Proposal, present: bytes | None, *, wanted: bool) -> bytes | None:
-    """The proposed change on top of what the file holds now."""
+    """Return the present file with the proposed change."""
     if not wanted:
         raise VersionConflict(
             f"{one.file} changed since this was proposed; "
@@ -161,7 +159,7 @@ def _rebased(one: Proposal, present: bytes | None, *, wanted: bool) -> bytes | N
         )
     merged = None
     if present is not None and one.after is not None:
-        # The way from `after` to `before`, taken back: that is the proposed change.
+        # The proposed change is the inverse of the step from `after` to `before`.
         merged = reversed_text(present, after=one.before or b"", before=one.after)
     if merged is None:
         raise VersionConflict(
@@ -182,7 +180,7 @@ def _path(folder: Path, name: str) -> Path:
 
 
 def _read(path: Path) -> Proposal | None:
-    """Total: what has another shape is no proposal."""
+    """Return the proposal in a file; None for a file of another shape."""
     try:
         stored: Json = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -220,7 +218,3 @@ def _text(data: bytes | None) -> str | None:
 
 def _bytes(stored: Json) -> bytes | None:
     return stored.encode(errors="surrogateescape") if isinstance(stored, str) else None
-
-
-def _body(data: bytes) -> str:
-    return MarkdownFile.parse(data).body
