@@ -43,7 +43,7 @@ nacre's home is `~/.nacre`, or what `NACRE_HOME` says. Keys are read from `ANTHR
 ## Which model answers
 
 A name decides who serves it: `claude-…` goes to Anthropic, `gpt-…` to OpenAI, `embedded` to nacre's own
-engine. `anthropic/NAME` and `openai/NAME` say it outright; with `OPENAI_BASE_URL` set, any other name goes
+engine. `anthropic:NAME` and `openai:NAME` name the provider; with `OPENAI_BASE_URL` set, any other name goes
 there. Short names are `opus`, `sonnet`, `haiku`. Without a name, the first key that is set decides,
 Anthropic's before OpenAI's; without a key the embedded engine answers.
 
