@@ -38,18 +38,24 @@ class _Inside:
 
 def strings_in(line: bytes) -> Iterator[StringLiteral]:
     """Every string of a line in order; a line that is no JSON gives what looks like strings."""
-    for token, path, is_key in _walk(line):
-        if token[0][:1] == b'"':
-            yield StringLiteral(path, token.start(), token.end(), is_key)
-
-
-def span_of(line: bytes, path: Path) -> tuple[int, int]:
-    """Where the object or list at a path begins and ends."""
-    opened = [token.start() for token, here, _ in _walk(line) if here == path and token[0] in _OPENING]
-    closed = [token.end() for token, here, _ in _walk(line) if here == path and token[0] in _CLOSING]
-    if not opened or not closed:
-        raise ValueError(f"nothing that opens and closes is at {path}")
-    return opened[0], closed[0]
+    inside: list[_Inside] = []
+    for token in _TOKEN.finditer(line):
+        mark = token[0]
+        top = inside[-1] if inside else None
+        if mark in _CLOSING:
+            if inside:
+                inside.pop()
+        elif mark in _OPENING:
+            inside.append(_Inside(mark == b"{", "" if mark == b"{" else 0, mark == b"{"))
+        elif mark == b"," and top:
+            top.at = top.at + 1 if isinstance(top.at, int) else ""
+            top.wants_key = top.is_object
+        elif mark[:1] == b'"':
+            is_key = bool(top and top.wants_key)
+            if top and is_key:
+                top.at = read_literal(mark) or ""
+                top.wants_key = False
+            yield StringLiteral(tuple(each.at for each in inside), token.start(), token.end(), is_key)
 
 
 def read_literal(literal: bytes) -> str | None:
@@ -68,31 +74,3 @@ def write_literal(text: str, *, like: bytes) -> bytes:
         return written.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return json.dumps(text).encode()
-
-
-def _walk(line: bytes) -> Iterator[tuple[re.Match[bytes], Path, bool]]:
-    """Strings, openings and closings, each with the path it is at and whether it is a key."""
-    inside: list[_Inside] = []
-    for token in _TOKEN.finditer(line):
-        mark = token[0]
-        top = inside[-1] if inside else None
-        if mark in _CLOSING:
-            if inside:
-                inside.pop()
-            yield token, _path(inside), False
-        elif mark in _OPENING:
-            yield token, _path(inside), False
-            inside.append(_Inside(mark == b"{", "" if mark == b"{" else 0, mark == b"{"))
-        elif mark == b"," and top:
-            top.at = top.at + 1 if isinstance(top.at, int) else ""
-            top.wants_key = top.is_object
-        elif mark[:1] == b'"':
-            is_key = bool(top and top.wants_key)
-            if top and is_key:
-                top.at = read_literal(mark) or ""
-                top.wants_key = False
-            yield token, _path(inside), is_key
-
-
-def _path(inside: list[_Inside]) -> Path:
-    return tuple(each.at for each in inside)

@@ -222,6 +222,16 @@ def test_a_torn_line_is_cleaned_as_text() -> None:
     assert (b"hopper" in cleaned.line, cleaned.erased) == (False, 1)
 
 
+@pytest.mark.parametrize(
+    "like", [b'{"a":"\xc3\xa4 %s"}\r\n', b'{"a": "\\ud83d %s", "b": 1.50e3}\n', b'{"a":"%s","a":"x"}']
+)
+def test_a_cleaned_line_is_spaced_escaped_and_ended_as_it_was(like: bytes) -> None:
+    quoted = json.dumps(BODY)[1:-1].encode()
+    cleaned = LineCleaner(Traces("hopper.md", [BODY])).clean(like % quoted)
+    assert cleaned.line.replace(b"1500.0", b"1.50e3") == like % f"{MARK}.".encode()
+    assert cleaned.erased == 1
+
+
 SECRET = "kF9#qLz2!mVw"
 
 

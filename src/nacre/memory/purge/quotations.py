@@ -1,6 +1,6 @@
-"""One line of a session's log: which of its strings quote a memory, and the line without that (M14b).
+"""Erase what one line of a session log quotes of a memory (M14b).
 
-What nacre attached, a tool answered or a model wrote is changed; what a person typed only when they say so.
+Text that nacre attached, a tool returned or a model wrote is changed; what the user typed, only on request.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from nacre.memory.purge.traces import MARK, Traces
 from nacre.messages.blocks import Json, JsonObject
-from nacre.messages.literals import Path, StringLiteral, read_literal, span_of, strings_in, write_literal
 
 KEPT_FIELDS = frozenset(
     """
@@ -20,15 +20,18 @@ KEPT_FIELDS = frozenset(
     signature data role model stop_reason media_type requestId leafUuid messageId target kind blob
     """.split()
 )
-"""What holds a log together, or is nobody's text."""
+"""Fields of the format itself, which hold no text."""
 TYPED_LINES = frozenset({"last-prompt", "queue-operation", "custom-title"})
-"""Lines in which other programs repeat what the person typed."""
+"""Lines in which other programs repeat what the user typed."""
 MEMORY_TOOLS = frozenset({"remember", "recall", "correct", "forget"})
-ERASED_BLOCK = json.dumps({"type": "text", "text": MARK}).encode()
-"""Stands for reasoning that was signed: with other words its signature would be wrong, and be refused."""
 
 _ATTACHED = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
-"""What a program put into a message of the person's."""
+"""What a program put into a message of the user."""
+_SPACED = re.compile(rb'\s*\{\s*"[^"]*":\s')
+"""The beginning of a line whose JSON has spaces behind colons."""
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Keys and indexes that lead to a value of a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +40,23 @@ class CleanedLine:
 
     line: bytes
     erased: int
-    """Strings that are different now."""
+    """Strings that were changed."""
     typed: int
-    """Strings in which the person's own words stay."""
+    """Strings that still quote the memory, because the user typed them."""
 
 
 class LineCleaner:
-    """Goes through one log from first line to last, and remembers which calls were about the memory."""
+    """Cleans one log from first line to last, and remembers which tool calls were about the memory."""
 
     def __init__(self, traces: Traces, *, own_words: bool = False) -> None:
         self._traces = traces
         self._own_words = own_words
         self._calls: set[str] = set()
+        self._erased = 0
+        self._typed = 0
 
     def clean(self, line: bytes) -> CleanedLine:
-        """The line as it shall be; its line end stays."""
+        """Return the line without quotations; a record that quotes nothing keeps every byte."""
         if not self._traces.may_be_in(line):
             return CleanedLine(line, 0, 0)
         record = _parsed(line)
@@ -59,69 +64,57 @@ class LineCleaner:
             text = line.decode("utf-8", "surrogateescape")
             new = self._traces.without(text)
             return CleanedLine(new.encode("utf-8", "surrogateescape"), int(new != text), 0)
-        self._note_calls(record)
-        edits = []
-        typed = 0
-        for literal in strings_in(line):
-            edit, is_left = self._edit(record, literal, line)
-            typed += is_left
-            edits += [edit] if edit else []
-        return CleanedLine(_edited(line, edits), len(edits), typed)
-
-    def _edit(
-        self, record: JsonObject, literal: StringLiteral, line: bytes
-    ) -> tuple[tuple[int, int, bytes] | None, bool]:
-        """What a string becomes, if it changes, and whether words of the person's stay in it."""
-        raw = line[literal.start : literal.end]
-        text = read_literal(raw)
-        if not text or _is_kept(literal):
-            return None, False
-        if _is_typed(record, literal.path):
-            new = self._without_attached(text)
-            is_left = self._traces.are_in(new)
-            if is_left and self._own_words:
-                new = self._traces.without(new)
-                is_left = False
-        else:
-            new = self._traces.without(text, is_about=self._is_about(record, literal.path))
-            is_left = False
-        if new == text:
-            return None, is_left
-        if _is_signed(record, literal.path):
-            start, end = span_of(line, literal.path[:-1])
-            return (start, end, ERASED_BLOCK), is_left
-        return (literal.start, literal.end, write_literal(new, like=raw)), is_left
-
-    def _without_attached(self, text: str) -> str:
-        return _ATTACHED.sub(lambda found: self._traces.without(found[0], is_about=True), text)
-
-    def _note_calls(self, record: JsonObject) -> None:
         for block in _blocks(record):
-            call = block.get("id")
-            if block.get("type") != "tool_use" or not isinstance(call, str):
-                continue
-            told = json.dumps(block.get("input"), ensure_ascii=False)
-            if block.get("name") in MEMORY_TOOLS or self._traces.names(told):
-                self._calls.add(call)
+            if block.get("type") == "tool_use" and isinstance(call := block.get("id"), str):
+                arguments = json.dumps(block.get("input"), ensure_ascii=False)
+                if block.get("name") in MEMORY_TOOLS or self._traces.names(arguments):
+                    self._calls.add(call)
+        self._erased = 0
+        self._typed = 0
+        cleaned = self._cleaned(record, record, ())
+        return CleanedLine(_dumped(cleaned, line) if self._erased else line, self._erased, self._typed)
+
+    def _cleaned(self, record: JsonObject, value: Json, path: Path) -> Json:
+        match value:
+            case str():
+                last = next((step for step in reversed(path) if isinstance(step, str)), "")
+                is_format = last in KEPT_FIELDS and "input" not in path
+                return value if is_format else self._text(record, value, path)
+            case list():
+                return [self._cleaned(record, each, (*path, place)) for place, each in enumerate(value)]
+            case dict():
+                new: JsonObject = {}
+                for key, each in value.items():
+                    inner = (*path, key)
+                    # A key is a word of the format, or a path.
+                    name = self._text(record, key, inner) if "/" in key else key
+                    new[name] = self._cleaned(record, each, inner)
+                if value.get("signature") and new.get("thinking") != value.get("thinking"):
+                    # A provider refuses signed reasoning whose words were changed.
+                    return {"type": "text", "text": MARK}
+                return new
+        return value
+
+    def _text(self, record: JsonObject, text: str, path: Path) -> str:
+        if _is_typed(record, path):
+            new = _ATTACHED.sub(lambda found: self._traces.without(found[0], is_about=True), text)
+            if self._own_words:
+                new = self._traces.without(new)
+            else:
+                self._typed += self._traces.are_in(new)
+        else:
+            new = self._traces.without(text, is_about=self._is_about(record, path))
+        self._erased += new != text
+        return new
 
     def _is_about(self, record: JsonObject, path: Path) -> bool:
-        """Whether a string was written because of this memory, so that even its short lines are known."""
+        """Whether a string was written because of this memory, so that even short lines are recognised."""
         if record.get("isMeta") is True or record.get("type") == "attachment":
             return True
-        block = _at(record, path[:3])
         if path[0] == "toolUseResult":
-            return any(one.get("tool_use_id") in self._calls for one in _blocks(record))
-        if isinstance(block, dict):
-            return (block.get("tool_use_id") or block.get("id")) in self._calls
-        return False
-
-
-def _is_kept(literal: StringLiteral) -> bool:
-    if literal.is_key:
-        # A key is a word of the format, or a path.
-        return "/" not in str(literal.path[-1])
-    last = next((step for step in reversed(literal.path) if isinstance(step, str)), "")
-    return last in KEPT_FIELDS and "input" not in literal.path
+            return any(block.get("tool_use_id") in self._calls for block in _blocks(record))
+        block = _at(record, path[:3])
+        return isinstance(block, dict) and (block.get("tool_use_id") or block.get("id")) in self._calls
 
 
 def _is_typed(record: JsonObject, path: Path) -> bool:
@@ -132,11 +125,6 @@ def _is_typed(record: JsonObject, path: Path) -> bool:
         return False
     block = _at(record, path[:3])
     return len(path) == 2 or (isinstance(block, dict) and block.get("type") == "text")
-
-
-def _is_signed(record: JsonObject, path: Path) -> bool:
-    block = _at(record, path[:-1])
-    return path[-1:] == ("thinking",) and isinstance(block, dict) and bool(block.get("signature"))
 
 
 def _at(record: Json, path: Path) -> Json:
@@ -158,13 +146,28 @@ def _blocks(record: JsonObject) -> Iterator[JsonObject]:
 
 def _parsed(line: bytes) -> JsonObject | None:
     try:
-        value = json.loads(line.decode("utf-8", "surrogateescape"), strict=False)
+        value = json.loads(
+            line.decode("utf-8", "surrogateescape"), strict=False, object_pairs_hook=_without_duplicates
+        )
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
 
-def _edited(line: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
-    for start, end, new in sorted(edits, reverse=True):
-        line = line[:start] + new + line[end:]
-    return line
+def _without_duplicates(pairs: list[tuple[str, Json]]) -> JsonObject:
+    """Refuse an object that has a key twice: only the last value would be cleaned."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
+def _dumped(record: Json, like: bytes) -> bytes:
+    """Return a record as one line of JSON, spaced, escaped and ended like the line it replaces."""
+    separators = (", ", ": ") if _SPACED.match(like) else (",", ":")
+    ending = like[len(like.rstrip(b"\r\n")) :]
+    text = json.dumps(record, ensure_ascii=like.isascii(), separators=separators)
+    try:
+        return text.encode("utf-8", "surrogateescape") + ending
+    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can write
+        return json.dumps(record, separators=separators).encode() + ending
