@@ -16,7 +16,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nacre.agents.team_roster import CONFIG, FOREIGN_SECONDS, MAX_MEMBERS, Member, Roster, member_here, teams
+from nacre.agents.team_roster import (
+    CONFIG,
+    FOREIGN_SECONDS,
+    MAX_MEMBERS,
+    Roster,
+    TeamMember,
+    member_here,
+    teams,
+)
 from nacre.errors import MailError
 from nacre.process import start_time
 from nacre.testing import FrozenClock
@@ -75,10 +83,10 @@ def gone() -> int:
 
 
 @pytest.fixture
-def neighbour() -> Iterator[Member]:
+def neighbour() -> Iterator[TeamMember]:
     """A member in a process of its own that lives as long as the test."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        yield Member(
+        yield TeamMember(
             name="ann",
             pid=process.pid,
             start=start_time(process.pid),
@@ -88,15 +96,15 @@ def neighbour() -> Iterator[Member]:
         process.kill()
 
 
-def dead(pid: int, name: str = "ann", session: str = "s-2") -> Member:
-    return Member(name=name, pid=pid, host=socket.gethostname(), session=session)
+def dead(pid: int, name: str = "ann", session: str = "s-2") -> TeamMember:
+    return TeamMember(name=name, pid=pid, host=socket.gethostname(), session=session)
 
 
 def names(roster: Roster) -> list[str]:
     return [member.name for member in roster.members()]
 
 
-def test_a_team_is_a_flat_list_in_a_file_of_the_owner_alone(roster: Roster, neighbour: Member) -> None:
+def test_a_team_is_a_flat_list_in_a_file_of_the_owner_alone(roster: Roster, neighbour: TeamMember) -> None:
     """A6, M27."""
     roster.join(replace(neighbour, type="explore"))
     said = json.loads((roster.folder / CONFIG).read_bytes())
@@ -119,7 +127,7 @@ def test_a_team_is_a_flat_list_in_a_file_of_the_owner_alone(roster: Roster, neig
     assert roster.inbox_path("ann") == roster.folder / "inboxes" / "ann.jsonl"
 
 
-def test_what_is_written_is_what_is_read(roster: Roster, neighbour: Member, tmp_path: Path) -> None:
+def test_what_is_written_is_what_is_read(roster: Roster, neighbour: TeamMember, tmp_path: Path) -> None:
     """A6: another handle, as another process has one, sees the same."""
     roster.join(neighbour)
     other = Roster(tmp_path, "loom")
@@ -128,7 +136,7 @@ def test_what_is_written_is_what_is_read(roster: Roster, neighbour: Member, tmp_
     assert (other.lead(), other.member("bob")) == ("main", None)
 
 
-def test_a_name_is_refused_while_its_holder_lives(roster: Roster, neighbour: Member) -> None:
+def test_a_name_is_refused_while_its_holder_lives(roster: Roster, neighbour: TeamMember) -> None:
     """A6: also one that differs in capitals only, for an inbox is a file."""
     roster.join(neighbour)
     with pytest.raises(MailError, match=r"^ann is taken in team loom; choose another name$"):
@@ -193,7 +201,7 @@ def test_a_team_has_one_living_lead(roster: Roster, tmp_path: Path) -> None:
 
 
 def test_a_team_whose_lead_is_gone_is_led_again_with_all_that_is_there(
-    tmp_path: Path, gone: int, neighbour: Member
+    tmp_path: Path, gone: int, neighbour: TeamMember
 ) -> None:
     """A6: a session that is resumed finds its people, their tasks and their letters."""
     roster = Roster(tmp_path, "loom")
@@ -227,7 +235,7 @@ def test_a_name_that_would_lead_astray_is_no_teams(tmp_path: Path, name: str) ->
 def test_no_member_has_a_name_that_would_lead_astray(roster: Roster) -> None:
     """A4, M6."""
     with pytest.raises(MailError):
-        roster.join(Member(name="../main"))
+        roster.join(TeamMember(name="../main"))
     with pytest.raises(MailError):
         roster.inbox_path("../../main")
     with pytest.raises(MailError):
@@ -243,7 +251,7 @@ def test_a_team_holds_so_many_and_no_more(roster: Roster, gone: int) -> None:
 
 
 def test_a_team_goes_with_all_it_has_once_nobody_lives_there(
-    roster: Roster, neighbour: Member, gone: int, tmp_path: Path
+    roster: Roster, neighbour: TeamMember, gone: int, tmp_path: Path
 ) -> None:
     """A6: and what an earlier removal left half done goes as well."""
     roster.join(dead(gone, "bob"))
@@ -301,7 +309,7 @@ def test_a_damaged_roster_is_put_aside_and_told_of_in_one_line(
 
 
 def test_of_a_half_damaged_roster_the_sound_members_stay(
-    roster: Roster, told: list[str], neighbour: Member
+    roster: Roster, told: list[str], neighbour: TeamMember
 ) -> None:
     """A6: names that would lead out of the folder are not among them."""
     roster.join(neighbour)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.team_roster import Member, Roster, member_here
-from nacre.agents.team_task_tool import NO_TEAM, SHOWN_TASKS, TaskDesk, team_tasks_tool
+from nacre.agents.team_roster import Roster, TeamMember, member_here
+from nacre.agents.tools import NO_TEAM, SHOWN_TASKS, TeamTaskBinding, team_tasks_tool
 from nacre.errors import ToolError
 from nacre.messages.blocks import Json
 from nacre.tools.base import Tool
@@ -26,7 +26,7 @@ def roster(tmp_path: Path) -> Roster:
 
 
 def of(roster: Roster, name: str) -> Tool:
-    desk = TaskDesk()
+    desk = TeamTaskBinding()
     desk.belong_to(roster, name)
     return team_tasks_tool(desk)
 
@@ -55,7 +55,7 @@ async def test_members_share_what_is_to_be_done(roster: Roster) -> None:
 
 
 async def test_without_a_team_the_tool_says_how_one_comes_to_be() -> None:
-    tool = team_tasks_tool(TaskDesk())
+    tool = team_tasks_tool(TeamTaskBinding())
     for action in ("list", "add", "claim", "complete", "release"):
         with pytest.raises(ToolError) as error:
             await asked(tool, action)
@@ -98,7 +98,7 @@ async def test_what_a_dead_member_had_is_there_for_the_next(roster: Roster) -> N
     """A6: whoever looks gives it back; a member that lives keeps what it has."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    roster.join(Member(name="bob", pid=process.pid, host=socket.gethostname()))
+    roster.join(TeamMember(name="bob", pid=process.pid, host=socket.gethostname()))
     for number, owner in enumerate(("bob", "main", "ann", "left-long-ago"), 1):
         roster.tasks.add(f"task {number}")
         roster.tasks.claim(number, owner)

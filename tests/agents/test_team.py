@@ -14,7 +14,7 @@ import pytest
 
 from nacre.agents.registry import read_states
 from nacre.agents.team import Team
-from nacre.agents.tools import Order
+from nacre.agents.tools import AgentRequest
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.errors import ProviderError, ToolError
 from nacre.messages.events import Event, ToolResultEvent, TurnDone
@@ -558,7 +558,7 @@ async def test_a_description_without_end_is_a_line_and_its_agent_is_found_again(
     main = ScriptedProvider([say("Hello.")])
     async with opened(tmp_path, Cast(main, {"Look.": ScriptedProvider([say("Seen.")])})) as ready:
         await played(ready, "Hi")
-        state = await team_of(ready).spawn(Order(prompt="Look.", description=odd))
+        state = await team_of(ready).spawn(AgentRequest(prompt="Look.", description=odd))
         assert read_states(folder_of(ready)) == [state]
     assert len(state.description) <= 200
     assert state.description.isprintable()

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from nacre.agents.registry import (
     AgentRegistry,
     AgentState,
-    Pulse,
+    IdleTimeout,
     meta_path,
     own_process,
     read_states,
-    seen_from_outside,
+    with_process_status,
     write_state,
 )
 from nacre.app.agents import UNFINISHED, recover
@@ -74,9 +74,9 @@ def test_a_disk_that_refuses_is_told_and_stops_no_work(tmp_path: Path) -> None:
 def test_from_outside_the_dead_are_not_at_work() -> None:
     pid, start = own_process()
     here = replace(ONE, pid=pid, process_start=start)
-    assert seen_from_outside(here).status == "running"
-    assert seen_from_outside(replace(here, process_start="another")).status == "stopped"
-    assert seen_from_outside(replace(here, pid=0, status="completed")).status == "completed"
+    assert with_process_status(here).status == "running"
+    assert with_process_status(replace(here, process_start="another")).status == "stopped"
+    assert with_process_status(replace(here, pid=0, status="completed")).status == "completed"
 
 
 def test_who_was_at_work_in_a_dead_process_did_not_finish() -> None:
@@ -109,8 +109,8 @@ def test_names_are_made_up_and_never_given_twice() -> None:
 
 
 async def test_silence_ends_the_pulse_and_whoever_works_below_keeps_it() -> None:
-    above = Pulse(0.3)
-    below = Pulse(10, above=above)
+    above = IdleTimeout(0.3)
+    below = IdleTimeout(10, above=above)
     async with asyncio.timeout(None) as limit:
         with above.watched(limit):
             for _ in range(5):

@@ -10,9 +10,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nacre.agents.directory import at_work
+from nacre.agents.directory import count_running
 from nacre.agents.team_roster import Roster, member_here
-from nacre.agents.tools import Order
+from nacre.agents.tools import AgentRequest
 from nacre.app.open_agent import open_agent
 from nacre.errors import ToolError
 from nacre.layers.l7_mail.letter import Letter
@@ -54,7 +54,7 @@ async def test_what_the_command_line_said_holds_in_the_process_of_a_teammate(
     async with open_agent(settings, provider=ScriptedProvider([say("Hello.")])) as ready:
         await played(ready, "Hi")
         monkeypatch.setattr(sys, "executable", str(program))
-        await ready.hands.crew.answer(Order(prompt="Wait.", name="mate", team="crew"))
+        await ready.hands.crew.answer(AgentRequest(prompt="Wait.", name="mate", team="crew"))
         with anyio.fail_after(20):
             while not found.exists():  # another process writes it
                 await anyio.sleep(0.02)
@@ -77,7 +77,7 @@ async def test_the_person_is_told_that_a_teammate_was_woken_too_often_and_their_
     async with open_agent(settings, provider=provider) as ready:
         await played(ready, "Hi")
         monkeypatch.setattr(sys, "executable", "/bin/false")
-        await ready.hands.crew.answer(Order(prompt="Wait.", name="mate", team="crew"))
+        await ready.hands.crew.answer(AgentRequest(prompt="Wait.", name="mate", team="crew"))
         roster, session = Roster(settings.home, "crew"), ready.agent.session
         at = session.clock.now()
         held = Letter(id="report-held-1", sender="mate", to="main", text="Too often.", at=at)
@@ -110,34 +110,34 @@ async def test_a_teammate_with_a_living_process_counts_as_at_work_and_so_do_its_
         root = ready.agent.session.id
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(sys, "executable", str(program))
-            await ready.hands.crew.answer(Order(prompt="Wait.", name="mate", team="crew"))
-        assert at_work(settings.home, root) == 1
+            await ready.hands.crew.answer(AgentRequest(prompt="Wait.", name="mate", team="crew"))
+        assert count_running(settings.home, root) == 1
         # The process has joined the team with a session of its own, and waits.
         Roster(settings.home, "crew").join(member_here("mate", session=mate.agent.session.id))
         team_of(ready).house.roll.change("mate", status="idle")
-        assert at_work(settings.home, root) == 1
+        assert count_running(settings.home, root) == 1
         below = team_of(mate).house.roll
         below.root = root
         for number in range(2):
             state = replace(team_of(ready).states()[0], id=f"b{number}", name=f"b{number}", team="")
             below.put(replace(state, pattern="typed", status="running"))
-        assert at_work(settings.home, root) == 3
+        assert count_running(settings.home, root) == 3
         with pytest.raises(ToolError, match="3 agents are at work"):
-            await team_of(mate).spawn(Order(prompt="Go."))
+            await team_of(mate).spawn(AgentRequest(prompt="Go."))
 
 
 @pytest.mark.parametrize(
     ("order", "why"),
     [
-        (Order(prompt="Go.", name="mate", team="crew", type="far"), "on this machine"),
-        (Order(prompt="Go.", name="mate", team="crew", model=REMOTE), "on this machine"),
-        (Order(prompt="Go.", name="mate", team="crew", isolation="worktree"), "no worktree"),
-        (Order(prompt="Go.", name="mate", team="crew", type="apart"), "no worktree"),
-        (Order(prompt="Go.", name="mate", team="crew", type="wise"), "what wise agents know"),
+        (AgentRequest(prompt="Go.", name="mate", team="crew", type="far"), "on this machine"),
+        (AgentRequest(prompt="Go.", name="mate", team="crew", model=REMOTE), "on this machine"),
+        (AgentRequest(prompt="Go.", name="mate", team="crew", isolation="worktree"), "no worktree"),
+        (AgentRequest(prompt="Go.", name="mate", team="crew", type="apart"), "no worktree"),
+        (AgentRequest(prompt="Go.", name="mate", team="crew", type="wise"), "what wise agents know"),
     ],
 )
 async def test_what_such_a_process_would_not_heed_is_refused_before_it_begins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: Order, why: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: AgentRequest, why: str
 ) -> None:
     """M26, M27, Spawning: a file of the repository sends no words away; nothing is left out in silence."""
     monkeypatch.setattr(sys, "executable", "/bin/false")

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.worktree import changes, finish, make, told
-from nacre.agents.worktree_record import Worktree, record_path
+from nacre.agents.worktree import Worktree, changes, finish, make, record_path, worktree_prompt
 from nacre.errors import ToolError
 from tests.agents.repositories import AGENT, NAME, assert_no_trace, begun, git, own_settings, state
 
@@ -46,7 +45,7 @@ async def test_an_agent_works_beside_the_main_checkout_which_stays_as_it_is_to_t
     (tree.path / "more.txt").write_text("more\n", encoding="utf-8")
     left = await finish(tree)
     assert left is not None
-    assert left.told == f"{tree.path} (branch nacre/agent-01234567): 1 new commit and 1 changed file"
+    assert left.description == f"{tree.path} (branch nacre/agent-01234567): 1 new commit and 1 changed file"
     assert state(repository) == before
     assert git(repository, "log", "-1", "--format=%s", tree.branch) == "mine\n"
 
@@ -56,7 +55,7 @@ async def test_what_it_is_told_names_its_place_and_what_is_missing_there(
 ) -> None:
     """Spawning, worktree: an agent that looks for its parent's unsaved work must know why it is not there."""
     tree = await make(repository, AGENT, home=home)
-    words = told(tree)
+    words = worktree_prompt(tree)
     assert str(tree.path) in words
     assert tree.branch in words
     assert "not committed" in words
@@ -148,7 +147,7 @@ async def test_whatever_has_changed_in_a_worktree_it_stays(act: object, reposito
     left = await finish(tree)
     assert left is not None
     assert (left.path, left.branch) == (tree.path, tree.branch)
-    assert left.told.partition("): ")[2]
+    assert left.description.partition("): ")[2]
     assert {path: path.read_bytes() for path in tree.path.rglob("*") if path.is_file()} == before
     assert tree.branch in git(repository, "branch", "--list", "nacre/*")
     assert record_path(tree.path).exists()

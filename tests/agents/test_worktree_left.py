@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.worktree import finish, leftovers, make, take_over, tidy
-from nacre.agents.worktree_record import record_path, records
+from nacre.agents.worktree import finish, leftovers, make, record_path, records, take_over, tidy
 from nacre.clock import SYSTEM_CLOCK
 from nacre.testing import FrozenClock
 from tests.agents.repositories import AGENT, NAME, assert_no_trace, begun, git, own_settings, state

@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nacre.agents.child_spec import Child
-from nacre.agents.tools import Order
+from nacre.agents.child_spec import ChildAgent
+from nacre.agents.tools import AgentRequest
 from nacre.app.open_agent import open_agent
 from nacre.messages.blocks import JsonObject
 from nacre.settings import load
@@ -78,7 +78,7 @@ async def test_nothing_leaks_between_twenty_agents_at_once(tmp_path: Path) -> No
     }  # fmt: skip
     settings = load(cwd, {**environment(cwd), **OFF}, cli={"model": MODEL})
     tools = lambda usual: [*usual, mark]  # noqa: E731
-    children: list[Child] = []
+    children: list[ChildAgent] = []
     async with open_agent(settings, provider=Cast(main, parts), tools=tools) as ready:
         team = team_of(ready)
         team.house.on_open.append(lambda child, state: children.append(child))
@@ -318,7 +318,7 @@ async def test_hooks_hear_of_an_agents_end(tmp_path: Path) -> None:
 async def test_an_agent_that_is_stopped_before_its_first_step_is_known_to_be(tmp_path: Path) -> None:
     async with opened(tmp_path, Cast(ScriptedProvider())) as ready:
         team = team_of(ready)
-        await team.spawn(Order(prompt="Work.", background=True))
+        await team.spawn(AgentRequest(prompt="Work.", background=True))
         state = await team.halt("general-1")
         assert state.status == "stopped"
         assert not ready.background.running()

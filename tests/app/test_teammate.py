@@ -12,8 +12,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nacre.agents.mail_socket import socket_path
-from nacre.agents.run import Member
+from nacre.agents.mail_room import socket_path
+from nacre.agents.run import RunningAgent
 from nacre.agents.team_roster import Roster
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.layers.l7_mail import uds
@@ -145,13 +145,13 @@ async def test_teammates_of_one_reply_join_while_one_that_has_ended_is_let_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A6: letting go takes time, and a name that is being given out is nobody else's meanwhile."""
-    close = Member.close
+    close = RunningAgent.close
 
-    async def slowly(member: Member) -> None:
+    async def slowly(member: RunningAgent) -> None:
         await asyncio.sleep(0.05)  # as a provider of its own, or a tool that still runs, may take
         await close(member)
 
-    monkeypatch.setattr(Member, "close", slowly)
+    monkeypatch.setattr(RunningAgent, "close", slowly)
     monkeypatch.setattr("nacre.agents.team.KEPT_OPEN", 1)  # ten would have to be played before
     done = [order(f"Be done {n}.", name=f"done-{n}") for n in range(3)]
     mates = [order(f"Be number {n}.", team_name="crew") for n in range(3)]

@@ -6,12 +6,12 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from nacre.agents.activity_summary import summary_request
-from nacre.agents.news import Kinds, fragment_of, news_of
+from nacre.agents.activity import summary_request
+from nacre.agents.news import AgentTypeUpdates, agent_news, registry_fragments
 from nacre.agents.registry import AgentRegistry, AgentState
 from nacre.agents.types import AgentType, AgentTypes
-from nacre.agents.worktree import told as told_worktree
-from nacre.agents.worktree_record import Worktree
+from nacre.agents.worktree import Worktree
+from nacre.agents.worktree import worktree_prompt as told_worktree
 from nacre.context import skill_list
 from nacre.context.plan import Plan
 from nacre.context.skills import Skill
@@ -105,10 +105,10 @@ def _agents() -> dict[str, str]:
     )
     kind = AgentType(name="reviewer", description="Looks at\nchanges.", prompt="-", origin=HOME)
     works = replace(done, name="explore-1", type="explore", status="running", doing="Reading loop.py")
-    (fragment,) = fragment_of(AgentRegistry(states={"reviewer-1": done, "explore-1": works}), "main")
+    (fragment,) = registry_fragments(AgentRegistry(states={"reviewer-1": done, "explore-1": works}), "main")
     return {
-        "agent_done": news_of(done).text,
-        "agent_kinds": Kinds(AgentTypes(types={"reviewer": kind})).text,
+        "agent_done": agent_news(done).text,
+        "agent_kinds": AgentTypeUpdates(AgentTypes(types={"reviewer": kind})).text,
         "agents_again": fragment.text,
     }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.agents.registry import read_states, seen_from_outside
+from nacre.agents.registry import read_states, with_process_status
 from nacre.app.open_agent import open_agent
 from nacre.messages.jsonl import decode
 from nacre.messages.view import View
@@ -94,7 +94,7 @@ async def test_agents_that_were_at_work_when_the_program_died_are_told_once_and_
         os.kill(dying.pid, signal.SIGKILL)
         dying.wait()
     (log,) = home.glob("*/*.jsonl")
-    assert {seen_from_outside(one).status for one in read_states(log.with_suffix(""))} == {"stopped"}
+    assert {with_process_status(one).status for one in read_states(log.with_suffix(""))} == {"stopped"}
     settings = load(tmp_path, environment(tmp_path), cli={"model": MODEL})
     main = ScriptedProvider([say("I see."), say("Right."), say("Good."), say("Fine.")])
     again = {name: ScriptedProvider([say(f"{name} is done now.")]) for name in ("behind", "front")}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nacre.agents.child_spec import Child
+from nacre.agents.child_spec import ChildAgent
 from nacre.app.open_agent import OpenedAgent
 from nacre.testing import Cast, ScriptedProvider, call, say
 from nacre.tools.rules import parse_rule
@@ -77,7 +77,7 @@ async def test_a_fork_of_an_agent_in_a_worktree_is_kept_out_as_well(tmp_path: Pa
     child = ScriptedProvider([
         call("Write", file_path="new.txt", content="mine"), say("ok"), *writes_into(cwd), say("forked"),
     ])  # fmt: skip
-    children: list[Child] = []
+    children: list[ChildAgent] = []
     async with opened(tmp_path, Cast(main, {"Begin.": child})) as ready:
         let_do_everything(ready)
         team_of(ready).house.on_open.append(lambda one, state: children.append(one))

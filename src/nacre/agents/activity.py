@@ -5,15 +5,27 @@ The words are for people: one line, bounded, without a character that could do a
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import PurePath
 from urllib.parse import urlsplit
 
+from nacre import prompts
+from nacre.errors import NacreError
+from nacre.loop.fork import RequestSource
 from nacre.memory.format.entry import clipped, one_line
 from nacre.messages.actions import OLD_TEXTS, line_of
 from nacre.messages.blocks import JsonObject, Message, ToolCall
+from nacre.messages.events import REFUSAL, Reply, StartedOver
+from nacre.messages.text import as_text
+from nacre.messages.untrusted_text import neutralise
+from nacre.messages.usage import Usage
 from nacre.messages.view import View
+from nacre.providers.base import Provider, Request
+from nacre.session.meter import metered
 from nacre.tools.shell import programs
 
 MAX_CHARS = 60
@@ -55,20 +67,20 @@ WITH_VERB = frozenset(
 """Programs of which the next word says what they do."""
 
 
-def doing(view: View) -> str:
+def current_activity(view: View) -> str:
     """What is being done now, as a present participle with the name of the file, pattern or program."""
     newest = next((item for item in reversed(view.items) if item.role == "assistant"), None)
     if newest is None:
         return THINKING
-    return doing_in(Message("assistant", tuple(part.block for part in newest.parts)))
+    return reply_activity(Message("assistant", tuple(part.block for part in newest.parts)))
 
 
-def doing_in(reply: Message) -> str:
+def reply_activity(reply: Message) -> str:
     """The same, where the newest reply is at hand: of its calls the last one counts."""
-    return words_for(reply.tool_calls[-1]) if reply.tool_calls else REPLYING
+    return call_activity(reply.tool_calls[-1]) if reply.tool_calls else REPLYING
 
 
-def words_for(call: ToolCall) -> str:
+def call_activity(call: ToolCall) -> str:
     """The same for one call."""
     found = _MCP.fullmatch(call.name)
     if found is not None:
@@ -77,10 +89,10 @@ def words_for(call: ToolCall) -> str:
         text = BY_NAME[call.name](call.input)
     else:
         text = _by_arguments(call)
-    return shown(text)
+    return display_line(text)
 
 
-def shown(text: str) -> str:
+def display_line(text: str) -> str:
     """On one line, without what shows nothing, and no longer than a line may be."""
     return clipped(one_line(text), MAX_CHARS)
 
@@ -164,3 +176,164 @@ def _past_options(words: list[str]) -> list[str]:
     while words and (words[0].startswith("-") or words[0].rstrip("smhd").replace(".", "").isdecimal()):
         words = words[1:]
     return words
+
+
+PURPOSE: RequestSource = "agent_summary"
+"""Under which name the questions are booked."""
+
+
+TAIL_TOKENS = 4_000
+"""Of the agent's conversation: what is done now shows in the last few rounds (A7)."""
+
+
+MAX_OUTPUT_TOKENS = 256
+"""A line has a dozen; the rest is for models that think before they answer."""
+
+
+ANSWER_SECONDS = 20.0
+"""A line that comes later than this is about something else by then."""
+
+
+RULE_SECONDS = 1.0
+"""Between two looks by rule: as often as a person looks, and nothing is paid for it."""
+
+
+MAX_WORDS = 12
+"""More is no line but an explanation, and is dropped."""
+
+
+_SYSTEM = prompts.load(__package__, "progress")
+
+
+_ASK = prompts.load(__package__, "progress_ask")
+
+
+_TAG = re.compile(r"<(?=\s*/?\s*agent-work)", re.IGNORECASE)
+
+
+_COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+
+
+_PARTICIPLE = re.compile(r"[A-Z][a-z-]*ing\b", re.IGNORECASE)
+"""How every right answer begins; a refusal, an apology or a chat does not."""
+
+
+_MARKS = "`*_\"'“”‘’"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivityModel:
+    """The cheap model that says what agents do."""
+
+    provider: Provider
+    model: str
+    pay: Callable[[Usage, str], None]
+    """Told what each question cost."""
+    allows: Callable[[str], str | None]
+    """Says why nothing more may be paid for."""
+    leaves: bool = True
+    """What it is told leaves the machine."""
+
+
+class ActivityWatcher:
+    """Watches agents, each in a task of its own."""
+
+    def __init__(self, seconds: float, onlooker: ActivityModel | None = None) -> None:
+        """`seconds` lie between two questions about one agent."""
+        self._seconds = seconds
+        self._onlooker = onlooker
+
+    async def watch(
+        self, look: Callable[[], View], tell: Callable[[str], None], *, stays: bool = False
+    ) -> None:
+        """Tell each new line on one agent until cancelled, which is to be done when the agent ends.
+
+        `stays`: what this agent was told must not leave the machine (M27).
+        """
+        line = _ActivityLine(tell)
+        async with asyncio.TaskGroup() as watching:
+            watching.create_task(self._by_rule(look, line), name="progress by rule")
+            if self._onlooker is not None and not (stays and self._onlooker.leaves):
+                asking = self._by_model(self._onlooker, look, line)
+                watching.create_task(asking, name="progress by model")
+
+    async def _by_rule(self, look: Callable[[], View], line: _ActivityLine) -> None:
+        while True:
+            if not line.is_models:
+                line.say(current_activity(look()))
+            await asyncio.sleep(min(RULE_SECONDS, self._seconds))
+
+    async def _by_model(self, onlooker: ActivityModel, look: Callable[[], View], line: _ActivityLine) -> None:
+        """One question after another, none while nothing has changed; an agent that ends soon costs none."""
+        told: list[bytes] = []
+        while True:
+            await asyncio.sleep(self._seconds)
+            view = look()
+            newest = list(view.links[-1:])
+            if newest == told:
+                continue
+            told = newest
+            answer = await _answer(onlooker, view)
+            line.is_models = bool(answer)
+            line.say(answer or current_activity(look()))
+
+
+class _ActivityLine:
+    """What was told last, and who said it."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.is_models = False
+        self._tell = tell
+        self._last = ""
+
+    def say(self, text: str) -> None:
+        if text != self._last:
+            self._last = text
+            self._tell(text)
+
+
+async def _answer(onlooker: ActivityModel, view: View) -> str:
+    """What the model says is being done; nothing where it cannot be asked or does not answer the question."""
+    if onlooker.allows(PURPOSE) is not None:
+        return ""
+    request = summary_request(view, onlooker.model)
+    asked = metered(
+        onlooker.provider.stream(request),
+        Usage(input=TAIL_TOKENS, approximate=True),
+        lambda usage: onlooker.pay(usage, onlooker.model),
+    )
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS), aclosing(asked) as events:
+            async for event in events:
+                match event:
+                    case Reply():
+                        onlooker.pay(event.usage, event.model or onlooker.model)
+                        return parse_activity(event)
+                    case StartedOver(usage=Usage() as wasted):
+                        onlooker.pay(wasted, onlooker.model)
+                    case _:
+                        pass
+    except (NacreError, TimeoutError):
+        pass  # nobody waits for it, and the rule says something as well
+    return ""
+
+
+def summary_request(view: View, model: str) -> Request:
+    """The side query: the end of the conversation as text, and no tools."""
+    work = _TAG.sub("&lt;", neutralise(as_text(view, tokens=TAIL_TOKENS)))
+    text = prompts.render(_ASK, work=work)
+    return Request(
+        model=model,
+        system=[{"type": "text", "text": _SYSTEM}],
+        messages=[{"role": "user", "content": [{"type": "text", "text": text}]}],
+        max_tokens=MAX_OUTPUT_TOKENS,
+    )
+
+
+def parse_activity(reply: Reply) -> str:
+    """The line of an answer as it may be shown; empty where the answer is none."""
+    text = _COLOURS.sub("", reply.message.text).strip()
+    first = text.splitlines()[0] if text else ""
+    bare = first.translate(dict.fromkeys(map(ord, _MARKS[:2]), None)).strip(_MARKS + " ").rstrip(".…!")
+    is_line = _PARTICIPLE.match(bare) and len(bare.split()) <= MAX_WORDS
+    return display_line(bare) if is_line and reply.stop_reason != REFUSAL else ""

@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from nacre.agents.registry import Pulse
-from nacre.agents.tools import Order
+from nacre.agents.registry import IdleTimeout
+from nacre.agents.tools import AgentRequest
 from nacre.agents.toolset import Toolset
 from nacre.agents.types import AgentType
-from nacre.agents.worktree_record import Worktree
+from nacre.agents.worktree import Worktree
 from nacre.context.privacy import OriginTracker
 from nacre.messages.records import Record
 from nacre.session.agent import SessionAgent
@@ -22,7 +22,7 @@ from nacre.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parent:
+class ParentAgent:
     """Whom children are opened for, and what they take over."""
 
     agent: SessionAgent
@@ -33,9 +33,9 @@ class Parent:
     """Of the whole session, where logs of all its agents lie; None where it is not kept."""
     origins: OriginTracker
     """Knows whose words a text of its conversation repeats."""
-    open_child: Callable[[ChildSpec, Parent, AsyncExitStack], Awaitable[Child]]
+    open_child: Callable[[ChildSpec, ParentAgent, AsyncExitStack], Awaitable[ChildAgent]]
     """Opens an agent in this process; it is closed with the stack."""
-    check_process_child: Callable[[AgentType, Order, Parent], None]
+    check_process_child: Callable[[AgentType, AgentRequest, ParentAgent], None]
     """Raises `ToolError` for what an agent in a process of its own cannot do."""
     leaves: bool = True
     """Whether what its model is told leaves the machine."""
@@ -62,13 +62,13 @@ class ChildSpec:
     """Instead of the one of its kind."""
     tree: Worktree | None = None
     """A worktree to work in; None: where the parent's session was opened."""
-    pulse: Pulse
+    pulse: IdleTimeout
     records: Sequence[Record] = ()
     """What it has said before, where no log holds that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Child:
+class ChildAgent:
     """A child agent, ready to run, and what belongs to it."""
 
     agent: SessionAgent

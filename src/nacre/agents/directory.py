@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
 
-from nacre.agents.registry import AgentState, read_states, seen_from_outside
-from nacre.agents.team_roster import INBOXES, Member, Roster, teams
+from nacre.agents.registry import AgentState, read_states, with_process_status
+from nacre.agents.team_roster import INBOXES, Roster, TeamMember, teams
 from nacre.agents.team_tasks import STATES
 from nacre.errors import MailError, TranscriptError
 from nacre.layers.l7_mail.letter import MAIN
@@ -31,7 +31,7 @@ NO_TEAM = "a chat begins one when you ask it for a teammate there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ListedAgent:
     """An agent of a session."""
 
     state: AgentState
@@ -54,28 +54,28 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberSeen:
+class ListedMember:
     """A member of a team."""
 
-    member: Member
+    member: TeamMember
     is_alive: bool
     waiting: int
     """Letters that it has not received yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TeamSeen:
+class ListedTeam:
     """A team, its people and its work."""
 
     name: str
     lead: str
-    members: tuple[MemberSeen, ...]
+    members: tuple[ListedMember, ...]
     tasks: dict[str, int]
     """How many there are, by state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class MailTarget:
     """Somebody who can be written to."""
 
     name: str
@@ -83,9 +83,9 @@ class Target:
     where: str
     """Which session or team, in words."""
     is_running: bool
-    seen: Seen | None = None
+    seen: ListedAgent | None = None
     roster: Roster | None = None
-    member: Member | None = None
+    member: TeamMember | None = None
 
     @property
     def is_gone(self) -> bool:
@@ -93,11 +93,11 @@ class Target:
         return not self.is_running and (self.seen is not None or self.roster is not None)
 
 
-def agents_seen(home: Path, cwd: Path | None = None) -> list[Seen]:
+def list_agents(home: Path, cwd: Path | None = None) -> list[ListedAgent]:
     """The agents of a directory's sessions or of all, the newest session first."""
     return [
-        Seen(
-            state=seen_from_outside(state),
+        ListedAgent(
+            state=with_process_status(state),
             session=each.session,
             folder=each.path.with_suffix(""),
             cwd=each.cwd or "",
@@ -107,7 +107,7 @@ def agents_seen(home: Path, cwd: Path | None = None) -> list[Seen]:
     ]
 
 
-def at_work(home: Path, session: str) -> int:
+def count_running(home: Path, session: str) -> int:
     """How many agents of a session work, with those of its teammates' own processes, at any depth.
 
     A teammate with a process of its own counts as long as the process lives: letters set it to work.
@@ -138,16 +138,16 @@ def _session_apart(home: Path, state: AgentState, owner: str) -> str:
 
 def _states(home: Path, session: str) -> list[AgentState]:
     with suppress(TranscriptError):
-        return [seen_from_outside(one) for one in read_states(Sessions(home).find(session).with_suffix(""))]
+        return [with_process_status(one) for one in read_states(Sessions(home).find(session).with_suffix(""))]
     return []
 
 
-def is_recent(seen: Seen, now: datetime) -> bool:
+def is_recent(seen: ListedAgent, now: datetime) -> bool:
     """Whether it works, or ended not long ago."""
     return seen.is_running or now - seen.ended() <= LATELY
 
 
-def teams_seen(home: Path, cwd: Path | None = None) -> list[TeamSeen]:
+def list_teams(home: Path, cwd: Path | None = None) -> list[ListedTeam]:
     """The teams that have a member in this directory, or all of them."""
     found = []
     for name in teams(home):
@@ -156,7 +156,7 @@ def teams_seen(home: Path, cwd: Path | None = None) -> list[TeamSeen]:
         if cwd is None or any(each.cwd and Path(each.cwd) == cwd for each in members):
             states = Counter(task.state for task in roster.tasks.list().tasks)
             seen = tuple(
-                MemberSeen(
+                ListedMember(
                     member=each,
                     is_alive=roster.is_alive(each),
                     waiting=len(peek(roster.inbox_path(each.name)).waiting),
@@ -164,7 +164,7 @@ def teams_seen(home: Path, cwd: Path | None = None) -> list[TeamSeen]:
                 for each in members
             )
             tasks = {str(state): states[state] for state in STATES}
-            found.append(TeamSeen(name=name, lead=roster.lead(), members=seen, tasks=tasks))
+            found.append(ListedTeam(name=name, lead=roster.lead(), members=seen, tasks=tasks))
     return found
 
 
@@ -176,7 +176,7 @@ def team_of(home: Path, name: str) -> Roster:
     return roster
 
 
-def find(home: Path, cwd: Path, wanted: str, *, team: str = "") -> Target:
+def find(home: Path, cwd: Path, wanted: str, *, team: str = "") -> MailTarget:
     """Whoever is meant by a name or the beginning of an id; `MailError` where that is nobody or several.
 
     Without a team: the agents of this directory's sessions, members of all teams, and sessions by their id.
@@ -194,11 +194,11 @@ def find(home: Path, cwd: Path, wanted: str, *, team: str = "") -> Target:
     return found[0]
 
 
-def _candidates(home: Path, cwd: Path, wanted: str) -> Iterator[Target]:
+def _candidates(home: Path, cwd: Path, wanted: str) -> Iterator[MailTarget]:
     is_id = len(wanted) >= MIN_ID_CHARS
     rosters = [Roster(home, name) for name in teams(home)]
     members = {(roster.team, each.name) for roster in rosters for each in roster.members()}
-    for seen in agents_seen(home, cwd):
+    for seen in list_agents(home, cwd):
         # A member of a team stands on its roster as well, and gets its letters there.
         is_member = (seen.state.team, seen.state.name) in members
         if not is_member and (seen.state.name == wanted or (is_id and seen.state.id.startswith(wanted))):
@@ -211,10 +211,10 @@ def _candidates(home: Path, cwd: Path, wanted: str) -> Iterator[Target]:
         if wanted == MAIN or (is_id and each.session.startswith(wanted)):
             inbox = box_path(each.path.with_suffix("") / INBOXES, MAIN)
             where = f"session {each.session[:8]}"
-            yield Target(name=MAIN, inbox=inbox, where=where, is_running=wanted != MAIN)
+            yield MailTarget(name=MAIN, inbox=inbox, where=where, is_running=wanted != MAIN)
 
 
-def _in_team(roster: Roster, wanted: str) -> Target:
+def _in_team(roster: Roster, wanted: str) -> MailTarget:
     member = roster.member(wanted)
     if member is None:
         names = [each.name for each in roster.members()]
@@ -222,8 +222,8 @@ def _in_team(roster: Roster, wanted: str) -> Target:
     return _of_team(roster, member)
 
 
-def _of_team(roster: Roster, member: Member) -> Target:
-    return Target(
+def _of_team(roster: Roster, member: TeamMember) -> MailTarget:
+    return MailTarget(
         name=member.name,
         inbox=roster.inbox_path(member.name),
         where=f"team {roster.team}",
@@ -233,8 +233,8 @@ def _of_team(roster: Roster, member: Member) -> Target:
     )
 
 
-def _of_session(seen: Seen) -> Target:
-    return Target(
+def _of_session(seen: ListedAgent) -> MailTarget:
+    return MailTarget(
         name=seen.state.name,
         inbox=box_path(seen.folder / INBOXES, seen.state.name),
         where=f"{seen.state.id[:8]} of session {seen.session[:8]} ({seen.state.status})",
@@ -244,7 +244,7 @@ def _of_session(seen: Seen) -> Target:
 
 
 def _names(home: Path, cwd: Path) -> list[str]:
-    agents = [each.state.name for each in agents_seen(home, cwd)]
+    agents = [each.state.name for each in list_agents(home, cwd)]
     return [*agents, *(each.name for name in teams(home) for each in Roster(home, name).members())]
 
 

@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from nacre.agents.child_spec import Child
-from nacre.agents.mail_post import AgentPost
-from nacre.agents.process_teammates import Elsewhere
+from nacre.agents.child_spec import ChildAgent
+from nacre.agents.process_teammates import ProcessTeammates
 from nacre.agents.registry import OVER, AgentState
 from nacre.agents.team import Team
 from nacre.agents.team_roster import INBOXES, Roster
-from nacre.agents.teams import Enlisting, Teams
+from nacre.agents.teams import TeamAgentStarter, Teams
 from nacre.agents.toolset import Toolset
-from nacre.agents.waking import Waking, is_from_person
+from nacre.agents.waking import AgentPost, AgentWaker, is_from_person
 from nacre.layers.l7_mail.inbox import Inbox, MemoryInbox
 from nacre.layers.l7_mail.layer import MAIL, Mail
 from nacre.layers.l7_mail.letter import MAIN, Letter
@@ -53,7 +52,7 @@ class MailRoom:
         self._agent = agent
         self.mailing = Mail(agent.session, self.inbox(MAIN))
         self.mailing.holds_turns = True
-        self.waking = Waking(self, team, background, agent.session.notify) if team else None
+        self.waking = AgentWaker(self, team, background, agent.session.notify) if team else None
         self.post = self._new_post(teams.name)
 
     def join(self) -> None:
@@ -65,10 +64,10 @@ class MailRoom:
         if self.team is not None and self.waking is not None:
             self.team.house.on_open.append(self._welcome)
             self.team.house.roll.on_change.append(self.waking.heed)
-            self._hands.crew.crew = Enlisting(self.team, self.teams, self.waking)
+            self._hands.crew.crew = TeamAgentStarter(self.team, self.teams, self.waking)
             house = self.team.house
             session = self._agent.session
-            self.waking.elsewhere = Elsewhere(session, self._settings, self.teams, house.roll)
+            self.waking.elsewhere = ProcessTeammates(session, self._settings, self.teams, house.roll)
             house.start_process = self.waking.elsewhere.start
 
     async def become(self, name: str, roster: Roster, kind: str) -> None:
@@ -157,7 +156,7 @@ class MailRoom:
             post.answer_at(self._address)
         return post
 
-    def _welcome(self, child: Child, state: AgentState) -> None:
+    def _welcome(self, child: ChildAgent, state: AgentState) -> None:
         """A child is about to begin: it gets letters, can write some, and is in its team."""
         assert self.waking is not None, "who has children can wake them"
         post = self._new_post(state.name)
@@ -168,7 +167,7 @@ class MailRoom:
         if state.team and (roster := self.teams.rosters.get(state.team)) is not None:
             child.hands.team_tasks.belong_to(roster, state.name)
         if isinstance(crew := child.hands.crew.crew, Team):
-            child.hands.crew.crew = Enlisting(crew, self.teams, self.waking)
+            child.hands.crew.crew = TeamAgentStarter(crew, self.teams, self.waking)
         self.waking.open(state.name, mailing, post)
 
     def _attend(self, agent: SessionAgent, mailing: Mail) -> None:
@@ -188,3 +187,16 @@ class MailRoom:
 def _is_not_a_wish(letter: Letter) -> bool:
     """A person who wants an agent to end is obeyed; it is not asked."""
     return not is_from_person(letter)
+
+
+FOLDER = "run"
+ENDING = ".sock"
+
+
+ID_CHARS = 8
+"""Of a session's id: a socket's path must be short."""
+
+
+def socket_path(home: Path, session: str) -> Path:
+    """Where a session listens while it is open."""
+    return home / FOLDER / f"{session[:ID_CHARS]}{ENDING}"

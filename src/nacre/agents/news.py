@@ -31,7 +31,7 @@ ENDED = {
 }
 
 
-class News:
+class AgentNews:
     """With the next message, how agents ended that were started in the background."""
 
     def __init__(self, roll: AgentRegistry, owner: str) -> None:
@@ -39,7 +39,7 @@ class News:
         self._owner = owner
 
     def extras(self) -> list[Attachment]:
-        return [news_of(state) for state in self._roll.states.values() if self._is_new(state)]
+        return [agent_news(state) for state in self._roll.states.values() if self._is_new(state)]
 
     def settle(self, view: View) -> None:
         """What stands in the log was told, and is not told again."""
@@ -54,7 +54,7 @@ class News:
         return state.owner == self._owner and state.is_untold
 
 
-class Kinds:
+class AgentTypeUpdates:
     """Which kinds of agents there are beside those that its tool names, once an epoch."""
 
     def __init__(self, types: AgentTypes) -> None:
@@ -73,7 +73,7 @@ class Kinds:
         return [Attachment(kind=AGENT_TYPES, text=self.text, facts={"names": [*self._names]})]
 
 
-def news_of(state: AgentState) -> Attachment:
+def agent_news(state: AgentState) -> Attachment:
     """How an agent ended, for whoever started it."""
     text = prompts.render(
         DONE,
@@ -90,7 +90,7 @@ def news_of(state: AgentState) -> Attachment:
     return Attachment(kind=AGENT, text=text, facts=facts, notice=notice)
 
 
-def fragment_of(roll: AgentRegistry, owner: str) -> list[Fragment]:
+def registry_fragments(roll: AgentRegistry, owner: str) -> list[Fragment]:
     """For after a compaction: who works, and whose report is still to come, so that nobody is sent twice."""
     states = [one for one in roll.states.values() if one.owner == owner]
     lines = [_line(one) for one in states if one.is_running or one.status == "idle" or one.is_untold]

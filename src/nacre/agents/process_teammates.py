@@ -17,7 +17,7 @@ from pathlib import Path
 
 from nacre.agents.registry import OVER, AgentRegistry, AgentState, Status
 from nacre.agents.teams import Teams
-from nacre.agents.tools import Order
+from nacre.agents.tools import AgentRequest
 from nacre.errors import MailError, ToolError
 from nacre.layers.l7_mail.inbox import Inbox
 from nacre.layers.l7_mail.layer import NOT_DELIVERED, TOO_MANY, TOO_OFTEN
@@ -42,7 +42,7 @@ HELD = f"{REPORT}held-"
 GONE = "Its process ended by itself. What it printed last is in {log}; written to again, it is started again."
 
 
-class Elsewhere:
+class ProcessTeammates:
     """The teammates of one session that have processes of their own."""
 
     def __init__(self, session: Session, settings: Settings, teams: Teams, roll: AgentRegistry) -> None:
@@ -63,7 +63,7 @@ class Elsewhere:
         is_apart = state.pid not in {0, os.getpid()} and is_alive(state.pid, state.process_start)
         return state.pattern == "teammate" and (is_apart or self._settings.agents.teammates == "process")
 
-    async def start(self, order: Order, state: AgentState) -> None:
+    async def start(self, order: AgentRequest, state: AgentState) -> None:
         """Begin a process for a new teammate, whose work waits for it in its mailbox."""
         clock = self._session.clock
         letter = Letter(

@@ -139,10 +139,10 @@ class AgentRegistry:
         raise ToolError(f"There is no agent named {name[:80]!r}. Known: {known}.")
 
 
-class Pulse:
+class IdleTimeout:
     """Tells an agent that works from one that hangs; whoever works for it keeps it alive as well."""
 
-    def __init__(self, seconds: float, *, above: Pulse | None = None) -> None:
+    def __init__(self, seconds: float, *, above: IdleTimeout | None = None) -> None:
         self._seconds = seconds
         self._above = above
         self._limit: asyncio.Timeout | None = None
@@ -220,7 +220,7 @@ def read_states(folder: Path) -> list[AgentState]:
     return sorted((one for one in found if one is not None), key=lambda one: (one.started, one.name))
 
 
-def seen_from_outside(state: AgentState) -> AgentState:
+def with_process_status(state: AgentState) -> AgentState:
     """The same for another process: who was at work when its process died is no longer."""
     if state.status in {"running", "idle"} and not is_alive(state.pid, state.process_start):
         return replace(state, status="stopped")

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from nacre import prompts
-from nacre.agents.activity import doing_in
-from nacre.agents.activity_summary import Progress
-from nacre.agents.child_spec import Child, ChildSpec, Parent
-from nacre.agents.fork_logs import send_fork
-from nacre.agents.registry import AgentRegistry, AgentState, Pulse, Status
+from nacre.agents.activity import ActivityWatcher, reply_activity
+from nacre.agents.child_spec import ChildAgent, ChildSpec, ParentAgent
+from nacre.agents.registry import AgentRegistry, AgentState, IdleTimeout, Status
 from nacre.agents.types import AgentType
-from nacre.agents.worktree import Left, finish, make, take_over
-from nacre.agents.worktree_record import Worktree, records
+from nacre.agents.worktree import KeptWorktree, Worktree, finish, make, records, take_over
 from nacre.cache.models import cost, profile
-from nacre.errors import SpendCapReached, StoreError
-from nacre.loop.fork import ForkResult
+from nacre.errors import SpendCapReached, StoreError, ToolError
+from nacre.loop.fork import FORK, ForkResult
 from nacre.messages.events import Event, Reply, TurnDone
-from nacre.messages.records import Record
+from nacre.messages.jsonl import decode
+from nacre.messages.records import Noted, Record
+from nacre.messages.usage import Usage
 from nacre.messages.view import View
+from nacre.session.session_log import AgentLog, SessionLogWriter, agent_log_path
+from nacre.store.lines import read_lines
 from nacre.store.tool_results import ToolResultStore
 from nacre.tools.run import RUNNING
 
@@ -37,18 +38,18 @@ ERROR_CHARS = 2_000
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Member:
+class RunningAgent:
     """An agent that this process has set to work; mutable, and owned by its team."""
 
     name: str
     type: AgentType | None
     """None for a fork."""
     model: str = ""
-    pulse: Pulse
+    pulse: IdleTimeout
     is_isolated: bool = False
     """Works in a worktree."""
     tree: Worktree | None = None
-    child: Child | None = None
+    child: ChildAgent | None = None
     view: View = field(default_factory=View, repr=False)
     """Where a fork starts from."""
     forked: ForkResult | None = None
@@ -74,16 +75,16 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class AgentRunner:
     """What agents of one owner are run with."""
 
-    parent: Parent
+    parent: ParentAgent
     roll: AgentRegistry
-    opened: Callable[[Child, AgentState], None]
+    opened: Callable[[ChildAgent, AgentState], None]
     """Told of every child before it begins."""
-    progress: Progress | None = None
+    progress: ActivityWatcher | None = None
 
-    async def play(self, member: Member, text: str) -> None:
+    async def play(self, member: RunningAgent, text: str) -> None:
         """One turn of an agent from its text to its report, which then stands on the roll.
 
         Without a text it begins with the letters that have come.
@@ -99,15 +100,15 @@ class Work:
         try:
             status = await self._ended(member, text)
         finally:
-            left = await _tidied(member)
+            left = await _finish_worktree(member)
             self._put(member, status, left, clock.seconds() - begun)
 
-    def _put(self, member: Member, status: Status, left: Left | None, seconds: float) -> None:
+    def _put(self, member: RunningAgent, status: Status, left: KeptWorktree | None, seconds: float) -> None:
         state = self.roll.states[member.name]
         parent = self.parent
         said = "\n\n".join(part for part in (member.ending, member.last) if part) or NOTHING_SAID
         if left is not None:
-            said += f"\n\nWhat it changed is in {left.told}"
+            said += f"\n\nWhat it changed is in {left.description}"
         if state.pattern == "teammate" and status == "completed":
             status = "idle"
         chars = parent.settings.agents.result_chars
@@ -123,7 +124,7 @@ class Work:
             )
         )
 
-    async def _ended(self, member: Member, text: str) -> Status:
+    async def _ended(self, member: RunningAgent, text: str) -> Status:
         seconds = self.parent.settings.agents.stall_seconds
         limit = asyncio.timeout(None)
         try:
@@ -144,7 +145,7 @@ class Work:
         except Exception as error:  # noqa: BLE001  # a background task: its owner reads what went wrong
             return _failed(member, error)
 
-    async def _done(self, member: Member, text: str) -> Status:
+    async def _done(self, member: RunningAgent, text: str) -> Status:
         if member.type is None:
             return await self._forked(member, text)
         child = await self._open(member)
@@ -162,7 +163,7 @@ class Work:
         member.ending = OUT_OF_ROUNDS.format(rounds=rounds)
         return "stopped"
 
-    async def _forked(self, member: Member, text: str) -> Status:
+    async def _forked(self, member: RunningAgent, text: str) -> Status:
         """A fork goes on from where the conversation stood when it was sent for, or where it ended itself."""
         agent = self.roll.states[member.name].id
         member.forked = done = await send_fork(
@@ -173,7 +174,7 @@ class Work:
         member.ending = OUT_OF_ROUNDS.format(rounds=len(done.replies))
         return "stopped"
 
-    async def _open(self, member: Member) -> Child:
+    async def _open(self, member: RunningAgent) -> ChildAgent:
         """The child, as it was left or opened anew; what it costs is booked from the first word on."""
         if member.child is not None:
             return member.child
@@ -201,7 +202,7 @@ class Work:
         return member.child
 
     @asynccontextmanager
-    async def _told_of(self, member: Member, child: Child) -> AsyncGenerator[None, None]:
+    async def _told_of(self, member: RunningAgent, child: ChildAgent) -> AsyncGenerator[None, None]:
         """Have somebody say in one line what it does, as long as it does it."""
         if self.progress is None:
             yield
@@ -222,7 +223,7 @@ class Work:
             if not watching.cancelled():
                 watching.exception()  # looked at: a line that was not said is nobody's worry
 
-    def heard(self, member: Member, event: Event) -> None:
+    def heard(self, member: RunningAgent, event: Event) -> None:
         """Something happened: it is alive, and after a reply the roll says how far it is."""
         member.pulse.beat()
         if not isinstance(event, Reply):
@@ -236,7 +237,7 @@ class Work:
             price = cost(profile(self.parent.session.pricing_model(event.model)), usage)
             tokens = state.tokens + usage.total
             paid = state.cost_usd + (price or 0.0)
-            state = replace(state, tokens=tokens, cost_usd=paid, doing=doing_in(event.message))
+            state = replace(state, tokens=tokens, cost_usd=paid, doing=reply_activity(event.message))
         calls = state.calls + len(event.message.tool_calls)
         self.roll.put(replace(state, rounds=state.rounds + 1, calls=calls))
 
@@ -258,13 +259,13 @@ def _said(roll: AgentRegistry, name: str, line: str) -> None:
         roll.change(name, doing=line)
 
 
-def _failed(member: Member, error: BaseException) -> Status:
+def _failed(member: RunningAgent, error: BaseException) -> Status:
     words = " ".join(str(error).split())[:ERROR_CHARS]
     member.ending = f"It failed: {words or type(error).__name__}"
     return "failed"
 
 
-async def _tree(state: AgentState, parent: Parent) -> Worktree:
+async def _tree(state: AgentState, parent: ParentAgent) -> Worktree:
     """Where it worked before, if that is still there; else a new one."""
     settings = parent.settings
     session = parent.session
@@ -276,7 +277,7 @@ async def _tree(state: AgentState, parent: Parent) -> Worktree:
     return await make(settings.cwd, state.id, home=settings.home, session=session.id, clock=session.clock)
 
 
-async def _tidied(member: Member) -> Left | None:
+async def _finish_worktree(member: RunningAgent) -> KeptWorktree | None:
     """A worktree in which nothing was changed goes; what stays there is told."""
     if member.tree is None:
         return None
@@ -288,3 +289,43 @@ async def _tidied(member: Member) -> Left | None:
         member.tree = None
         await member.close()
     return left
+
+
+LOST = "{name} was a fork of this conversation, which has been shortened since; start another agent instead."
+
+
+async def send_fork(
+    parent: ParentAgent, start: View | ForkResult, text: str, *, agent: str, heard: Callable[[Event], None]
+) -> ForkResult:
+    """Run a fork to its end; what is said in it is kept where the session is."""
+    writer = parent.session.writer
+    if parent.folder is None or not isinstance(writer, SessionLogWriter):
+        return await parent.forker.detached(text, view=start, heard=heard)
+    with AgentLog(agent_log_path(parent.folder, agent), writer.envelope, agent=agent) as log:
+        return await parent.forker.detached(text, view=start, write=log.write, heard=heard)
+
+
+async def last_fork_result(parent: ParentAgent, agent: str, name: str) -> ForkResult:
+    """Where a fork of an earlier process ended, put together from both logs; `ToolError` where it cannot."""
+    if parent.folder is None:
+        raise ToolError(LOST.format(name=name))
+    said = await asyncio.to_thread(_records, agent_log_path(parent.folder, agent))
+    view = _joined(parent.session.transcript.records, said)
+    if view is None:
+        raise ToolError(LOST.format(name=name))
+    return ForkResult(source="agent", replies=(), usage=Usage(), first=Usage(), view=view)
+
+
+def _joined(above: Sequence[Record], said: Sequence[Record]) -> View | None:
+    """The parent's records up to where the fork began, and its own behind them."""
+    mark = next((one for one in said if isinstance(one, Noted) and one.kind == FORK), None)
+    ids = [one.id for one in above]
+    if mark is None or mark.fact("after") not in ids:
+        return None
+    shared = above[: ids.index(str(mark.fact("after"))) + 1]
+    known = {one.id for one in shared}
+    return View.of([*shared, *(one for one in said if one.id not in known)])
+
+
+def _records(path: Path) -> list[Record]:
+    return decode(read_lines(path), subagent=True).records if path.is_file() else []

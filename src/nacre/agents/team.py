@@ -12,15 +12,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 
-from nacre.agents.activity_summary import Progress
-from nacre.agents.child_spec import Child, Parent
-from nacre.agents.directory import at_work
-from nacre.agents.fork_logs import left_off
-from nacre.agents.news import AGENT, AGENT_TYPES, Kinds, News, fragment_of
-from nacre.agents.registry import OVER, AgentRegistry, AgentState, Pattern, Pulse, own_process
-from nacre.agents.run import Member, Work
+from nacre.agents.activity import ActivityWatcher
+from nacre.agents.child_spec import ChildAgent, ParentAgent
+from nacre.agents.directory import count_running
+from nacre.agents.news import AGENT, AGENT_TYPES, AgentNews, AgentTypeUpdates, registry_fragments
+from nacre.agents.registry import OVER, AgentRegistry, AgentState, IdleTimeout, Pattern, own_process
+from nacre.agents.run import AgentRunner, RunningAgent, last_fork_result
 from nacre.agents.tools import AGENT as TOOL
-from nacre.agents.tools import Order
+from nacre.agents.tools import AgentRequest
 from nacre.agents.types import FORK, AgentType, AgentTypes
 from nacre.errors import ToolError
 from nacre.hooks.layer import add_child_hooks
@@ -50,7 +49,7 @@ GRACE_SECONDS = 5.0
 DESCRIBED_CHARS = 80
 """Of a prompt, where nobody describes the task."""
 
-StartProcess = Callable[[Order, AgentState], Awaitable[None]]
+StartProcess = Callable[[AgentRequest, AgentState], Awaitable[None]]
 """Starts a teammate in a process of its own, which says itself on disk what becomes of it."""
 
 
@@ -61,10 +60,10 @@ class TeamContext:
     roll: AgentRegistry
     types: AgentTypes
     hooks: Hooks | None = None
-    progress: Progress | None = None
-    members: dict[str, Member] = field(default_factory=dict)
+    progress: ActivityWatcher | None = None
+    members: dict[str, RunningAgent] = field(default_factory=dict)
     """Those that this process has set to work, by name."""
-    on_open: list[Callable[[Child, AgentState], None]] = field(default_factory=list)
+    on_open: list[Callable[[ChildAgent, AgentState], None]] = field(default_factory=list)
     """Others that take part in a child's session; told before it begins. Mail joins here."""
     start_process: StartProcess | None = None
     """Where there is one and the settings say so, teammates run elsewhere."""
@@ -76,16 +75,18 @@ class Team(Layer):
     log_kinds = {AGENT: "drop", AGENT_TYPES: "drop"}
 
     def __init__(
-        self, parent: Parent, house: TeamContext, *, name: str = MAIN, pulse: Pulse | None = None
+        self, parent: ParentAgent, house: TeamContext, *, name: str = MAIN, pulse: IdleTimeout | None = None
     ) -> None:
         self.house = house
         self.name = name
-        self.news = News(house.roll, name)
-        self._kinds = Kinds(house.types)
+        self.news = AgentNews(house.roll, name)
+        self._kinds = AgentTypeUpdates(house.types)
         self._parent = parent
         self._pulse = pulse
         self._changed = asyncio.Event()
-        self._work = Work(parent=parent, roll=house.roll, opened=self._welcome, progress=house.progress)
+        self._work = AgentRunner(
+            parent=parent, roll=house.roll, opened=self._welcome, progress=house.progress
+        )
 
     def join(self) -> None:
         """Take part in the owner's session."""
@@ -101,7 +102,7 @@ class Team(Layer):
         """All agents of the session, in the order they were started."""
         return tuple(self.house.roll.states.values())
 
-    async def answer(self, order: Order) -> str:
+    async def answer(self, order: AgentRequest) -> str:
         """What the model gets for an order: the report, or the word that it will come."""
         state = await self.spawn(order)
         if state.background:
@@ -116,7 +117,7 @@ class Team(Layer):
             seconds=state.seconds,
         )
 
-    async def spawn(self, order: Order) -> AgentState:
+    async def spawn(self, order: AgentRequest) -> AgentState:
         """Start an agent; comes back when it is done, or at once where it works in the background.
 
         `ToolError` refuses in one line.
@@ -196,7 +197,7 @@ class Team(Layer):
     def _depth(self) -> int:
         return self.house.roll.depth + self._parent.depth
 
-    def _enlisted(self, order: Order) -> Member:
+    def _enlisted(self, order: AgentRequest) -> RunningAgent:
         """A place on the roll for a new agent; every refusal comes before it."""
         kind = self._kind(order)
         parent = self._parent
@@ -224,11 +225,11 @@ class Team(Layer):
             pid=pid,
             process_start=start,
         )
-        member = Member(
+        member = RunningAgent(
             name=state.name,
             type=kind,
             model=order.model,
-            pulse=Pulse(seconds, above=self._pulse),
+            pulse=IdleTimeout(seconds, above=self._pulse),
             is_isolated=bool(order.isolation or (kind is not None and kind.isolation)),
             view=parent.session.view,
         )
@@ -236,7 +237,7 @@ class Team(Layer):
         self.house.members[state.name] = member
         return member
 
-    def _kind(self, order: Order) -> AgentType | None:
+    def _kind(self, order: AgentRequest) -> AgentType | None:
         if order.type == FORK:
             refuse_nested(self._parent.session.view)
             if order.model or order.isolation or order.team:
@@ -261,22 +262,22 @@ class Team(Layer):
         most = settings.agents.max_at_once
         busy = roll.running
         if roll.root or self._starts_processes:
-            busy = max(busy, at_work(settings.home, roll.root or self._parent.session.id))
+            busy = max(busy, count_running(settings.home, roll.root or self._parent.session.id))
         if busy >= most:
             raise ToolError(f"{most} agents are at work, which is the most: wait for one, or stop one.")
 
-    async def _again(self, state: AgentState) -> Member:
+    async def _again(self, state: AgentState) -> RunningAgent:
         """An agent of an earlier process, as its log left it."""
-        pulse = Pulse(self._parent.settings.agents.stall_seconds)
+        pulse = IdleTimeout(self._parent.settings.agents.stall_seconds)
         kind = None if state.pattern == "fork" else self.house.types.types.get(state.type)
         if kind is None and state.pattern != "fork":
             raise ToolError(f"There is no kind of agent named {state.type} any more, which {state.name} was.")
         is_other = state.model != self._parent.session.base.model
-        member = Member(
+        member = RunningAgent(
             name=state.name, type=kind, pulse=pulse, model=state.model if is_other and kind else ""
         )
         if kind is None:
-            member.forked = await left_off(self._parent, state.id, state.name)
+            member.forked = await last_fork_result(self._parent, state.id, state.name)
         member.is_isolated = bool(state.worktree or (kind is not None and kind.isolation))
         self.house.members[state.name] = member
         return member
@@ -292,7 +293,7 @@ class Team(Layer):
         for member in ended[:-KEPT_OPEN]:
             await member.close()
 
-    async def _begin(self, member: Member, text: str) -> None:
+    async def _begin(self, member: RunningAgent, text: str) -> None:
         """Beside the turn, whose end is not its end."""
         name = f"{AGENT_PURPOSE} {member.name}"
         background = self._parent.background
@@ -305,7 +306,7 @@ class Team(Layer):
             state = self.house.roll.change(member.name, status="stopped", background=False)
             raise ToolError(f"{state.name} was not started: what background work may cost is used up.")
 
-    async def _attended(self, member: Member, text: str) -> None:
+    async def _attended(self, member: RunningAgent, text: str) -> None:
         """In a task of its own, with a copy of the context: what it sets there, nobody else sees."""
         work = self._work.play(member, text)
         task = asyncio.create_task(work, name=f"{AGENT_PURPOSE} {member.name}", context=copy_context())
@@ -318,7 +319,7 @@ class Team(Layer):
             if running is None or running.cancelling():
                 raise
 
-    def _welcome(self, child: Child, state: AgentState) -> None:
+    def _welcome(self, child: ChildAgent, state: AgentState) -> None:
         """A child is about to begin: who takes part in its session, and who pays."""
         house = self.house
         parent = self._parent
@@ -330,7 +331,7 @@ class Team(Layer):
         for line in child.notices:
             parent.session.notify(line)
         if TOOL in child.agent.tools:
-            below = Parent(
+            below = ParentAgent(
                 agent=child.agent,
                 hands=child.hands,
                 settings=child.settings,
@@ -347,7 +348,7 @@ class Team(Layer):
         for told in house.on_open:
             told(child, state)
 
-    def _pay(self, child: Child, name: str, usage: Usage, model: str) -> None:
+    def _pay(self, child: ChildAgent, name: str, usage: Usage, model: str) -> None:
         """What an agent costs, its owner pays: at once, and in the log at the next boundary."""
         session = self._parent.session
         meter = child.session.meter
@@ -367,7 +368,7 @@ class Team(Layer):
         return [*self.news.extras(), *self._kinds.extras(view)]
 
     async def restore(self, kept: Sequence[Item]) -> Sequence[Fragment]:
-        return fragment_of(self.house.roll, self.name)
+        return registry_fragments(self.house.roll, self.name)
 
     async def before_request(self) -> None:
         self.news.settle(self._parent.session.view)

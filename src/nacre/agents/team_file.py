@@ -39,7 +39,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[T]):
+class ParsedTeamFile(Generic[T]):
     """What a file says, as far as it makes sense."""
 
     value: T
@@ -48,14 +48,14 @@ class Found(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Form(Generic[T]):
+class TeamFileFormat(Generic[T]):
     """How a value is read from a file and written to it; what is read from nothing is the beginning."""
 
-    read: Callable[[JsonObject], Found[T]]
+    read: Callable[[JsonObject], ParsedTeamFile[T]]
     written: Callable[[T], JsonObject]
 
 
-def nobody(line: str) -> None:
+def ignore_line(line: str) -> None:
     """Hears what a file has to tell where nobody else does."""
 
 
@@ -63,7 +63,12 @@ class TeamFile(Generic[T]):
     """One file in a team's folder; the lock is the team's and lies outside of it, so that it can go whole."""
 
     def __init__(
-        self, path: Path, form: Form[T], *, tell: Callable[[str], None] = nobody, clock: Clock = SYSTEM_CLOCK
+        self,
+        path: Path,
+        form: TeamFileFormat[T],
+        *,
+        tell: Callable[[str], None] = ignore_line,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.path = path
         self._form = form
@@ -107,12 +112,12 @@ class TeamFile(Generic[T]):
         if not folder.is_dir():
             raise MailError(f"there is no team {folder.name}; it may have been removed meanwhile")
 
-    def _found(self) -> Found[T]:
+    def _found(self) -> ParsedTeamFile[T]:
         try:
             with os.fdopen(disk.open_regular(self.path, os.O_RDONLY), "rb") as source:
                 content = source.read(MAX_BYTES + 1)
         except FileNotFoundError:
-            return Found(self._form.read({}).value)
+            return ParsedTeamFile(self._form.read({}).value)
         except OSError as error:
             raise MailError(disk.explain(error, self.path)) from error
         said = _object(content)
@@ -122,7 +127,7 @@ class TeamFile(Generic[T]):
             raise MailError(f"{self.path} was written by a newer nacre; bring this one up to date")
         return found
 
-    def _mend(self, found: Found[T]) -> None:
+    def _mend(self, found: ParsedTeamFile[T]) -> None:
         aside = self.path.with_name(f"{self.path.stem}.bad-{self._clock.new_id()[-8:]}{self.path.suffix}")
         try:
             # A second name first: at no moment is there a file less than before.
@@ -168,7 +173,7 @@ def moment(said: Json) -> datetime | None:
     return read.replace(tzinfo=UTC) if read and read.tzinfo is None else read
 
 
-def beyond(said: JsonObject, known: frozenset[str]) -> Extra:
+def unknown_fields(said: JsonObject, known: frozenset[str]) -> Extra:
     """The fields that a newer version added."""
     return tuple((key, value) for key, value in said.items() if key not in known)
 

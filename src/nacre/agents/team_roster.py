@@ -14,7 +14,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nacre.agents.team_file import FORMAT, Form, Found, TeamFile, beyond, moment, nobody, number, text
+from nacre.agents.team_file import (
+    FORMAT,
+    ParsedTeamFile,
+    TeamFile,
+    TeamFileFormat,
+    ignore_line,
+    moment,
+    number,
+    text,
+    unknown_fields,
+)
 from nacre.agents.team_tasks import TeamTasks
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import MailError
@@ -57,7 +67,7 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class TeamMember:
     """One agent of a team and the process it runs in."""
 
     name: str
@@ -81,15 +91,15 @@ class Member:
 @dataclass(frozen=True, slots=True)
 class _Team:
     lead: str = ""
-    members: tuple[Member, ...] = ()
+    members: tuple[TeamMember, ...] = ()
     extra: Extra = ()
 
 
 def member_here(
     name: str, *, agent_type: str = "", session: str = "", cwd: str = "", clock: Clock = SYSTEM_CLOCK
-) -> Member:
+) -> TeamMember:
     """A member that runs in this process, as of now."""
-    return Member(
+    return TeamMember(
         name=check_name(name),
         type=agent_type,
         session=session,
@@ -112,7 +122,7 @@ class Roster:
     """The members of one team; `tell` hears, in a line, of a file that was damaged."""
 
     def __init__(
-        self, home: Path, team: str, *, tell: Callable[[str], None] = nobody, clock: Clock = SYSTEM_CLOCK
+        self, home: Path, team: str, *, tell: Callable[[str], None] = ignore_line, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         name = _name(team)
         if not name or name.casefold() == LEASE_FOLDER:
@@ -128,7 +138,7 @@ class Roster:
         """Whether somebody has begun this team and nobody removed it."""
         return self._file.path.is_file()
 
-    def create(self, lead: Member) -> None:
+    def create(self, lead: TeamMember) -> None:
         """Begin the team, or lead one again whose lead is gone; members, tasks and letters stay."""
 
         def begun(team: _Team) -> tuple[_Team, None]:
@@ -140,14 +150,14 @@ class Roster:
         self._release_dead(lead.name)
         self._file.change(begun, makes_folder=True)
 
-    def join(self, member: Member) -> None:
+    def join(self, member: TeamMember) -> None:
         """Take a place; that of a member that is gone is taken over, without the tasks it had in progress."""
         if not self.exists:
             raise MailError(f"there is no team {self.team}; an agent started with team_name begins one")
         self._release_dead(member.name)
         self._file.change(lambda team: (self._with(team, member), None))
 
-    def leave(self, member: Member) -> bool:
+    def leave(self, member: TeamMember) -> bool:
         """Give the place up with the tasks in progress; not one that another has taken over meanwhile."""
 
         def left(team: _Team) -> tuple[_Team, bool]:
@@ -159,11 +169,11 @@ class Roster:
         self.tasks.release(member.name)
         return True
 
-    def members(self) -> tuple[Member, ...]:
+    def members(self) -> tuple[TeamMember, ...]:
         """All, in the order they joined, whether they live or not."""
         return self._file.read().members
 
-    def member(self, name: str) -> Member | None:
+    def member(self, name: str) -> TeamMember | None:
         """The member of this name."""
         return next((each for each in self.members() if each.name == name), None)
 
@@ -171,7 +181,7 @@ class Roster:
         """The name of who began the team; empty where nobody did."""
         return self._file.read().lead
 
-    def is_alive(self, member: Member) -> bool:
+    def is_alive(self, member: TeamMember) -> bool:
         """Whether the member's own process still runs."""
         if member.host != socket.gethostname():
             return abs((self._clock.now() - member.joined).total_seconds()) < FOREIGN_SECONDS
@@ -213,7 +223,7 @@ class Roster:
         if self.exists and (old := self.member(name)) and not self.is_alive(old):
             self.tasks.release(name)
 
-    def _with(self, team: _Team, member: Member) -> _Team:
+    def _with(self, team: _Team, member: TeamMember) -> _Team:
         member = replace(member, name=check_name(member.name))
         # Where a file system knows no capitals, two names that differ in them would share an inbox.
         alike = (each for each in team.members if each.name.casefold() == member.name.casefold())
@@ -227,29 +237,29 @@ class Roster:
         return replace(team, members=(*others, member))
 
 
-def _where(member: Member) -> str:
+def _where(member: TeamMember) -> str:
     return f"{member.name} (process {member.pid} on {member.host})"
 
 
-def _read(said: JsonObject) -> Found[_Team]:
+def _read(said: JsonObject) -> ParsedTeamFile[_Team]:
     rows = said.get("members")
     lead = _name(said.get("lead"))
     if not isinstance(rows, list):
-        return Found(_Team(lead or ""), "it holds no list of members")
-    members: dict[str, Member] = {}
+        return ParsedTeamFile(_Team(lead or ""), "it holds no list of members")
+    members: dict[str, TeamMember] = {}
     for row in rows:
         if (member := _member(row)) and member.name not in members:
             members[member.name] = member
     lost = len(rows) - len(members)
     problem = f"{lost} of {len(rows)} members cannot be read" if lost else ""
     problem = problem or ("the lead has no proper name" if lead is None else "")
-    return Found(_Team(lead or "", tuple(members.values()), beyond(said, _KNOWN)), problem)
+    return ParsedTeamFile(_Team(lead or "", tuple(members.values()), unknown_fields(said, _KNOWN)), problem)
 
 
-def _member(row: Json) -> Member | None:
+def _member(row: Json) -> TeamMember | None:
     if not isinstance(row, dict) or not (name := _name(row.get("name"))):
         return None
-    return Member(
+    return TeamMember(
         name=name,
         type=text(row, "type"),
         session=text(row, "session"),
@@ -258,7 +268,7 @@ def _member(row: Json) -> Member | None:
         host=text(row, "host"),
         cwd=text(row, "cwd"),
         joined=moment(row.get("joined")) or _LONG_AGO,
-        extra=beyond(row, _KNOWN_OF_MEMBER),
+        extra=unknown_fields(row, _KNOWN_OF_MEMBER),
     )
 
 
@@ -287,7 +297,7 @@ def _written(team: _Team) -> JsonObject:
     return {"version": FORMAT, "lead": team.lead, "members": rows, **dict(team.extra)}
 
 
-_FORM = Form(_read, _written)
+_FORM = TeamFileFormat(_read, _written)
 
 
 _KNOWN = frozenset({"lead", "members"})

@@ -13,7 +13,17 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
-from nacre.agents.team_file import FORMAT, Form, Found, TeamFile, beyond, moment, nobody, number, text
+from nacre.agents.team_file import (
+    FORMAT,
+    ParsedTeamFile,
+    TeamFile,
+    TeamFileFormat,
+    ignore_line,
+    moment,
+    number,
+    text,
+    unknown_fields,
+)
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import MailError
 from nacre.layers.l7_mail.letter import check_name
@@ -216,7 +226,7 @@ class TeamTasks:
     """The list of one team, in its folder; each call is one change that happens whole or not at all."""
 
     def __init__(
-        self, folder: Path, *, tell: Callable[[str], None] = nobody, clock: Clock = SYSTEM_CLOCK
+        self, folder: Path, *, tell: Callable[[str], None] = ignore_line, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._file = TeamFile(folder / TASKS, _FORM, tell=tell, clock=clock)
         self._clock = clock
@@ -268,10 +278,10 @@ class TeamTasks:
         return self._file.read()
 
 
-def _read(said: JsonObject) -> Found[TaskList]:
+def _read(said: JsonObject) -> ParsedTeamFile[TaskList]:
     rows = said.get("tasks")
     if not isinstance(rows, list):
-        return Found(TaskList(), "it holds no list of tasks")
+        return ParsedTeamFile(TaskList(), "it holds no list of tasks")
     tasks: dict[int, TeamTask] = {}
     waits: dict[int, list[int]] = {}
     for row in rows:
@@ -287,7 +297,7 @@ def _read(said: JsonObject) -> Found[TaskList]:
     lost = len(rows) - len(tasks)
     problem = f"{lost} of {len(rows)} tasks cannot be read" if lost else ""
     next_id = max(number(said.get("nextId")) or 1, *(each + 1 for each in tasks), 1)
-    return Found(TaskList(without_circles(both), next_id, beyond(said, _KNOWN)), problem)
+    return ParsedTeamFile(TaskList(without_circles(both), next_id, unknown_fields(said, _KNOWN)), problem)
 
 
 def _task(row: JsonObject) -> TeamTask | None:
@@ -309,7 +319,7 @@ def _task(row: JsonObject) -> TeamTask | None:
         added=moment(row.get("added")),
         claimed=moment(row.get("claimed")),
         completed=moment(row.get("completed")),
-        extra=beyond(row, _KNOWN_OF_TASK),
+        extra=unknown_fields(row, _KNOWN_OF_TASK),
     )
 
 
@@ -342,7 +352,7 @@ def _stamp(at: datetime | None) -> str | None:
     return at.isoformat() if at else None
 
 
-_FORM = Form(_read, _written)
+_FORM = TeamFileFormat(_read, _written)
 _KNOWN = frozenset({"nextId", "tasks"})
 """Not the version: a newer one's stays, because its fields do."""
 _KNOWN_OF_TASK = frozenset({

@@ -14,8 +14,8 @@ from typing import Protocol
 
 from nacre.agents.registry import AgentState
 from nacre.agents.team import Team
-from nacre.agents.team_roster import Member, Roster, member_here
-from nacre.agents.tools import Order
+from nacre.agents.team_roster import Roster, TeamMember, member_here
+from nacre.agents.tools import AgentRequest
 from nacre.errors import MailError, ToolError
 from nacre.layers.l7_mail.letter import MAIN
 from nacre.layers.l7_mail.mailbox import peek
@@ -28,7 +28,7 @@ LEADS = "leads"
 NOT_KEPT = "This session leaves nothing on disk, and a team does: start the agent without team_name."
 
 
-class Ender(Protocol):
+class AgentStopper(Protocol):
     """Who can have an agent end that waits."""
 
     async def end(self, name: str) -> AgentState: ...
@@ -52,7 +52,7 @@ class Teams:
         self._session = session
         self.settings = settings
         self._keeps = keeps
-        self._places: dict[str, tuple[str, Member]] = {}
+        self._places: dict[str, tuple[str, TeamMember]] = {}
         self._led: frozenset[str] = frozenset()
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -160,21 +160,21 @@ class Teams:
         if held is not None and roster.is_alive(held):
             raise MailError(f"{name} is taken in team {team}; choose another name")
 
-    def _member(self, name: str, kind: str) -> Member:
+    def _member(self, name: str, kind: str) -> TeamMember:
         session = self._session.id
         cwd = str(self.settings.cwd)
         return member_here(name, agent_type=kind, session=session, cwd=cwd, clock=self._session.clock)
 
 
-class Enlisting:
+class TeamAgentStarter:
     """A crew for teams, too: an agent has its place on the roster before it begins."""
 
-    def __init__(self, crew: Team, teams: Teams, ender: Ender) -> None:
+    def __init__(self, crew: Team, teams: Teams, ender: AgentStopper) -> None:
         self._crew = crew
         self._teams = teams
         self._ender = ender
 
-    async def answer(self, order: Order) -> str:
+    async def answer(self, order: AgentRequest) -> str:
         """Start an agent; a member of a team only where the team takes it."""
         if not order.team:
             return await self._crew.answer(order)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal, Protocol, TypeAlias
 
 from nacre import prompts
-from nacre.errors import ToolError
+from nacre.agents.team_roster import Roster
+from nacre.agents.team_tasks import TaskList, TeamTask
+from nacre.errors import MailError, ToolError
+from nacre.messages.untrusted_text import neutralise
 from nacre.tools.base import Tool, tool
 
 AGENT = "Agent"
 STOP = "TaskStop"
 AGENT_WORDS = prompts.load(__package__, "tool_agent")
 STOP_WORDS = prompts.load(__package__, "tool_task_stop")
-NOBODY = "No agent can be started from here."
+CANNOT_START = "No agent can be started from here."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class AgentRequest:
     """What somebody wants an agent for."""
 
     prompt: str
@@ -35,10 +40,10 @@ class Order:
     """Empty: what its kind says."""
 
 
-class Crew(Protocol):
+class AgentStarter(Protocol):
     """Whoever starts and stops agents."""
 
-    async def answer(self, order: Order) -> str:
+    async def answer(self, order: AgentRequest) -> str:
         """Start one; its report, or where that will come from. `ToolError` in one line refuses."""
         ...
 
@@ -47,31 +52,31 @@ class Crew(Protocol):
         ...
 
 
-class Desk:
+class AgentBinding:
     """Where orders go; nobody sits there until a session has a team, because tools come first."""
 
     def __init__(self) -> None:
-        self.crew: Crew | None = None
+        self.crew: AgentStarter | None = None
 
     @property
-    def _crew(self) -> Crew:
+    def _crew(self) -> AgentStarter:
         if self.crew is None:
-            raise ToolError(NOBODY)
+            raise ToolError(CANNOT_START)
         return self.crew
 
-    async def answer(self, order: Order) -> str:
+    async def answer(self, order: AgentRequest) -> str:
         return await self._crew.answer(order)
 
     async def stop(self, name: str) -> str:
         return await self._crew.stop(name)
 
 
-def team_tools(desk: Desk) -> list[Tool]:
+def team_tools(desk: AgentBinding) -> list[Tool]:
     """Agent and TaskStop."""
     return [_agent_tool(desk), _stop_tool(desk)]
 
 
-def _agent_tool(desk: Desk) -> Tool:
+def _agent_tool(desk: AgentBinding) -> Tool:
     @tool(name=AGENT, description=AGENT_WORDS)
     async def agent(  # noqa: PLR0913  # these are the arguments of the tool
         description: Annotated[str, "The task, in 3 to 5 words."],
@@ -84,7 +89,7 @@ def _agent_tool(desk: Desk) -> Tool:
         model: Annotated[str, "Another model, or `small`."] = "",
     ) -> str:
         return await desk.answer(
-            Order(
+            AgentRequest(
                 prompt=prompt,
                 description=description,
                 type=subagent_type or "general",
@@ -100,9 +105,130 @@ def _agent_tool(desk: Desk) -> Tool:
     return replace(agent, together=True, max_seconds=None, max_result_chars=inf)
 
 
-def _stop_tool(desk: Desk) -> Tool:
+def _stop_tool(desk: AgentBinding) -> Tool:
     @tool(name=STOP, description=STOP_WORDS)
     async def task_stop(name: Annotated[str, "The agent's name."]) -> str:
         return await desk.stop(name)
 
     return task_stop
+
+
+NAME = "TeamTasks"
+DESCRIPTION = prompts.load(__package__, "team_tasks")
+NO_TEAM = (
+    "You are in no team, so there are no shared tasks. Agent with team_name starts a team and its members."
+)
+SHOWN_TASKS = 100
+"""In one answer, the open ones first; about as many as a list in view should have."""
+MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+
+Action: TypeAlias = Literal["list", "add", "claim", "complete", "release"]
+
+
+class TeamTaskBinding:
+    """Where an agent finds its team's tasks; none until it belongs to one: tools come first."""
+
+    def __init__(self) -> None:
+        self._roster: Roster | None = None
+        self._name = ""
+
+    def belong_to(self, roster: Roster, name: str) -> None:
+        """From now on tasks are that team's, and claimed in this name."""
+        self._roster = roster
+        self._name = name
+
+    async def ask(self, act: Callable[[Roster, str], str]) -> str:
+        """Have something done with the team's tasks, off the loop: it waits for a lock and for the disk."""
+        roster = self._roster
+        if roster is None:
+            raise ToolError(NO_TEAM)
+        try:
+            return await asyncio.to_thread(act, roster, self._name)
+        except MailError as error:
+            raise ToolError(neutralise(f"{str(error)[:1].upper()}{str(error)[1:]}.")) from error
+
+
+def team_tasks_tool(desk: TeamTaskBinding) -> Tool:
+    """Shows the list, adds to it, and says who does what."""
+
+    @tool(name=NAME, description=DESCRIPTION)
+    async def team_tasks(
+        action: Annotated[Action, "What to do."],
+        task: Annotated[int | None, "The number of a task."] = None,
+        title: Annotated[str, "For add: the task in one line."] = "",
+        detail: Annotated[str, "For add: what else there is to know."] = "",
+        blocked_by: Annotated[list[int] | None, "For add: tasks that must be completed first."] = None,
+        blocks: Annotated[list[int] | None, "For add: tasks that have to wait for this one."] = None,
+    ) -> str:
+        match action:
+            case "list":
+                return await desk.ask(lambda roster, name: _listed(_swept(roster, name), task))
+            case "add":
+                return await desk.ask(
+                    lambda roster, _: _added(
+                        roster.tasks.add(title, detail, blocked_by=blocked_by or (), blocks=blocks or ())
+                    )
+                )
+            case "claim":
+                return await desk.ask(lambda roster, name: _claimed(roster, name, task))
+            case "complete":
+                return await desk.ask(lambda roster, name: _completed(roster, name, task))
+            case "release":
+                return await desk.ask(
+                    lambda roster, name: f"Released: {_numbers(roster.tasks.release(name, task))}."
+                )
+
+    return team_tasks
+
+
+def _swept(roster: Roster, name: str) -> TaskList:
+    """The list, after what members had in progress that are gone was given back: nobody else would."""
+    tasks = roster.tasks.list()
+    living = {name, *(each.name for each in roster.members() if roster.is_alive(each))}
+    orphans = [task for task in tasks.tasks if task.state == "in_progress" and task.owner not in living]
+    return roster.tasks.give_back(orphans) if orphans else tasks
+
+
+def _listed(tasks: TaskList, number: int | None) -> str:
+    if number is not None:
+        return _whole(tasks, tasks.of(number))
+    shown = sorted(tasks.tasks, key=lambda task: (task.state == "completed", task.id))
+    lines = [_line(tasks, task) for task in shown[:SHOWN_TASKS]]
+    if more := len(shown) - len(lines):
+        done = sum(task.state == "completed" for task in shown[SHOWN_TASKS:])
+        lines.append(f"… and {more} more, {done} of them completed")
+    return "\n".join(lines) or "The list is empty."
+
+
+def _added(task: TeamTask) -> str:
+    return f"Added task {task.id}: {neutralise(task.title)}"
+
+
+def _claimed(roster: Roster, name: str, number: int | None) -> str:
+    _swept(roster, name)
+    task = roster.tasks.claim(number, name)
+    return f"Claimed. {_whole(roster.tasks.list(), task)}"
+
+
+def _completed(roster: Roster, name: str, number: int | None) -> str:
+    if number is None:
+        raise MailError("complete needs the number of the task")
+    task = roster.tasks.complete(number, name)
+    tasks = roster.tasks.list()
+    free = [each for each in tasks.tasks if each.id in task.blocks and not tasks.waits_for(each)]
+    return f"Completed task {task.id}." + (f" Free now: {_numbers(free)}." if free else "")
+
+
+def _whole(tasks: TaskList, task: TeamTask) -> str:
+    return "\n".join(filter(None, (_line(tasks, task), neutralise(task.detail))))
+
+
+def _line(tasks: TaskList, task: TeamTask) -> str:
+    waits = tasks.waits_for(task)
+    words = f"{task.id}. {MARKS[task.state]} {neutralise(task.title)}"
+    owner = f" — {task.owner}" if task.owner else ""
+    return words + owner + (f" (waits for {_numbers(waits)})" if waits else "")
+
+
+def _numbers(tasks: tuple[TeamTask, ...] | list[TeamTask]) -> str:
+    return ", ".join(str(task.id) for task in tasks) or "nothing"

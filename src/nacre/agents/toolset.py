@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from nacre.agents.team_task_tool import TaskDesk
-from nacre.agents.tools import Desk
+from nacre.agents.tools import AgentBinding, TeamTaskBinding
 from nacre.context.skill_list import SkillRegistry
 from nacre.layers.l2_microcompact.pin_tool import Pinboard
 from nacre.layers.l7_mail.send_message import MailBinding
@@ -24,14 +23,14 @@ from nacre.tools.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desks:
+class ToolBindings:
     """Where tools put what belongs to a session; each is bound to one later, because tools come first."""
 
     pins: Pinboard = field(default_factory=Pinboard)
     skills: SkillRegistry | None = None
-    crew: Desk = field(default_factory=Desk)
+    crew: AgentBinding = field(default_factory=AgentBinding)
     post: MailBinding = field(default_factory=MailBinding)
-    team_tasks: TaskDesk = field(default_factory=TaskDesk)
+    team_tasks: TeamTaskBinding = field(default_factory=TeamTaskBinding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +46,11 @@ class Toolset:
     pins: Pinboard = field(default_factory=Pinboard)
     skills: SkillRegistry | None = None
     """None where they are switched off."""
-    crew: Desk = field(default_factory=Desk)
+    crew: AgentBinding = field(default_factory=AgentBinding)
     """Where orders for other agents go."""
     post: MailBinding = field(default_factory=MailBinding)
     """Where letters to other agents go."""
-    team_tasks: TaskDesk = field(default_factory=TaskDesk)
+    team_tasks: TeamTaskBinding = field(default_factory=TeamTaskBinding)
 
     def open_to(self, folders: Iterable[Path]) -> None:
         """Let tools work in these folders without a question, as part of the session's own business."""
@@ -97,7 +96,7 @@ def toolset_of(
     workspace: Workspace,
     guard: Guard,
     board: TaskBoard,
-    desks: Desks,
+    desks: ToolBindings,
     tools: list[Tool],
     notices: NoticeQueue | None = None,
 ) -> Toolset:

@@ -15,22 +15,22 @@ from datetime import timedelta
 from functools import partial
 from typing import Protocol
 
-from nacre.agents.mail_post import AgentPost
-from nacre.agents.process_teammates import Elsewhere
+from nacre.agents.process_teammates import ProcessTeammates
 from nacre.agents.registry import OVER, AgentState
 from nacre.agents.team import Team
 from nacre.agents.teams import Teams
 from nacre.errors import MailError, NacreError
 from nacre.layers.l7_mail.inbox import Inbox
 from nacre.layers.l7_mail.layer import DeliveryLimit, Mail, render_letters
-from nacre.layers.l7_mail.letter import Letter
+from nacre.layers.l7_mail.letter import Kind, Letter
+from nacre.layers.l7_mail.post import Post, SentLetters
 from nacre.session.background import AGENT_PURPOSE, Background
 
 PERSON = "uds:"
 """From such an address a person's command asks an agent to end: it is nobody of its session or team."""
 
 
-class Room(Protocol):
+class InboxRoom(Protocol):
     """Where inboxes are."""
 
     teams: Teams
@@ -43,7 +43,7 @@ class Room(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class _Care:
+class _WatchedAgent:
     """Somebody who looks after one agent's letters."""
 
     task: asyncio.Task[None] | None = None
@@ -57,18 +57,20 @@ class _Care:
     """Wishes of a person, and letters to a fork, that were taken care of."""
 
 
-class Waking:
+class AgentWaker:
     """All of a session's agents that this process runs."""
 
-    def __init__(self, room: Room, team: Team, background: Background, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, room: InboxRoom, team: Team, background: Background, tell: Callable[[str], None]
+    ) -> None:
         """`tell` shows a line to the person."""
         self._room = room
         self._tell = tell
         self._team = team
         self._background = background
-        self._cared: defaultdict[str, _Care] = defaultdict(_Care)
+        self._cared: defaultdict[str, _WatchedAgent] = defaultdict(_WatchedAgent)
         self._is_closed = False
-        self.elsewhere: Elsewhere | None = None
+        self.elsewhere: ProcessTeammates | None = None
         """Those who run elsewhere."""
 
     def open(self, name: str, mailing: Mail, post: AgentPost) -> None:
@@ -142,7 +144,7 @@ class Waking:
             care.task = asyncio.create_task(self._stand(name, care), name=f"letters of {name}")
         care.poked.set()
 
-    async def _stand(self, name: str, care: _Care) -> None:
+    async def _stand(self, name: str, care: _WatchedAgent) -> None:
         """Until the agent has ended and nothing waits for it."""
         with self._room.inbox(name).wakeup() as wakeup:
             while True:
@@ -187,7 +189,7 @@ class Waking:
                     await asyncio.to_thread(inbox.settle, found.position)
             return False
 
-    def _tell_once(self, name: str, care: _Care) -> None:
+    def _tell_once(self, name: str, care: _WatchedAgent) -> None:
         if not care.wakes.is_notified:
             care.wakes.is_notified = True
             self._tell(care.wakes.reasons[0].format(name=name))
@@ -201,18 +203,18 @@ class Waking:
         self._tell_once(name, care)
         return False
 
-    async def _letters(self, name: str, care: _Care) -> list[Letter]:
+    async def _letters(self, name: str, care: _WatchedAgent) -> list[Letter]:
         known = care.heeded | (care.mailing.known() if care.mailing else set())
         found = await asyncio.to_thread(self._room.inbox(name).waiting, known)
         return [letter for letter in found.letters if not is_from_person(letter)]
 
-    async def _say_goodbye(self, name: str, care: _Care) -> None:
+    async def _say_goodbye(self, name: str, care: _WatchedAgent) -> None:
         """It has agreed to end, and its turn is over."""
         if care.post is not None:
             care.post.is_leaving = False
         await self.end(name)
 
-    async def _heed_person(self, name: str, care: _Care) -> None:
+    async def _heed_person(self, name: str, care: _WatchedAgent) -> None:
         """A person wants it to end: it does, and says so."""
         known = care.heeded | (care.mailing.known() if care.mailing else set())
         found = await asyncio.to_thread(self._room.inbox(name).waiting, known)
@@ -251,3 +253,30 @@ async def first_of(*waits: Awaitable[object]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+
+
+class AgentPost(Post):
+    """Sends letters, and remembers the one that agrees to shut down."""
+
+    is_leaving = False
+    others: Callable[[], Sequence[str]] = tuple
+    """Further names, of those whom `*` does not mean: they have ended, and can be woken."""
+
+    def known_names(self) -> Sequence[str]:
+        """Everybody, also those who have ended."""
+        return list(dict.fromkeys([*super().known_names(), *self.others()]))
+
+    async def send(
+        self,
+        to: str,
+        text: str,
+        *,
+        summary: str = "",
+        kind: Kind = "text",
+        approves: bool | None = None,
+        answers: str = "",
+    ) -> SentLetters:
+        """Send a letter; who agrees to shut down ends after its turn."""
+        sent = await super().send(to, text, summary=summary, kind=kind, approves=approves, answers=answers)
+        self.is_leaving |= kind == "shutdown_response" and approves is True
+        return sent

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+import socket
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal, TypeAlias, cast, get_args
 
 from nacre import prompts
-from nacre.agents.worktree_record import (
-    FOLDER,
-    Record,
-    Worktree,
-    our_record,
-    record_path,
-    records,
-    write_record,
-)
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ConfigError, StoreError, ToolError
 from nacre.memory.team.git import GitResult, run_git
+from nacre.messages.blocks import JsonObject
+from nacre.process import is_alive, start_time
 from nacre.store import disk
 from nacre.store.home import canonical, slug
 from nacre.tools.git_config import OFFLINE, environment
@@ -37,11 +34,11 @@ SHORT = 8
 """So much of an agent's id names its branch and its folder."""
 SHOWN_COMMIT = 12
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*", re.ASCII)
-TOLD = prompts.load(__package__, "worktree")
+PROMPT = prompts.load(__package__, "worktree")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class KeptWorktree:
     """A worktree that stays, because something in it is nowhere else."""
 
     path: Path
@@ -53,7 +50,7 @@ class Left:
     """Instead of the numbers, where these do not say it."""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """In one line."""
         parts = [(self.commits, "new commit"), (self.files, "changed file")]
         said = [f"{count:,} {name}{'s' * (count != 1)}" for count, name in parts if count]
@@ -61,11 +58,11 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leftover:
+class LeftoverWorktree:
     """A worktree whose process is gone."""
 
-    record: Record
-    left: Left | None
+    record: WorktreeRecord
+    left: KeptWorktree | None
     """What is in it; none: nothing, and it may go."""
 
 
@@ -75,7 +72,7 @@ async def make(
     """A worktree of the last commit of the repository around a directory; `ToolError` says why not."""
     if not _ID.fullmatch(agent):
         raise ToolError(f"{agent!r} cannot name a worktree; use letters and digits")
-    git = Repository(repository)
+    git = GitRepository(repository)
     base = await _stands_at(git)
     tree = Worktree(
         path=await _place(git, home) / f"agent-{agent[:SHORT]}",
@@ -104,9 +101,9 @@ async def make(
     return tree
 
 
-def told(tree: Worktree) -> str:
+def worktree_prompt(tree: Worktree) -> str:
     """What the agent is told about where it works."""
-    return prompts.render(TOLD, path=str(tree.path), branch=tree.branch, base=tree.base[:SHOWN_COMMIT])
+    return prompts.render(PROMPT, path=str(tree.path), branch=tree.branch, base=tree.base[:SHOWN_COMMIT])
 
 
 def take_over(tree: Worktree, *, session: str = "", clock: Clock = SYSTEM_CLOCK) -> None:
@@ -117,34 +114,36 @@ def take_over(tree: Worktree, *, session: str = "", clock: Clock = SYSTEM_CLOCK)
         raise ToolError(disk.explain(error, record_path(tree.path))) from error
 
 
-async def finish(tree: Worktree) -> Left | None:
+async def finish(tree: Worktree) -> KeptWorktree | None:
     """The agent is done: an unchanged worktree goes, with its branch; of another it says what is left."""
     left = await changes(tree)
     if left is None:
-        await _removed(Repository(tree.repository), tree)
+        await _removed(GitRepository(tree.repository), tree)
     return left
 
 
-async def leftovers(home: Path, *, clock: Clock = SYSTEM_CLOCK) -> list[Leftover]:
+async def leftovers(home: Path, *, clock: Clock = SYSTEM_CLOCK) -> list[LeftoverWorktree]:
     """The worktrees of processes that are gone; without any this asks git nothing."""
     found = [one for one in await asyncio.to_thread(lambda: [*records(home)]) if one.is_ownerless]
-    return [Leftover(record=one, left=await _in(one, clock)) for one in found]
+    return [LeftoverWorktree(record=one, left=await _in(one, clock)) for one in found]
 
 
-async def tidy(home: Path, *, clock: Clock = SYSTEM_CLOCK) -> tuple[list[Leftover], list[Leftover]]:
+async def tidy(
+    home: Path, *, clock: Clock = SYSTEM_CLOCK
+) -> tuple[list[LeftoverWorktree], list[LeftoverWorktree]]:
     """Remove what processes that are gone left unchanged; gives what went, and what stays."""
     found = await leftovers(home, clock=clock)
     for one in found:
         if one.left is None:
-            await _removed(Repository(one.record.tree.repository), one.record.tree)
+            await _removed(GitRepository(one.record.tree.repository), one.record.tree)
     gone = [one for one in found if one.left is None]
     return gone, [one for one in found if one.left is not None]
 
 
-async def changes(tree: Worktree) -> Left | None:
+async def changes(tree: Worktree) -> KeptWorktree | None:
     """What there is in a worktree, or on its branch, that is nowhere else; changes nothing there."""
-    git = Repository(tree.repository)
-    stays = Left(path=tree.path, branch=tree.branch)
+    git = GitRepository(tree.repository)
+    stays = KeptWorktree(path=tree.path, branch=tree.branch)
     try:
         tip = await git.run("rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}^{{commit}}")
         if tip.code not in {0, 1}:
@@ -158,21 +157,21 @@ async def changes(tree: Worktree) -> Left | None:
     return stays if stays.commits or stays.files or stays.why else None
 
 
-async def _in(record: Record, clock: Clock) -> Left | None:
+async def _in(record: WorktreeRecord, clock: Clock) -> KeptWorktree | None:
     """As `changes`; in one that was never ready nobody can have changed anything."""
     tree = record.tree
     if record.state == "ready":
         return await changes(tree)
     with contextlib.suppress(ToolError, OSError):
-        entry = await _entry(Repository(tree.repository), tree)
+        entry = await _entry(GitRepository(tree.repository), tree)
         lock = (entry / "index.lock").stat() if entry else None
         # Whoever asked for it is gone, but git need not be: it outlives a killed parent.
         if lock is not None and clock.now().timestamp() - lock.st_mtime < SECONDS:
-            return Left(path=tree.path, branch=tree.branch, why="git is still laying it out")
+            return KeptWorktree(path=tree.path, branch=tree.branch, why="git is still laying it out")
     return None
 
 
-async def _looked_into(git: Repository, tree: Worktree, stays: Left) -> Left:
+async def _looked_into(git: GitRepository, tree: Worktree, stays: KeptWorktree) -> KeptWorktree:
     entry = await _entry(git, tree)
     if entry is None or not _leads_to(tree.path / ".git", entry):
         is_empty = not any(tree.path.iterdir())
@@ -191,7 +190,7 @@ async def _looked_into(git: Repository, tree: Worktree, stays: Left) -> Left:
     return replace(stays, files=files, why="it stands elsewhere than on its branch" if is_elsewhere else "")
 
 
-async def _removed(git: Repository, tree: Worktree) -> None:
+async def _removed(git: GitRepository, tree: Worktree) -> None:
     """Take away a worktree that holds nothing: one name at once, then what is left under others.
 
     Wherever this is cut off, the record is still there, and doing it again does the rest. The branch goes
@@ -217,7 +216,7 @@ def _remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-async def _entry(git: Repository, tree: Worktree) -> Path | None:
+async def _entry(git: GitRepository, tree: Worktree) -> Path | None:
     """The folder in which git keeps what it knows of a worktree."""
     common = Path(git.directory, await git.tell("rev-parse", "--git-common-dir"))
     for entry in sorted((common / "worktrees").glob(f"{tree.path.name}*")):
@@ -235,7 +234,7 @@ def _leads_to(file: Path, place: Path) -> bool:
     return os.path.realpath(file.parent / named) == os.path.realpath(place)
 
 
-async def _stands_at(git: Repository) -> str:
+async def _stands_at(git: GitRepository) -> str:
     ran = await git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if ran.code == 0:
         return os.fsdecode(ran.out).strip()
@@ -245,25 +244,25 @@ async def _stands_at(git: Repository) -> str:
     raise ToolError(f"the repository at {git.directory} has no commit yet; commit something first")
 
 
-async def _place(git: Repository, home: Path) -> Path:
+async def _place(git: GitRepository, home: Path) -> Path:
     """The folder for worktrees of this repository."""
     common = canonical(git.directory / await git.tell("rev-parse", "--git-common-dir"))
     return Path(canonical(home)) / FOLDER / slug(common.removesuffix("/.git"))
 
 
-async def _inside(git: Repository) -> str:
+async def _inside(git: GitRepository) -> str:
     """Where in its checkout the directory lies; a bare repository has none."""
     ran = await git.run("rev-parse", "--show-prefix")
     return "" if ran.code else os.fsdecode(ran.out).removesuffix("\n").rstrip("/")
 
 
-async def _refuse_taken(git: Repository, tree: Worktree) -> None:
+async def _refuse_taken(git: GitRepository, tree: Worktree) -> None:
     has_branch = not (await git.run("show-ref", "--verify", "--quiet", f"refs/heads/{tree.branch}")).code
     if has_branch or tree.path.exists() or record_path(tree.path).exists():
         raise ToolError(f"there is a worktree or a branch {tree.branch} already; start the agent once more")
 
 
-async def _counted(git: Repository, base: str, tip: str) -> int:
+async def _counted(git: GitRepository, base: str, tip: str) -> int:
     """Commits on the branch; one at least where it stands elsewhere."""
     if base == tip:
         return 0
@@ -280,7 +279,7 @@ _KEYS = {"smudge": "", "clean": "", "process": "", "required": "false"}
 """What a filter consists of, as it is where there is none."""
 
 
-class Repository:
+class GitRepository:
     """A repository, named by any directory in it."""
 
     def __init__(self, directory: Path) -> None:
@@ -320,3 +319,120 @@ def _without(listed: GitResult) -> dict[str, str]:
     own = [name for scope, name in zip(words[::2], words[1::2], strict=False) if scope in _OWN_SCOPES]
     filters = {name.rpartition(".")[0] for name in own if name.startswith(_FILTER) and name.count(".") > 1}
     return environment({}, {f"{one}.{key}": value for one in sorted(filters) for key, value in _KEYS.items()})
+
+
+FOLDER = "worktrees"
+"""Below nacre's home: a folder for each repository, with its worktrees and their records."""
+MAX_BYTES = 65_536
+"""A longer one was not written by nacre."""
+_NAME = "agent-*.json"
+State: TypeAlias = Literal["making", "ready"]
+"""`making`: nobody can have worked in it yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worktree:
+    """Where an agent works."""
+
+    path: Path
+    branch: str
+    base: str
+    """The commit it was made from."""
+    repository: Path
+    """The directory it was made for, in the repository's main checkout or another one."""
+    inside: str = ""
+    """Where in its checkout that directory lies."""
+
+    @property
+    def cwd(self) -> Path:
+        """The same place in here, where the commit has it."""
+        place = self.path / self.inside
+        return place if place.is_dir() else self.path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorktreeRecord:
+    """A worktree, and who had it made."""
+
+    tree: Worktree
+    state: State = "making"
+    session: str = ""
+    pid: int = 0
+    start: str = ""
+    """What tells the process from another one of its number."""
+    host: str = ""
+    at: datetime
+
+    @property
+    def is_ownerless(self) -> bool:
+        """Whether the process is gone; of another machine's nobody here can say."""
+        return self.host == socket.gethostname() and not is_alive(self.pid, self.start)
+
+
+def our_record(tree: Worktree, session: str, clock: Clock) -> WorktreeRecord:
+    """The record of a worktree that this process makes."""
+    pid = os.getpid()
+    host = socket.gethostname()
+    return WorktreeRecord(
+        tree=tree, session=session, pid=pid, start=start_time(pid), host=host, at=clock.now()
+    )
+
+
+def record_path(path: Path) -> Path:
+    """Where the record of a worktree lies."""
+    return path.with_name(f"{path.name}.json")
+
+
+def write_record(record: WorktreeRecord) -> None:
+    """Put it there, whole or not at all."""
+    tree = record.tree
+    path = record_path(record.tree.path)
+    facts: JsonObject = {
+        "state": record.state,
+        "branch": tree.branch,
+        "base": tree.base,
+        "repository": str(tree.repository),
+        "inside": tree.inside,
+        "session": record.session,
+        "pid": record.pid,
+        "processStart": record.start,
+        "host": record.host,
+        "at": record.at.isoformat(),
+    }
+    data = json.dumps(facts, indent=1).encode() + b"\n"
+    disk.replace_file(path, data, temp_name=f".{path.name}.tmp")
+
+
+def records(home: Path) -> Iterator[WorktreeRecord]:
+    """All there are below a home, those of processes at work included; what is no record is passed over."""
+    for path in sorted((Path(os.path.realpath(home)) / FOLDER).glob(f"*/{_NAME}")):
+        found = _read(path)
+        if found is not None:
+            yield found
+
+
+def _read(path: Path) -> WorktreeRecord | None:
+    try:
+        with os.fdopen(disk.open_regular(path, os.O_RDONLY), "rb") as file:
+            facts = json.loads(file.read(MAX_BYTES))
+        return _parsed(path.with_suffix(""), facts)
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _parsed(path: Path, facts: JsonObject) -> WorktreeRecord:
+    state = str(facts["state"])
+    at = datetime.fromisoformat(str(facts["at"]))
+    pid = facts["pid"]
+    words = {key: str(facts[key]) for key in ("branch", "base", "repository", "inside")}
+    if state not in get_args(State) or type(pid) is not int or not words["branch"]:
+        raise ValueError("no record")
+    return WorktreeRecord(
+        tree=Worktree(path=path, repository=Path(words.pop("repository")), **words),
+        state=cast("State", state),
+        session=str(facts["session"]),
+        pid=pid,
+        start=str(facts["processStart"]),
+        host=str(facts["host"]),
+        at=at if at.tzinfo else at.replace(tzinfo=UTC),
+    )

@@ -9,16 +9,15 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from nacre.agents.activity_summary import PURPOSE, Onlooker, Progress
-from nacre.agents.child_spec import Parent
-from nacre.agents.mail_room import MailRoom
-from nacre.agents.mail_socket import socket_path
+from nacre.agents.activity import PURPOSE, ActivityModel, ActivityWatcher
+from nacre.agents.child_spec import ParentAgent
+from nacre.agents.mail_room import MailRoom, socket_path
 from nacre.agents.registry import AgentRegistry, AgentState, own_process, read_states, write_state
 from nacre.agents.team import Team, TeamContext
 from nacre.agents.teams import Teams
 from nacre.agents.tools import AGENT
 from nacre.agents.types import agent_types
-from nacre.app.child import check_apart, open_child
+from nacre.app.child import check_process_child, open_child
 from nacre.app.compaction import Staff
 from nacre.app.startup_context import StartupContext
 from nacre.errors import ConfigError, MailError
@@ -62,7 +61,7 @@ def join_team(
     if folder is not None:
         roll.keep = partial(write_state, folder)
         recover(roll, read_states(folder))
-    parent = Parent(
+    parent = ParentAgent(
         agent=agent,
         hands=staff.hands,
         settings=settings,
@@ -70,7 +69,7 @@ def join_team(
         folder=folder,
         origins=known.witness,
         open_child=open_child,
-        check_process_child=check_apart,
+        check_process_child=check_process_child,
         leaves=leaves,
     )
     progress = join_progress(session, settings, forker.background)
@@ -137,12 +136,12 @@ async def join_socket(room: MailRoom, session: Session, settings: Settings, stac
     room.answer_at(f"uds:{path}")
 
 
-def join_progress(session: Session, settings: Settings, background: Background) -> Progress:
+def join_progress(session: Session, settings: Settings, background: Background) -> ActivityWatcher:
     """Progress of a session's agents, told by a model where one is named for it, by rule otherwise."""
-    return Progress(settings.agents.progress_seconds, _onlooker(session, settings, background))
+    return ActivityWatcher(settings.agents.progress_seconds, _onlooker(session, settings, background))
 
 
-def _onlooker(session: Session, settings: Settings, background: Background) -> Onlooker | None:
+def _onlooker(session: Session, settings: Settings, background: Background) -> ActivityModel | None:
     named = settings.roles.summary or settings.small_model
     if named is None:
         return None
@@ -164,7 +163,7 @@ def _onlooker(session: Session, settings: Settings, background: Background) -> O
         note = Noted(id=session.clock.new_id(), at=session.clock.now(), kind=SIDE_QUERY, facts=facts)
         background.record(note)
 
-    return Onlooker(
+    return ActivityModel(
         provider=session.telemetry.aside(provider, PURPOSE),
         model=choice.model,
         pay=pay,

@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nacre import prompts
-from nacre.agents.child_spec import Child, ChildSpec, Parent
-from nacre.agents.tools import Order
-from nacre.agents.toolset import Desks, Toolset, toolset_of
+from nacre.agents.child_spec import ChildAgent, ChildSpec, ParentAgent
+from nacre.agents.tools import AgentRequest
+from nacre.agents.toolset import ToolBindings, Toolset, toolset_of
 from nacre.agents.types import INHERIT, SMALL, AgentType
-from nacre.agents.worktree import told
-from nacre.agents.worktree_record import Worktree
+from nacre.agents.worktree import Worktree, worktree_prompt
 from nacre.app.compaction import Staff, join_compacting
 from nacre.app.layers import join, join_layers, join_skills
 from nacre.app.memory_locations import memory_paths
@@ -95,9 +94,9 @@ class _ChildSetup:
     tools: list[Tool]
 
 
-async def open_child(birth: ChildSpec, parent: Parent, stack: AsyncExitStack) -> Child:
+async def open_child(birth: ChildSpec, parent: ParentAgent, stack: AsyncExitStack) -> ChildAgent:
     """The agent with its own session, on disk where the parent's is; let go with the stack."""
-    outfit = await _outfit(birth, parent, stack)
+    outfit = await _setup(birth, parent, stack)
     hired = outfit.hired
     settings = outfit.settings
     hands = outfit.hands
@@ -115,7 +114,7 @@ async def open_child(birth: ChildSpec, parent: Parent, stack: AsyncExitStack) ->
     join_skills(session, hands, tools=tools)
     join_compacting(session, settings, Staff(hands, forker, restorer))
     notices = (hired.notice, outfit.memory.notice if outfit.memory else "")
-    return Child(
+    return ChildAgent(
         agent=agent,
         hands=hands,
         forker=forker,
@@ -126,8 +125,8 @@ async def open_child(birth: ChildSpec, parent: Parent, stack: AsyncExitStack) ->
     )
 
 
-async def _outfit(birth: ChildSpec, parent: Parent, stack: AsyncExitStack) -> _ChildSetup:
-    hired = hire(birth, parent, stack)
+async def _setup(birth: ChildSpec, parent: ParentAgent, stack: AsyncExitStack) -> _ChildSetup:
+    hired = choose_child_model(birth, parent, stack)
     settings = _settings_at(birth.tree, parent.settings)
     opened = await _opened(birth, parent, settings, stack)
     known = instructions_context(settings, session=birth.id if opened else "")
@@ -138,7 +137,7 @@ async def _outfit(birth: ChildSpec, parent: Parent, stack: AsyncExitStack) -> _C
     return _ChildSetup(birth, hired, settings, opened, known, memory, hands, tools)
 
 
-async def _session(outfit: _ChildSetup, parent: Parent) -> Session:
+async def _session(outfit: _ChildSetup, parent: ParentAgent) -> Session:
     """Its conversation, with those who take part in the messages of any session."""
     opened = outfit.opened
     hands = outfit.hands
@@ -162,7 +161,7 @@ async def _session(outfit: _ChildSetup, parent: Parent) -> Session:
     return session
 
 
-def hire(birth: ChildSpec, parent: Parent, stack: AsyncExitStack) -> ChosenModel:
+def choose_child_model(birth: ChildSpec, parent: ParentAgent, stack: AsyncExitStack) -> ChosenModel:
     """Who answers the child: the parent's provider for the same model, else one of its own.
 
     A model that its kind names and that cannot be had is a notice; one that was asked for is refused.
@@ -185,7 +184,7 @@ def hire(birth: ChildSpec, parent: Parent, stack: AsyncExitStack) -> ChosenModel
     return ChosenModel(provider, choice.model, leaves_machine(choice, environ))
 
 
-def check_apart(kind: AgentType, order: Order, parent: Parent) -> None:
+def check_process_child(kind: AgentType, order: AgentRequest, parent: ParentAgent) -> None:
     """Refuse what a process of its own would not heed; it takes its settings from where the parent's are."""
     if order.isolation or kind.isolation:
         raise ToolError(
@@ -204,7 +203,7 @@ def check_apart(kind: AgentType, order: Order, parent: Parent) -> None:
             raise ToolError(str(error)) from error
 
 
-def _choice(named: str, parent: Parent) -> ModelChoice:
+def _choice(named: str, parent: ParentAgent) -> ModelChoice:
     settings = parent.settings
     if named == SMALL:
         named = settings.small_model or small_model(choose(settings.model, settings.environ))
@@ -220,7 +219,7 @@ def _settings_at(tree: Worktree | None, settings: Settings) -> Settings:
 
 
 async def _opened(
-    birth: ChildSpec, parent: Parent, settings: Settings, stack: AsyncExitStack
+    birth: ChildSpec, parent: ParentAgent, settings: Settings, stack: AsyncExitStack
 ) -> OpenedLog | None:
     writer = parent.session.writer
     if parent.folder is None or not isinstance(writer, SessionLogWriter):
@@ -228,7 +227,7 @@ async def _opened(
     envelope = replace(writer.envelope, cwd=str(settings.cwd))
     path = agent_log_path(parent.folder, birth.id)
     clock = parent.session.clock
-    opened = await open_side(path, envelope, agent=birth.id, home=settings.home, clock=clock)
+    opened = await open_child_log(path, envelope, agent=birth.id, home=settings.home, clock=clock)
     stack.push_async_callback(opened.writer.close)
     return opened
 
@@ -255,7 +254,7 @@ async def _memory(
         raise ToolError(str(error)) from error
 
 
-def _hands(birth: ChildSpec, parent: Parent, settings: Settings, stack: AsyncExitStack) -> Toolset:
+def _hands(birth: ChildSpec, parent: ParentAgent, settings: Settings, stack: AsyncExitStack) -> Toolset:
     """Tools on a workspace of the child's own, behind a guard that goes by the parent's rules."""
     workspace = Workspace(settings.cwd)
     workspace.owned = dict(parent.hands.workspace.owned)
@@ -265,7 +264,7 @@ def _hands(birth: ChildSpec, parent: Parent, settings: Settings, stack: AsyncExi
     guard.waiting = birth.pulse.held
     skills = SkillRegistry(skill_places(settings)) if settings.switches.skills else None
     board = TaskBoard()
-    desks = Desks(skills=skills)
+    desks = ToolBindings(skills=skills)
     built = own_tools(settings, workspace, board, desks)
     theirs = parent.agent.tools
     tools = deny_other_checkouts(
@@ -309,14 +308,14 @@ def _base(outfit: _ChildSetup, clock: Clock) -> Base:
     system = (birth.type.prompt, FRAME, memory.system if memory else "")
     where = environment(outfit.settings.cwd, clock.now().astimezone())
     name = prompts.render(NAMED, name=birth.name, type=birth.type.name, owner=birth.owner)
-    tree = prompts.render(REMINDER, text=told(birth.tree)) if birth.tree else ""
+    tree = prompts.render(REMINDER, text=worktree_prompt(birth.tree)) if birth.tree else ""
     opening = "\n".join(part for part in (known.context, where, tree, name) if part)
     model = outfit.hired.model
     words = "\n\n".join(part for part in system if part)
     return Base(model, words, outfit.tools, opening=opening)
 
 
-def _supervised(agent: SessionAgent, parent: Parent, stack: AsyncExitStack) -> Background:
+def _supervised(agent: SessionAgent, parent: ParentAgent, stack: AsyncExitStack) -> Background:
     """Owns what the child starts beside its turns; what that costs is the parent's to allow."""
     background = Background(agent.session, above=parent.background)
     agent.session.layers.append(background)
@@ -334,7 +333,7 @@ def _forker(agent: SessionAgent, hands: Toolset, settings: Settings, background:
     )
 
 
-class SideKeeper(SessionLogWriter):
+class ChildLogWriter(SessionLogWriter):
     """Writes a child's records to its log; every line says that it is another agent's."""
 
     def __init__(self, log: SessionLog, envelope: Envelope, *, agent: str, parent: str | None = None) -> None:
@@ -345,7 +344,9 @@ class SideKeeper(SessionLogWriter):
         return marked(record, self._agent)
 
 
-async def open_side(path: Path, envelope: Envelope, *, agent: str, home: Path, clock: Clock) -> OpenedLog:
+async def open_child_log(
+    path: Path, envelope: Envelope, *, agent: str, home: Path, clock: Clock
+) -> OpenedLog:
     """Begin the log of a child, or go on with it; calls that were cut off are answered then (T8)."""
     try:
         log = SessionLog.open(path, home=home)
@@ -363,5 +364,5 @@ def _load(log: SessionLog, envelope: Envelope, agent: str) -> OpenedLog:
     if where.bytes_to_read > MAX_RESUME_BYTES:
         raise TranscriptError(f"the log of agent {agent} is too long to go on with; start another agent")
     loaded = decode(log.read(where.offset), session_id=envelope.session_id, subagent=True)
-    writer = SideKeeper(log, envelope, agent=agent, parent=loaded.leaf)
+    writer = ChildLogWriter(log, envelope, agent=agent, parent=loaded.leaf)
     return OpenedLog(writer, loaded.records, loaded.problems, [])

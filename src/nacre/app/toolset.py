@@ -7,9 +7,8 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from nacre.agents.team_task_tool import team_tasks_tool
-from nacre.agents.tools import team_tools
-from nacre.agents.toolset import Desks, NoticeQueue, Toolset, toolset_of
+from nacre.agents.tools import team_tasks_tool, team_tools
+from nacre.agents.toolset import NoticeQueue, ToolBindings, Toolset, toolset_of
 from nacre.app.mcp_tools import mcp_tools
 from nacre.app.permissions import Learned, policy_of
 from nacre.app.startup_context import StartupContext
@@ -43,7 +42,7 @@ async def build_toolset(
     places = skill_places(settings)
     skills = SkillRegistry(places, on_notice=notices.add) if settings.switches.skills else None
     board = TaskBoard()
-    desks = Desks(skills=skills)
+    desks = ToolBindings(skills=skills)
     tools = own_tools(settings, workspace, board, desks)
     if settings.mcp_servers:
         configured = parse_servers(settings.mcp_servers, environ=settings.environ)
@@ -54,10 +53,10 @@ async def build_toolset(
 
 
 def own_tools(
-    settings: Settings, workspace: Workspace, board: TaskBoard, desks: Desks | None = None
+    settings: Settings, workspace: Workspace, board: TaskBoard, desks: ToolBindings | None = None
 ) -> list[Tool]:
     """The tools every session has, without those of MCP servers; one for skills where there are any."""
-    desks = desks or Desks()
+    desks = desks or ToolBindings()
     tools = [*default_tools(workspace, bash=_bash(settings)), task_list_tool(board)]
     if settings.microcompact.pin_tool:
         tools.append(pin_tool(desks.pins))

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from nacre.agents.registry import AgentState, own_process, write_state
-from nacre.agents.team_roster import Member, Roster, member_here
+from nacre.agents.team_roster import Roster, TeamMember, member_here
 from nacre.clock import SYSTEM_CLOCK
 from nacre.layers.l7_mail.letter import Letter
 from nacre.layers.l7_mail.mailbox import Mailbox, peek
@@ -164,7 +164,7 @@ def test_a_letter_reaches_the_inbox_of_an_agent_and_is_shown_without_being_taken
 def test_a_team_is_written_to_one_by_one_or_as_a_whole(tmp_path: Path) -> None:
     """A3: `*` is every member but the sender; a member that is gone finds its letter later."""
     roster = team(tmp_path, "bob")
-    roster.join(Member(name="gone", pid=999_999_999, start="x", host=member_here("x").host))
+    roster.join(TeamMember(name="gone", pid=999_999_999, start="x", host=member_here("x").host))
     all_of_them = nacre(tmp_path, "agents", "send", "*", "Stop.", "--team", "weavers", "--from", "bob")
     assert all_of_them.stdout == "sent to lead, gone (team weavers)\n", all_of_them.stderr
     one = nacre(tmp_path, "agents", "send", "gone", "Really.", "--from", "bob")

@@ -25,7 +25,7 @@ from nacre.clock import SYSTEM_CLOCK
 from nacre.messages.blocks import Json, JsonObject
 
 if TYPE_CHECKING:
-    from nacre.agents.directory import MemberSeen, Seen, TeamSeen
+    from nacre.agents.directory import ListedAgent, ListedMember, ListedTeam
     from nacre.agents.types import AgentType
 
 SHORT_ID = 8
@@ -47,13 +47,13 @@ def agents() -> None:
 @click.pass_obj
 def list_(options: RunOptions, /, *, everywhere: bool, as_json: bool) -> None:
     """List the agents that work or ended within a day, and the teams with their people and tasks."""
-    from nacre.agents.directory import agents_seen, is_recent, teams_seen
+    from nacre.agents.directory import is_recent, list_agents, list_teams
 
     settings = load_settings(options)
     now = SYSTEM_CLOCK.now()
     cwd = None if everywhere else settings.cwd
-    found = [each for each in agents_seen(settings.home, cwd) if is_recent(each, now)]
-    teams = teams_seen(settings.home, cwd)
+    found = [each for each in list_agents(settings.home, cwd) if is_recent(each, now)]
+    teams = list_teams(settings.home, cwd)
     if as_json:
         print_json(
             {"agents": [_agent_json(each) for each in found], "teams": [_team_json(one) for one in teams]}
@@ -69,7 +69,7 @@ def list_(options: RunOptions, /, *, everywhere: bool, as_json: bool) -> None:
         print(f"No agent works or has worked lately{where}.")
 
 
-def _agent_json(each: Seen) -> JsonObject:
+def _agent_json(each: ListedAgent) -> JsonObject:
     state = each.state
     return {
         "id": state.id,
@@ -97,7 +97,7 @@ def _agent_json(each: Seen) -> JsonObject:
     }
 
 
-def _team_json(team: TeamSeen) -> JsonObject:
+def _team_json(team: ListedTeam) -> JsonObject:
     members: list[Json] = [
         {
             "name": each.member.name,
@@ -115,7 +115,7 @@ def _team_json(team: TeamSeen) -> JsonObject:
     return {"team": team.name, "lead": team.lead, "members": members, "tasks": {**team.tasks}}
 
 
-def _print_agents(found: list[Seen], *, everywhere: bool) -> None:
+def _print_agents(found: list[ListedAgent], *, everywhere: bool) -> None:
     now = SYSTEM_CLOCK.now()
     header = [
         "name", "id", "type", "status", "age", "tokens", "money", "session",
@@ -141,7 +141,7 @@ def _print_agents(found: list[Seen], *, everywhere: bool) -> None:
     print_table(rows, header=header if rows else (), right=(5, 6))
 
 
-def _print_team(team: TeamSeen) -> None:
+def _print_team(team: ListedTeam) -> None:
     pending, working, done = (team.tasks[state] for state in ("pending", "in_progress", "completed"))
     tasks = f"{pending} open, {working} in progress, {done} done"
     print(f"team {printable(team.name)}: {tasks if pending + working + done else 'no tasks'}")
@@ -160,7 +160,7 @@ def _print_team(team: TeamSeen) -> None:
     )
 
 
-def _letters(each: MemberSeen) -> str:
+def _letters(each: ListedMember) -> str:
     return f"{each.waiting} letter{'s' * (each.waiting != 1)} waiting" if each.waiting else "-"
 
 

@@ -14,7 +14,7 @@ from nacre.clock import SYSTEM_CLOCK
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
-    from nacre.agents.directory import Target
+    from nacre.agents.directory import MailTarget
     from nacre.layers.l7_mail.inbox import Inbox
     from nacre.layers.l7_mail.letter import Letter
     from nacre.layers.l7_mail.post import SentLetters
@@ -57,7 +57,7 @@ def send(options: RunOptions, /, to: str, message: str, *, team: str, summary: s
 
 async def _sent(
     options: RunOptions, to: str, text: str, *, team: str, summary: str, sender: str
-) -> tuple[SentLetters, Target | None]:
+) -> tuple[SentLetters, MailTarget | None]:
     from nacre.agents.directory import find, team_of
     from nacre.layers.l7_mail.letter import TERMINAL, check_name
     from nacre.layers.l7_mail.mailbox import Mailbox

@@ -18,7 +18,7 @@ from nacre.cli.output import print_error, printable
 from nacre.errors import MailError
 
 if TYPE_CHECKING:
-    from nacre.agents.directory import Seen, Target
+    from nacre.agents.directory import ListedAgent, MailTarget
     from nacre.agents.registry import AgentState
     from nacre.layers.l7_mail.letter import Letter
 
@@ -55,7 +55,7 @@ def stop(options: RunOptions, /, name: str, *, team: str, at_once: bool) -> int:
     return 0
 
 
-async def _asked(target: Target) -> str:
+async def _asked(target: MailTarget) -> str:
     """Send a request that can be answered to this very process; why it goes on, if it does."""
     from nacre.layers.l7_mail.mailbox import Mailbox
     from nacre.layers.l7_mail.post import Post
@@ -70,7 +70,7 @@ async def _asked(target: Target) -> str:
             return await _outcome(target, answers)
 
 
-async def _outcome(target: Target, answers: asyncio.Queue[Letter]) -> str:
+async def _outcome(target: MailTarget, answers: asyncio.Queue[Letter]) -> str:
     waiting = asyncio.create_task(answers.get(), name="answer")
     try:
         gone = asyncio.create_task(_gone(target, ASK_SECONDS), name="end")
@@ -87,7 +87,7 @@ async def _outcome(target: Target, answers: asyncio.Queue[Letter]) -> str:
         waiting.cancel()
 
 
-async def _killed(target: Target) -> str:
+async def _killed(target: MailTarget) -> str:
     """A polite signal, then the other one, to this very process and no other of its number."""
     process = _own_process(target)
     try:
@@ -102,7 +102,7 @@ async def _killed(target: Target) -> str:
     return f"{target.name} cannot be ended; see `ps {target.member.pid if target.member else ''}`"
 
 
-def _own_process(target: Target) -> int:
+def _own_process(target: MailTarget) -> int:
     """A hold on the teammate's process; refused for everybody who shares one with others."""
     from nacre.process import start_time
 
@@ -131,7 +131,7 @@ def _own_process(target: Target) -> int:
     return process
 
 
-async def _gone(target: Target, seconds: float) -> bool:
+async def _gone(target: MailTarget, seconds: float) -> bool:
     """Whether it has ended, after waiting for that at most so long."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
@@ -142,8 +142,8 @@ async def _gone(target: Target, seconds: float) -> bool:
     return True
 
 
-def _is_there(target: Target) -> bool:
-    from nacre.agents.registry import read_states, seen_from_outside
+def _is_there(target: MailTarget) -> bool:
+    from nacre.agents.registry import read_states, with_process_status
 
     roster = target.roster
     member = target.member
@@ -152,8 +152,8 @@ def _is_there(target: Target) -> bool:
         now = roster.member(member.name)
         return now is not None and now.identity == member.identity and roster.is_alive(member)
     states = read_states(seen.folder) if seen is not None else ()
-    return any(seen_from_outside(each).status in {"running", "idle"} for each in states if _is(each, seen))
+    return any(with_process_status(each).status in {"running", "idle"} for each in states if _is(each, seen))
 
 
-def _is(state: AgentState, seen: Seen | None) -> bool:
+def _is(state: AgentState, seen: ListedAgent | None) -> bool:
     return seen is not None and state.id == seen.state.id

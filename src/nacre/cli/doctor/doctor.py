@@ -32,7 +32,7 @@ import shlex
 from nacre.cli.doctor.check import note
 
 if TYPE_CHECKING:
-    from nacre.agents.worktree import Leftover
+    from nacre.agents.worktree import LeftoverWorktree
 
 
 SECRETS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
@@ -233,10 +233,10 @@ def worktree_checks(settings: Settings) -> list[Check]:
     return notes
 
 
-def _kept(one: Leftover) -> str:
+def _kept(one: LeftoverWorktree) -> str:
     """What is in it, and the commands that remove it once nobody needs that any more."""
     assert one.left is not None
     tree = one.record.tree
     git = f"git -C {shlex.quote(str(tree.repository))}"
     away = f"{git} worktree remove --force {shlex.quote(str(tree.path))} && {git} branch -D {tree.branch}"
-    return f"{one.left.told}; once you have what you need of it: {away}"
+    return f"{one.left.description}; once you have what you need of it: {away}"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from nacre.agents.worktree import Leftover
+    from nacre.agents.worktree import LeftoverWorktree
     from nacre.inspect.prune import ProtectedLogs, Pruned, PruneItem, PrunePlan
     from nacre.settings import Settings
 
@@ -98,7 +98,9 @@ def gc(
     return 1 if done and done.failed else 0
 
 
-def _worktrees(settings: Settings, *, is_meant: bool) -> tuple[list[Leftover], list[Leftover]]:
+def _worktrees(
+    settings: Settings, *, is_meant: bool
+) -> tuple[list[LeftoverWorktree], list[LeftoverWorktree]]:
     """Of agents that are gone: those that go or would go, and those in which something has changed."""
     if not (settings.home / "worktrees").is_dir():
         return [], []
@@ -110,20 +112,22 @@ def _worktrees(settings: Settings, *, is_meant: bool) -> tuple[list[Leftover], l
     return [one for one in found if one.left is None], [one for one in found if one.left is not None]
 
 
-def _worktrees_as_json(empty: Sequence[Leftover], changed: Sequence[Leftover]) -> JsonObject:
+def _worktrees_as_json(empty: Sequence[LeftoverWorktree], changed: Sequence[LeftoverWorktree]) -> JsonObject:
     return {
         "worktrees": [str(one.record.tree.path) for one in empty],
-        "worktrees_kept": [one.left.told for one in changed if one.left],
+        "worktrees_kept": [one.left.description for one in changed if one.left],
     }
 
 
-def _print_worktrees(empty: Sequence[Leftover], changed: Sequence[Leftover], *, is_meant: bool) -> None:
+def _print_worktrees(
+    empty: Sequence[LeftoverWorktree], changed: Sequence[LeftoverWorktree], *, is_meant: bool
+) -> None:
     if empty:
         what = f"{_count(len(empty), 'unchanged worktree')} of agents that are gone"
         print(f"Removed {what}." if is_meant else f"Would remove {what}: add --yes to do it.")
     for one in changed:
         if one.left is not None:
-            print(f"Kept: {one.left.told}")
+            print(f"Kept: {one.left.description}")
 
 
 def _as_json(planned: PrunePlan, done: Pruned | None) -> JsonObject:

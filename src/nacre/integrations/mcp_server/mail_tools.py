@@ -12,8 +12,8 @@ import json
 from typing import Annotated
 
 from nacre import prompts
-from nacre.agents.directory import Target, find, team_of
-from nacre.agents.team_roster import Member, Roster, member_here
+from nacre.agents.directory import MailTarget, find, team_of
+from nacre.agents.team_roster import Roster, TeamMember, member_here
 from nacre.errors import MailError, ToolError
 from nacre.integrations.mcp_server.base import CALLER, PROJECT, Offered
 from nacre.integrations.mcp_server.project import Project
@@ -40,7 +40,7 @@ class MailTools:
 
     def __init__(self, projects: Projects) -> None:
         self._projects = projects
-        self._joined: dict[tuple[str, str], tuple[Roster, Member]] = {}
+        self._joined: dict[tuple[str, str], tuple[Roster, TeamMember]] = {}
 
     def tools(self) -> list[Offered]:
         """Return both tools; reading means joining a team, so a read-only server offers neither."""
@@ -103,7 +103,7 @@ class MailTools:
 
     async def _sent(
         self, project: Project, to: str, text: str, *, team: str, summary: str
-    ) -> tuple[SentLetters, Target | None]:
+    ) -> tuple[SentLetters, MailTarget | None]:
         home = project.settings.home
         cwd = project.settings.cwd
         target = None if to == EVERYONE else await asyncio.to_thread(find, home, cwd, to, team=team)
@@ -124,7 +124,7 @@ class MailTools:
         post = Post(sender, find=box, everyone=everyone)
         return await post.send(target.name if target else to, text, summary=summary), target
 
-    async def _member(self, project: Project, team: str, name: str = "") -> tuple[Roster, Member]:
+    async def _member(self, project: Project, team: str, name: str = "") -> tuple[Roster, TeamMember]:
         """Return the client's membership in a team, created on its first message there."""
         caller = CALLER.get()
         known = self._joined.get((caller.key, team))

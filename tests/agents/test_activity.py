@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.agents.activity import MAX_CHARS, REPLYING, THINKING, doing, words_for
+from nacre.agents.activity import MAX_CHARS, REPLYING, THINKING, call_activity, current_activity
 from nacre.messages.blocks import Block, Json, Role, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.records import Said
 from nacre.messages.view import View
@@ -42,7 +42,7 @@ def test_a_call_is_told_as_a_present_participle_with_the_name_that_matters(
     name: str, arguments: dict[str, Json], words: str
 ) -> None:
     """A7."""
-    assert words_for(ToolCall("1", name, arguments)) == words
+    assert call_activity(ToolCall("1", name, arguments)) == words
 
 
 @pytest.mark.parametrize(
@@ -66,20 +66,20 @@ def test_a_call_is_told_as_a_present_participle_with_the_name_that_matters(
 )
 def test_of_a_command_line_the_program_that_matters_is_named(command: str, words: str) -> None:
     """A7: what only makes way for it is left out."""
-    assert words_for(ToolCall("1", "Bash", {"command": command})) == words
+    assert call_activity(ToolCall("1", "Bash", {"command": command})) == words
 
 
 def test_the_newest_reply_counts_and_of_its_calls_the_last() -> None:
     calls = (ToolCall("1", "Read", {"file_path": "a.py"}), ToolCall("2", "Read", {"file_path": "b.py"}))
     results = (ToolResult("1", (Text("one"),)), ToolResult("2", (Text("two"),)))
     asked = View.of([said(1, "user", Text("look at both"))])
-    assert doing(asked) == THINKING
+    assert current_activity(asked) == THINKING
     called = asked.after(said(2, "assistant", Thinking("hm"), Text("Both."), *calls))
-    assert doing(called) == "Reading b.py"
+    assert current_activity(called) == "Reading b.py"
     answered = called.after(said(3, "user", *results))
-    assert doing(answered) == "Reading b.py"
-    assert doing(answered.after(said(4, "assistant", Text("They differ.")))) == REPLYING
-    assert doing(View()) == THINKING
+    assert current_activity(answered) == "Reading b.py"
+    assert current_activity(answered.after(said(4, "assistant", Text("They differ.")))) == REPLYING
+    assert current_activity(View()) == THINKING
 
 
 json_values = st.recursive(
@@ -98,7 +98,7 @@ def test_any_call_makes_one_short_line_that_a_terminal_can_show(
     name: str, arguments: dict[str, Json]
 ) -> None:
     """A7: models write anything into a call, and the line is shown to people."""
-    words = words_for(ToolCall("1", name, arguments))
+    words = call_activity(ToolCall("1", name, arguments))
     assert words.strip() == words
     assert words
     assert words.isprintable()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.agents.activity_summary import PURPOSE, Onlooker, Progress, said, summary_request
+from nacre.agents.activity import PURPOSE, ActivityModel, ActivityWatcher, parse_activity, summary_request
 from nacre.agents.registry import AgentState
 from nacre.app.agents import join_progress
 from nacre.app.open_agent import OpenedAgent, open_agent
@@ -67,7 +67,7 @@ async def reached(is_so: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def watched(progress: Progress, worker: Worker, *, stays: bool = False) -> AsyncIterator[Lines]:
+async def watched(progress: ActivityWatcher, worker: Worker, *, stays: bool = False) -> AsyncIterator[Lines]:
     lines = Lines()
     task = asyncio.create_task(progress.watch(worker.look, lines.append, stays=stays))
     try:
@@ -80,9 +80,9 @@ async def watched(progress: Progress, worker: Worker, *, stays: bool = False) ->
 
 def onlooker(
     provider: ScriptedProvider, *, paid: list[Usage] | None = None, why: str | None = None
-) -> Onlooker:
+) -> ActivityModel:
     paid = [] if paid is None else paid
-    return Onlooker(
+    return ActivityModel(
         provider=provider, model=SMALL, pay=lambda usage, _: paid.append(usage), allows=lambda _: why
     )
 
@@ -90,7 +90,7 @@ def onlooker(
 async def test_without_a_model_the_newest_call_says_it() -> None:
     """A7: and each line is told once."""
     worker = Worker()
-    async with watched(Progress(OFTEN), worker) as lines:
+    async with watched(ActivityWatcher(OFTEN), worker) as lines:
         await lines.until("Thinking about the task")
         worker.reads("loop.py")
         await lines.until("Reading loop.py")
@@ -106,7 +106,7 @@ async def test_a_model_is_asked_without_tools_about_the_end_of_the_conversation(
     worker = Worker()
     worker.says(Text("word " * 30_000))
     worker.reads("loop.py")
-    async with watched(Progress(OFTEN, onlooker(provider, paid=paid)), worker) as lines:
+    async with watched(ActivityWatcher(OFTEN, onlooker(provider, paid=paid)), worker) as lines:
         await lines.until("Tracing colours through loop.py")
     assert lines == ["Reading loop.py", "Tracing colours through loop.py"]
     (request,) = provider.requests
@@ -123,7 +123,7 @@ async def test_nothing_is_asked_while_nothing_changes() -> None:
     provider = ScriptedProvider([say("Reading the loop"), say("Reading the parser")])
     worker = Worker()
     worker.reads("loop.py")
-    async with watched(Progress(OFTEN, onlooker(provider)), worker) as lines:
+    async with watched(ActivityWatcher(OFTEN, onlooker(provider)), worker) as lines:
         await lines.until("Reading the loop")
         await asyncio.sleep(10 * OFTEN)
         assert provider.calls == 1
@@ -139,7 +139,7 @@ async def test_the_next_question_waits_for_the_answer_to_the_last() -> None:
     provider = ScriptedProvider([together("Reading the loop", gate=gate), say("Reading the parser")])
     worker = Worker()
     worker.reads("loop.py")
-    async with watched(Progress(OFTEN, onlooker(provider)), worker) as lines:
+    async with watched(ActivityWatcher(OFTEN, onlooker(provider)), worker) as lines:
         await reached(lambda: provider.calls == 1)
         for number in range(5):
             worker.reads(f"{number}.py")
@@ -155,7 +155,7 @@ async def test_a_question_ends_with_the_agent() -> None:
     provider = ScriptedProvider([together("Reading the loop", gate=anyio.Event())])
     worker = Worker()
     worker.reads("loop.py")
-    async with watched(Progress(OFTEN, onlooker(provider)), worker) as lines:
+    async with watched(ActivityWatcher(OFTEN, onlooker(provider)), worker) as lines:
         await reached(lambda: provider.calls == 1)
     assert lines == ["Reading loop.py"]
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("progress")]
@@ -169,7 +169,7 @@ async def test_a_model_that_fails_or_talks_is_passed_over_in_silence() -> None:
     )
     worker = Worker()
     worker.reads("a.py")
-    async with watched(Progress(OFTEN, onlooker(provider)), worker) as lines:
+    async with watched(ActivityWatcher(OFTEN, onlooker(provider)), worker) as lines:
         await lines.until("Checking colours")
         worker.reads("b.py")
         await lines.until("Reading b.py")
@@ -185,7 +185,9 @@ async def test_beyond_a_spend_cap_nothing_is_asked() -> None:
     provider = ScriptedProvider()
     worker = Worker()
     worker.reads("a.py")
-    async with watched(Progress(OFTEN, onlooker(provider, why="spend.dayUsd is reached")), worker) as lines:
+    async with watched(
+        ActivityWatcher(OFTEN, onlooker(provider, why="spend.dayUsd is reached")), worker
+    ) as lines:
         await lines.until("Reading a.py")
         await asyncio.sleep(10 * OFTEN)
     assert provider.calls == 0
@@ -196,7 +198,7 @@ async def test_what_must_stay_on_the_machine_is_told_by_rule() -> None:
     provider = ScriptedProvider()
     worker = Worker()
     worker.reads("a.py")
-    async with watched(Progress(OFTEN, onlooker(provider)), worker, stays=True) as lines:
+    async with watched(ActivityWatcher(OFTEN, onlooker(provider)), worker, stays=True) as lines:
         await lines.until("Reading a.py")
         await asyncio.sleep(10 * OFTEN)
     assert provider.calls == 0
@@ -224,16 +226,16 @@ def answer(text: str, stop_reason: str = "end_turn") -> Reply:
 )
 def test_an_answer_is_shown_as_one_short_line_or_not_at_all(text: str, line: str) -> None:
     """A7: people see it, so nothing in it reaches their terminal but letters."""
-    assert said(answer(text)) == line
+    assert parse_activity(answer(text)) == line
 
 
 def test_a_refusal_is_no_line() -> None:
-    assert said(answer("Reading loop.py", "refusal")) == ""
+    assert parse_activity(answer("Reading loop.py", "refusal")) == ""
 
 
 @given(st.text() | st.text().map(lambda text: f"Reading {text}"))
 def test_whatever_a_model_answers_fits_a_line(text: str) -> None:
-    line = said(answer(text))
+    line = parse_activity(answer(text))
     assert line.isprintable()
     assert len(line) <= 60
     assert line.strip() == line
