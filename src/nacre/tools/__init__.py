@@ -1,7 +1,4 @@
-"""What the model may call: one tool, running calls side by side, and the six tools for files and commands.
-
-May import messages, cache and the leaves.
-"""
+"""Tools for the model: the `Tool` type, the runner of tool calls, permissions, and six default tools."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def default_tools(workspace: Workspace, *, bash: BashSettings | None = None) -> list[Tool]:
-    """Bash, Edit, Glob, Grep, Read and Write on one workspace, sorted by name."""
-    # Not at import: building the schemas needs pydantic, and most commands of the program need no tool.
+    """Return Bash, Edit, Glob, Grep, Read and Write on one workspace, sorted by name."""
+    # Not at import: the schemas need pydantic, and most commands need no tool.
     from nacre.tools.bash import bash_tool  # noqa: PLC0415
     from nacre.tools.edit import edit_tool  # noqa: PLC0415
     from nacre.tools.glob import glob_tool  # noqa: PLC0415

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 Function: TypeAlias = Callable[..., object]
 
 MAX_SECONDS = 900.0
-"""A call that takes longer has hung: longer than the longest command Bash allows, plus the time to end it."""
+"""Longer than the longest command that Bash allows, plus the time to end it."""
 SHOWN_PROBLEMS = 3
-"""How many wrong arguments an error names; after three the model rewrites the call anyway."""
+"""How many wrong arguments an error names."""
 SHOWN_VALUE_CHARS = 60
-"""How much of a wrong value an error quotes: enough to recognise it."""
+"""How much of a wrong value an error quotes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """What the model may call."""
+    """A function that the model can call."""
 
     name: str
     description: str
@@ -36,21 +36,21 @@ class Tool:
     call: Callable[[JsonObject], Awaitable[ToolResult | str]]
     """Takes the model's arguments; a `ToolError` or any other exception becomes an error result."""
     read_only: bool = False
-    """Changes nothing: may run side by side with others, and while the reply still streams."""
+    """Changes nothing: may run concurrently with others, and while the reply is still streamed."""
     together: bool = False
-    """Changes things elsewhere: its calls run side by side, once the reply that makes them is on disk."""
+    """Its calls run concurrently with each other, once the reply that makes them is on disk."""
     max_seconds: float | None = MAX_SECONDS
-    """A call that takes longer is cancelled; None for a tool that guards its own time."""
+    """A longer call is cancelled; None for a tool with a timeout of its own."""
     max_result_chars: float | None = None
-    """Longer results go to disk; never more than the settings say, unless infinite: it bounds itself."""
+    """Longer results are offloaded; at most the limit of the settings, unless infinite: then never."""
     guarded: bool = False
-    """A guard decides about every call, and may ask a person."""
+    """A guard decides about every call and may ask the user."""
     clearable: bool = False
-    """Its results can be had again, so that old ones may be cleared; nacre's own tools need not say so."""
+    """Its results can be obtained again, so old ones may be cleared; not needed for nacre's own tools."""
 
     @property
     def definition(self) -> JsonObject:
-        """As it stands in a request."""
+        """The definition in a request."""
         return {"name": self.name, "description": self.description, "input_schema": self.input_schema}
 
 
@@ -80,11 +80,18 @@ def tool(
     """
     if function is None:
         return lambda decorated: tool(decorated, name=name, description=description, read_only=read_only)
-    called = name or str(getattr(function, "__name__", "tool"))
-    words = description or inspect.getdoc(function)
-    _check_shape(function, called, words)
-    schema, call = _schema_and_call(_as_async(function), called)
-    return Tool(name=called, description=words or "", input_schema=schema, call=call, read_only=read_only)
+    name = name or str(getattr(function, "__name__", "tool"))
+    description = description or inspect.getdoc(function)
+    if not description:
+        raise TypeError(f"{name} needs a docstring: it is what the model reads about the tool")
+    hints = get_type_hints(function)
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind not in {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}:
+            raise TypeError(f"{name}: {parameter} cannot be given by name, so a model cannot give it")
+        if parameter.name not in hints:
+            raise TypeError(f"{name}: {parameter.name} needs a type hint")
+    schema, call = _schema_and_call(_as_async(function), name)
+    return Tool(name=name, description=description, input_schema=schema, call=call, read_only=read_only)
 
 
 def as_tools(tools: Iterable[Tool | Function]) -> list[Tool]:
@@ -115,23 +122,10 @@ def _as_async(function: Function) -> Callable[..., Awaitable[object]]:
     return in_thread
 
 
-def _check_shape(function: Function, name: str, words: str | None) -> None:
-    """Refuse early what could only fail later, in front of the model."""
-    if not words:
-        raise TypeError(f"{name} needs a docstring: it is what the model reads about the tool")
-    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    hints = get_type_hints(function)
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind not in by_name:
-            raise TypeError(f"{name}: {parameter} cannot be given by name, so a model cannot give it")
-        if parameter.name not in hints:
-            raise TypeError(f"{name}: {parameter.name} needs a type hint")
-
-
 def _schema_and_call(
     function: Callable[..., Awaitable[object]], name: str
 ) -> tuple[JsonObject, Callable[[JsonObject], Awaitable[ToolResult | str]]]:
-    # Importing pydantic takes longer than starting the rest of nacre; only those who make a tool pay.
+    # Not at import: pydantic takes longer to import than the rest of nacre.
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
     from pydantic_core import ArgsKwargs  # noqa: PLC0415
 
@@ -150,7 +144,7 @@ def _schema_and_call(
 
 
 def _input_schema(generated: JsonObject, function: Function) -> JsonObject:
-    """The schema in declared order: its bytes stand at the very front of every request."""
+    """Return the schema in declared order: it is at the very front of every request."""
     bare = cast("JsonObject", _without_titles(generated))
     properties = cast("dict[str, JsonObject]", bare.get("properties") or {})
     for parameter, hint in get_type_hints(function, include_extras=True).items():
@@ -167,7 +161,7 @@ def _input_schema(generated: JsonObject, function: Function) -> JsonObject:
 
 
 def _without_titles(schema: Json) -> Json:
-    """Titles repeat the names, cost tokens and change with pydantic's taste."""
+    """Remove titles, which repeat the names, cost tokens and depend on the pydantic version."""
     match schema:
         case dict():
             return {key: _bare_member(key, value) for key, value in schema.items() if key != "title"}
@@ -181,17 +175,17 @@ def _bare_member(key: str, value: Json) -> Json:
     if key in {"default", "const", "enum", "examples"}:
         return value
     if key in {"properties", "$defs", "patternProperties"} and isinstance(value, dict):
-        # Here the keys are names somebody chose, and one of them may be "title".
+        # Here the keys are names chosen by the author, possibly "title".
         return {name: _without_titles(item) for name, item in value.items()}
     return _without_titles(value)
 
 
 def _explain(problems: list[ErrorDetails], name: str, schema: JsonObject) -> str:
-    """One line that names each wrong argument and what was expected."""
+    """Return one line that names each wrong argument and the expected value."""
     properties = cast("dict[str, JsonObject]", schema["properties"])
-    said = [_explain_one(problem, properties) for problem in problems[:SHOWN_PROBLEMS]]
+    lines = [_explain_one(problem, properties) for problem in problems[:SHOWN_PROBLEMS]]
     more = len(problems) - SHOWN_PROBLEMS
-    return f"{name}: " + "; ".join(said) + (f"; and {more} more" if more > 0 else "")
+    return f"{name}: " + "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
 
 
 def _explain_one(problem: ErrorDetails, properties: Mapping[str, JsonObject]) -> str:
@@ -228,7 +222,7 @@ def _expectation(schema: JsonObject) -> str:
 
 
 def _as_answer(value: object) -> ToolResult | str:
-    """Text stays text; what else a function returns is shown as JSON where it can be."""
+    """Return text unchanged and other values as JSON where possible."""
     match value:
         case ToolResult() | str():
             return value

@@ -1,4 +1,4 @@
-"""Edit: replace an exact piece of a file that was read, keeping everything else byte for byte."""
+"""Edit: replace an exact text in a file that was read; everything else keeps its bytes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Annotated
 from nacre import prompts
 from nacre.errors import ToolError
 from nacre.tools.base import Tool, tool
-from nacre.tools.files import Encoding, decode, read_whole
+from nacre.tools.files import decode, read_whole
 from nacre.tools.workspace import Version, Workspace, check_seen, in_thread, put
 
 DESCRIPTION = prompts.load("nacre.tools", "edit")
 
 SHOWN_LINES = 10
-"""How many places an error or an answer lists."""
+"""How many line numbers a result lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class _Change:
 
 
 def edit_tool(workspace: Workspace) -> Tool:
-    """Changes files that were read before."""
+    """Return the tool that edits files that were read before."""
 
     @tool(name="Edit", description=DESCRIPTION)
     async def edit(
@@ -44,13 +44,14 @@ def edit_tool(workspace: Workspace) -> Tool:
         change = _Change(old_string, new_string, replace_all)
         content, before, lines = await in_thread(lambda _: _edited(path, file_path, change, seen=seen))
         workspace.saw(path, await put(workspace, path, content, before=before))
-        return f"Edited {file_path}: {_places(lines)}."
+        places = f"{len(lines)} place{'s' if len(lines) > 1 else ''}"
+        return f"Edited {file_path}: {places}, {_numbers(lines)}."
 
     return edit
 
 
 def replaced(text: str, old: str, new: str) -> tuple[str, list[int]]:
-    """The text with every occurrence replaced in the file's own line ends, and the lines they begin on."""
+    """Replace every occurrence with the file's own line ends; return the text and the line numbers."""
     old = old.replace("\r\n", "\n")
     new = new.replace("\r\n", "\n")
     if "\r\n" not in text:
@@ -88,7 +89,7 @@ def _check(old: str, new: str) -> None:
 def _edited(
     path: Path, shown: str, change: _Change, *, seen: Version | None
 ) -> tuple[bytes, os.stat_result, list[int]]:
-    """What the file shall hold, what it was, and the lines that change."""
+    """Return the new content, the stat of the file and the lines that change."""
     content, found = read_whole(path, shown)
     check_seen(seen, content, shown)
     text, encoding = decode(content, shown)
@@ -102,15 +103,7 @@ def _edited(
             f"old_string is in {shown} {len(lines)} times ({_numbers(lines)}); "
             "add lines around it to make it unique, or set replace_all."
         )
-    return _encode(edited, encoding), found, lines
-
-
-def _encode(text: str, encoding: Encoding) -> bytes:
-    return encoding.mark + text.encode(encoding.name, encoding.errors)
-
-
-def _places(lines: list[int]) -> str:
-    return f"{len(lines)} place{'s' if len(lines) > 1 else ''}, {_numbers(lines)}"
+    return encoding.mark + edited.encode(encoding.name, encoding.errors), found, lines
 
 
 def _numbers(lines: list[int]) -> str:

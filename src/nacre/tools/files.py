@@ -1,4 +1,4 @@
-"""Files as the tools see them: only regular ones, text in a known encoding, replaced whole or not at all."""
+"""File access for tools: regular files only, text with a known encoding, atomic replacement."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from nacre.clock import SYSTEM_CLOCK
 from nacre.errors import ToolError
 
 MAX_WHOLE_BYTES = 10 * 1024 * 1024
-"""Files up to this size are held whole: read, compared and edited; larger ones are only streamed."""
+"""Files up to this size are read whole, compared and edited; larger ones are only streamed."""
 SNIFF_BYTES = 8_192
-"""A zero byte this early means the file is no text, as git decides it."""
+"""A zero byte in this many bytes means a binary file, as for git."""
 SIMILAR_NAMES = 3
-"""How many names a missing file's error suggests."""
+"""How many names the error for a missing file suggests."""
 MAX_LISTED_NAMES = 5_000
-"""How many names of a directory are compared with a missing one; comparing is slow."""
+"""How many names of a directory are compared with a missing one."""
 NEW_FILE_MODE = 0o666
-"""What a new file may be used for, before the user's umask takes its share."""
+"""The mode of a new file before the umask."""
 
 MAX_LINKS = 40
-"""How many symbolic links a path may lead through, as for the Linux kernel."""
+"""How many symbolic links a path may contain, as for the Linux kernel."""
 
 _MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
-"""Errors that say that nothing has this name."""
+"""Errors for a name that does not exist."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How a file's bytes are text; decoding and encoding again gives the same bytes."""
+    """The encoding of a file; decoding and encoding gives the same bytes."""
 
     name: str
     errors: str
@@ -49,10 +49,10 @@ class Encoding:
 
 
 def resolve(path: Path) -> Path:
-    """The real path that an absolute path leads to; names of missing files are kept as they are.
+    """Return the real path of an absolute path; names of missing files stay unchanged.
 
-    `os.path.realpath` removes `..` from the text behind a loop of links or an unreadable directory. Here both
-    raise `OSError`. So does a link in `/proc`, which may lead to another place in another process.
+    `os.path.realpath` removes `..` textually behind a loop of links or an unreadable directory. Here both
+    raise `OSError`. So does a link in `/proc`, whose target may depend on the process.
     """
     found = "/"
     links = 0
@@ -63,10 +63,16 @@ def resolve(path: Path) -> Path:
             found = os.path.dirname(found)  # noqa: PTH120
             continue
         here = os.path.join(found, name)  # noqa: PTH118
-        target = _link_target(here)
-        if target is None:
+        try:
+            is_link = stat.S_ISLNK(os.lstat(here).st_mode)
+        except OSError as error:
+            if error.errno not in _MISSING:
+                raise
+            is_link = False
+        if not is_link:
             found = here
             continue
+        target = os.readlink(here)  # noqa: PTH115
         links += 1
         if links > MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), here)
@@ -77,22 +83,11 @@ def resolve(path: Path) -> Path:
     return Path(found)
 
 
-def _link_target(path: str) -> str | None:
-    """Where a symbolic link leads; None if the path is no link, or missing."""
-    try:
-        is_link = stat.S_ISLNK(os.lstat(path).st_mode)
-    except OSError as error:
-        if error.errno not in _MISSING:
-            raise
-        return None
-    return os.readlink(path) if is_link else None  # noqa: PTH115
-
-
 @contextlib.contextmanager
 def hold_directory(path: Path, shown: str) -> Iterator[Path]:
-    """Check that a directory is where its path says, and hold it open.
+    """Check that a directory is at its path, and keep it open.
 
-    Gives a path for the start of a process, which leads to this directory even if a link replaces it.
+    Yields a path for the start of a process, which leads to this directory even if a link replaces it.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -107,9 +102,9 @@ def hold_directory(path: Path, shown: str) -> Iterator[Path]:
 
 
 def open_regular(path: Path, shown: str) -> tuple[io.BufferedReader, os.stat_result]:
-    """Open a file for reading without ever waiting for it; what is no regular file is refused in one line."""
+    """Open a regular file for reading without blocking; `ToolError` for anything else."""
     try:
-        # Without waiting: opening a pipe would otherwise block until somebody writes into it.
+        # Opening a named pipe would otherwise block until there is a writer.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise ToolError(f"There is no file {shown}.{_similar(path)}") from None
@@ -129,7 +124,7 @@ def open_regular(path: Path, shown: str) -> tuple[io.BufferedReader, os.stat_res
 
 
 def read_whole(path: Path, shown: str) -> tuple[bytes, os.stat_result]:
-    """A file's bytes, if it is small enough to be edited."""
+    """Return the bytes of a file that is small enough to be edited."""
     source, found = open_regular(path, shown)
     with source:
         content = source.read(MAX_WHOLE_BYTES + 1) or b""
@@ -141,7 +136,7 @@ def read_whole(path: Path, shown: str) -> tuple[bytes, os.stat_result]:
 
 
 def sniff(beginning: bytes, shown: str) -> Encoding:
-    """The encoding of a text that begins like this; what is no text is refused."""
+    """Return the encoding of a text from its beginning; `ToolError` for a binary file."""
     if beginning.startswith(codecs.BOM_UTF8):
         return Encoding("utf-8", "surrogateescape", codecs.BOM_UTF8)
     for name, mark in (("utf-16-le", codecs.BOM_UTF16_LE), ("utf-16-be", codecs.BOM_UTF16_BE)):
@@ -149,7 +144,7 @@ def sniff(beginning: bytes, shown: str) -> Encoding:
             return Encoding(name, "surrogatepass", mark)
     if b"\0" in beginning[:SNIFF_BYTES]:
         raise ToolError(f"{shown} is a binary file; look at it with a command in Bash, such as file or xxd.")
-    # Bytes that are not UTF-8 travel as lone surrogates, so that an edit elsewhere in the file keeps them.
+    # Bytes that are not UTF-8 become lone surrogates, so that an edit elsewhere in the file keeps them.
     return Encoding("utf-8", "surrogateescape")
 
 
@@ -162,16 +157,16 @@ def decode(content: bytes, shown: str) -> tuple[str, Encoding]:
 
 
 def printable(text: str) -> str:
-    """Text a request can carry: what stands for a broken byte becomes the replacement character."""
+    """Return text that is valid in a request: lone surrogates become the replacement character."""
     return text if text.isascii() else _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def replace_file(
     path: Path, content: bytes, *, before: os.stat_result | None, stop: threading.Event
 ) -> os.stat_result:
-    """Write aside, flush to disk, rename; the file keeps its mode and owner.
+    """Write a temporary file, flush it to disk and rename it; mode and owner are kept.
 
-    `path` must be real, not a link: renaming over a link would replace the link.
+    `path` must not be a link, which the rename would replace.
     """
     beside = f".nacre-{SYSTEM_CLOCK.new_id()}.tmp"
     try:
@@ -184,7 +179,7 @@ def replace_file(
         if stop.is_set():
             raise ToolError(f"Stopped before {path} was replaced.")
         os.replace(beside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-        # Without this the rename itself may be lost in a power cut; some file systems do not offer it.
+        # Otherwise a power failure may undo the rename; some file systems do not support it.
         with contextlib.suppress(OSError):
             os.fsync(folder)
     except OSError as error:
@@ -197,7 +192,7 @@ def replace_file(
 
 
 def make_directory(directory: Path, shown: str) -> None:
-    """Make the directory of a file that shall be created, with those above it."""
+    """Create the directory of a new file, with its parents."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -208,7 +203,10 @@ def _write_beside(folder: int, name: str, content: bytes, before: os.stat_result
     handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, NEW_FILE_MODE, dir_fd=folder)
     with os.fdopen(handle, "wb") as target:
         if before is not None:
-            _take_after(handle, before)
+            # Owner first: a change of owner clears the set-user bits, which the mode restores.
+            with contextlib.suppress(PermissionError):
+                os.fchown(handle, before.st_uid, before.st_gid)
+            os.fchmod(handle, stat.S_IMODE(before.st_mode))
         target.write(content)
         target.flush()
         os.fsync(handle)
@@ -216,20 +214,13 @@ def _write_beside(folder: int, name: str, content: bytes, before: os.stat_result
 
 
 def _check_place(handle: int, path: Path, shown: str) -> None:
-    """Refuse a file or directory that is not where its path says: a link was put in the way meanwhile."""
+    """Refuse a file or directory that is not at its path, because a link was placed there meanwhile."""
     try:
         place = Path(f"/proc/self/fd/{handle}").readlink()
     except OSError:
-        return  # a system that does not tell; the path was real a moment ago
+        return  # a system without /proc; the path was resolved just before
     if place != path and not str(place).endswith(" (deleted)"):
         raise ToolError(f"{shown} moved to {place} while it was being opened; try again.")
-
-
-def _take_after(handle: int, before: os.stat_result) -> None:
-    # Owner first: changing it clears the set-user bits, which the mode brings back. Only root may give away.
-    with contextlib.suppress(PermissionError):
-        os.fchown(handle, before.st_uid, before.st_gid)
-    os.fchmod(handle, stat.S_IMODE(before.st_mode))
 
 
 def _reason(error: OSError) -> str:
@@ -245,7 +236,7 @@ def _kind(mode: int) -> str:
 
 
 def _similar(path: Path) -> str:
-    """A hint at names like the one that was asked for."""
+    """Return a hint with names similar to the missing one."""
     try:
         with os.scandir(path.parent) as entries:
             names = sorted(entry.name for entry in islice(entries, MAX_LISTED_NAMES))

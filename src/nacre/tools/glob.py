@@ -1,4 +1,4 @@
-"""Glob: find files by name, newest first."""
+"""Glob: list files by name, newest first."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ SEARCH = Path(__file__).with_name("search.py")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobSettings:
-    """How far one search may go."""
+    """Limits of one search."""
 
     files: int = 100
-    """The newest are most likely the ones in question; more says that the pattern is too wide."""
+    """The newest are most likely relevant; more matches mean that the pattern is too wide."""
     seconds: float = 30.0
-    """Walking longer than this means a tree too large to list."""
+    """A longer walk means that the tree is too large to list."""
     max_bytes: int = 1024 * 1024
-    """A hundred of the longest possible paths fit twice."""
+    """Twice a hundred of the longest possible paths."""
 
 
 def glob_tool(workspace: Workspace, settings: GlobSettings | None = None) -> Tool:
-    """Lists files whose path matches a pattern."""
+    """Return the tool that lists files whose path matches a pattern."""
     limits = settings or GlobSettings()
 
     @tool(name="Glob", description=DESCRIPTION, read_only=True)
@@ -62,10 +62,10 @@ class _GlobResult:
 
 
 async def _find(place: Path, pattern: str, limits: GlobSettings) -> _GlobResult:
-    order = {"target": ".", "names": patterns.translate(pattern), "limit": limits.files}
+    query = {"target": ".", "names": patterns.translate(pattern), "limit": limits.files}
     output = ProcessOutput(head=limits.max_bytes)
     spec = ProcessSpec(
-        argv=(sys.executable, "-I", "-S", "-W", "ignore", os.fspath(SEARCH), "glob", json.dumps(order)),
+        argv=(sys.executable, "-I", "-S", "-W", "ignore", os.fspath(SEARCH), "glob", json.dumps(query)),
         cwd=place,
         seconds=limits.seconds,
         max_bytes=limits.max_bytes,

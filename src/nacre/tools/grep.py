@@ -1,4 +1,4 @@
-"""Grep: find lines in files, with ripgrep where it is installed and a plain search where it is not."""
+"""Grep: search lines in files, with ripgrep if it is installed, else with `search.py`."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ SEARCH = Path(__file__).with_name("search.py")
 Mode = Literal["content", "files_with_matches", "count"]
 NOTHING_FOUND = 1
 FAILED = 2
-"""Exit codes, the same for ripgrep and for our own search."""
+"""Exit codes of both ripgrep and `search.py`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrepSettings:
-    """How far one search may go."""
+    """Limits of one search."""
 
     lines: int = 250
-    """What one can read at a glance; more says that the pattern is too wide."""
+    """More matches mean that the pattern is too wide."""
     chars: int = 20_000
     """About 5,000 tokens, however long the lines are."""
     line_chars: int = 500
-    """A matching line's beginning is enough to decide whether to read the file."""
+    """Enough of a line to decide whether to read the file."""
     seconds: float = 30.0
-    """A search that takes longer looks in the wrong place, or its pattern never ends."""
+    """A longer search has the wrong path or a pattern that backtracks without end."""
     max_bytes: int = 4 * 1024 * 1024
-    """Far beyond what is shown; then the search is ended, for nobody would read the rest."""
+    """Far more than is shown; the search is ended then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class GrepQuery:
 
 
 def grep_tool(workspace: Workspace, settings: GrepSettings | None = None) -> Tool:
-    """Searches the contents of files."""
+    """Return the tool that searches the contents of files."""
     limits = settings or GrepSettings()
 
     @tool(name="Grep", description=DESCRIPTION, read_only=True)
@@ -122,13 +122,13 @@ async def _search(query: GrepQuery, cwd: Path, limits: GrepSettings) -> tuple[Pr
         except (OSError, ValueError) as error:
             raise ToolError(f"The search could not be started: {error}.") from None
         errors.seek(0)
-        said = errors.read(limits.chars).decode(errors="replace")
+        messages = errors.read(limits.chars).decode(errors="replace")
     if ended.why == "timeout":
         raise ToolError(
             f"The search took longer than {limits.seconds:g} s; narrow the path, glob or pattern."
         )
     if ended.why == "exited" and ended.exit_code not in {0, NOTHING_FOUND} and not output.characters:
-        raise ToolError(f"Cannot search for {query.pattern!r}: {_complaint(said)}.")
+        raise ToolError(f"Cannot search for {query.pattern!r}: {_error_message(messages)}.")
     return output, ended
 
 
@@ -151,7 +151,7 @@ def _ripgrep(query: GrepQuery, limits: GrepSettings) -> Sequence[str]:
 
 
 def _plain(query: GrepQuery, limits: GrepSettings) -> Sequence[str]:
-    order = {
+    query_json = {
         "target": query.target,
         "pattern": query.pattern,
         "ignore_case": query.ignore_case,
@@ -161,24 +161,24 @@ def _plain(query: GrepQuery, limits: GrepSettings) -> Sequence[str]:
         "after": query.after,
         "line_chars": limits.line_chars,
     }
-    return (sys.executable, "-I", "-S", "-W", "ignore", os.fspath(SEARCH), "grep", json.dumps(order))
+    return (sys.executable, "-I", "-S", "-W", "ignore", os.fspath(SEARCH), "grep", json.dumps(query_json))
 
 
 def _names(glob: str | None) -> str | None:
-    """A pattern without a slash means a name at any depth, as in a .gitignore."""
+    """Translate a glob; without a slash it matches a name at any depth, as in a .gitignore."""
     if glob is None:
         return None
     return patterns.translate(glob.removeprefix("/") if "/" in glob else f"**/{glob}")
 
 
-def _complaint(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _error_message(messages: str) -> str:
+    lines = [line.strip() for line in messages.splitlines() if line.strip()]
     named = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return " ".join((named or lines or ["the search failed"])[-1:]).rstrip(".")
 
 
 def _shown(output: ProcessOutput, ended: ProcessExit, wanted: int, *, folder: str) -> str:
-    """The first lines, and whether there are more; a line cut by the size limit is left out."""
+    """Return the first lines and a note if there are more; a line cut by the limit is left out."""
     if not output.characters:
         return "No matches."
     whole, _, rest = output.head.rpartition("\n")

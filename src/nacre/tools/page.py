@@ -1,7 +1,7 @@
-"""A web page as plain text: headings, lists and links stay, scripts and styling go.
+"""Convert a web page to plain text: headings, lists and links stay, scripts and styles are removed.
 
-Run as a process of its own: a page can be written so that Python's parser takes days over it, while no
-other Python code runs. Standard library only: it starts without nacre and without site.
+Run as a separate process that can be killed: a hostile page can block Python's parser for days. Standard
+library only: it starts without nacre and without site.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SPACES = re.compile(r"[ \t\r\f\v]+")
 
 
 def page_text(html: str) -> str:
-    """What a reader of the page would read."""
+    """Return the visible text of a page."""
     reader = _PageReader()
     reader.feed(html)
     reader.close()

@@ -1,4 +1,4 @@
-"""Glob patterns as regular expressions: `*`, `?`, `**`, `[a-z]`, `{py,md}`."""
+"""Translate glob patterns into regular expressions: `*`, `?`, `**`, `[a-z]`, `{py,md}`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _FIXED = {"folders": "(?:[^/]+/)*", "anything": ".*", "part": "[^/]*", "one": "[
 
 
 def translate(pattern: str) -> str:
-    """A regular expression that matches, whole, the relative paths the pattern means."""
-    # Any number of directories, said twice, is the same and takes the matcher far longer to rule out.
+    """Return a regular expression for `fullmatch` on relative paths."""
+    # A repeated `**/` means the same and makes the matcher backtrack far longer.
     pattern = re.sub(r"(?:\*\*/)+", "**/", pattern)
     depth = 0
     pieces = ["(?s:"]
@@ -42,7 +42,7 @@ def translate(pattern: str) -> str:
 
 
 def split_fixed(pattern: str) -> tuple[str, str]:
-    """The directory a pattern names outright, and the rest that has to be matched."""
+    """Split a pattern into its fixed directory and the rest that has to be matched."""
     parts = pattern.split("/")
     fixed = next((place for place, part in enumerate(parts) if _WILD.search(part)), len(parts) - 1)
     return "/".join(parts[:fixed]) or ("/" if fixed and pattern.startswith("/") else ""), "/".join(
@@ -51,12 +51,12 @@ def split_fixed(pattern: str) -> tuple[str, str]:
 
 
 def named_place(path: str, pattern: str) -> str:
-    """The directory in which a pattern is looked for: below the path, or where the pattern itself says."""
+    """Return the directory to search: below the path, or the one that the pattern itself names."""
     return os.path.join(path, os.path.expanduser(split_fixed(pattern)[0]))  # noqa: PTH111, PTH118  # keeps `~x` as it is
 
 
 def _character_set(inside: str) -> str:
     negated = inside[:1] in {"!", "^"}
-    # Two dashes would be a set operation to Python one day, and it warns about that now.
+    # Python warns about two dashes, which may become a set operation.
     members = re.sub(r"([\\\[\]&~|^]|-(?=-))", r"\\\1", inside[1:] if negated else inside)
     return f"[^/{members}]" if negated else f"[{members}]"

@@ -1,4 +1,4 @@
-"""Read: a file's lines with their numbers, bounded in lines, line length and tokens."""
+"""Read: return the lines of a file with numbers, within limits for lines, line length and tokens."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from nacre.tools.workspace import Version, Workspace, in_thread, version_of
 DESCRIPTION = prompts.load("nacre.tools", "read")
 
 PIECE_CHARS = 65_536
-"""How much of an overlong line is held while its end is looked for."""
+"""How much of an overlong line is read at once."""
 MAX_LINE_CHARS = 10_000_000
-"""Where the end of a line is no longer looked for: this is no text that has lines."""
+"""A longer line is refused: the file is no text with lines."""
 PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tiff"})
 UNREADABLE = {
     **dict.fromkeys(PICTURES, "Pictures cannot be read yet"),
@@ -32,16 +32,16 @@ UNREADABLE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSettings:
-    """How much of a file one call returns."""
+    """Limits of one call."""
 
     lines: int = 2_000
-    """Most source files whole."""
+    """Enough for most source files."""
     line_chars: int = 2_000
-    """Longer lines are data or minified code; their beginning says so."""
+    """Longer lines are data or minified code."""
     tokens: int = 25_000
-    """An eighth of a usual window; more is better read in ranges."""
+    """An eighth of a usual window."""
     wraps: bool = False
-    """Every piece of a longer line counts as a line: for those who have no other tool to get at the rest."""
+    """Every piece of a longer line counts as a line, for agents without another tool to read the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class _Range:
 
 
 def read_tool(workspace: Workspace, settings: ReadSettings | None = None) -> Tool:
-    """Reads text files; what was read may then be edited."""
+    """Return the tool that reads text files; a file that was read may be edited."""
     limits = settings or ReadSettings()
 
     @tool(name="Read", description=DESCRIPTION, read_only=True)
@@ -68,7 +68,7 @@ def read_tool(workspace: Workspace, settings: ReadSettings | None = None) -> Too
         workspace.saw(path, version)
         return text
 
-    # Cutting what was read blinds later edits, and it is how a result on disk is read back.
+    # Never offloaded: later edits need the text, and offloaded results are read with this tool.
     return replace(read, max_result_chars=float("inf"))
 
 
@@ -86,7 +86,7 @@ def _read(
         version = version_of(content, found) if is_whole else Version(found.st_mtime_ns, found.st_size, None)
         del content
         stream.seek(len(encoding.mark))
-        # newline="\n": a lone carriage return is no line end to grep, to editors or to a compiler's messages.
+        # newline="\n": a lone carriage return is no line end for grep, editors and compilers.
         text = io.TextIOWrapper(stream, encoding.name, encoding.errors, newline="\n")
         try:
             return _numbered(text, wanted, limits, stop), version
@@ -118,17 +118,13 @@ def _numbered(text: io.TextIOWrapper, wanted: _Range, limits: ReadSettings, stop
             break
     if shown:
         return "\n".join(shown)
-    return _nothing(number, wanted)
-
-
-def _nothing(lines: int, wanted: _Range) -> str:
-    if not lines:
+    if not number:
         return "[The file is empty.]"
-    return f"[The file has only {lines:,} lines; offset={wanted.first} is past its end.]"
+    return f"[The file has only {number:,} lines; offset={wanted.first} is past its end.]"
 
 
 def _lines(text: io.TextIOWrapper, line_chars: int, stop: threading.Event) -> Iterator[str]:
-    """Lines without their ends, overlong ones cut; a line of a gigabyte is neither held nor followed."""
+    """Yield lines without line ends, overlong ones cut; a line is never held whole."""
     while piece := text.readline(PIECE_CHARS):
         if stop.is_set():
             raise ToolError("Stopped while reading.")
@@ -149,7 +145,7 @@ def _lines(text: io.TextIOWrapper, line_chars: int, stop: threading.Event) -> It
 
 
 def _pieces(text: io.TextIOWrapper, line_chars: int, stop: threading.Event) -> Iterator[str]:
-    """Lines without their ends, overlong ones in pieces."""
+    """Yield lines without line ends, overlong ones in pieces."""
     goes_on = False
     while piece := text.readline(line_chars):
         if stop.is_set():

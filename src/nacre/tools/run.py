@@ -15,17 +15,17 @@ from nacre.messages.events import ToolResultEvent
 from nacre.tools.base import Tool
 
 READERS_AT_ONCE = 10
-"""More would not be faster on one machine and would open files and processes without end."""
+"""More would not be faster on one machine and would open too many files and processes."""
 STOP_SECONDS = 10.0
-"""How long a stop waits for a tool that ignores being cancelled, before it goes on without it."""
+"""How long a stop waits for a tool that ignores cancellation."""
 MAX_ERROR_CHARS = 2_000
-"""An exception's message may quote a whole document; the model needs its beginning."""
+"""The message of an exception may quote a whole document."""
 RUNNING: ContextVar[ToolCall | None] = ContextVar("running", default=None)
-"""The call that is being answered, for whoever stands around a tool and is told only its arguments."""
+"""The current call, for wrappers of a tool that receive only its arguments."""
 
 
 async def run_all(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[ToolResult]:
-    """Answer every call, in the order of the calls."""
+    """Run all calls and return their results in the order of the calls."""
     async with ToolCallRunner(tools) as running:
         for call in calls:
             running.start(call)
@@ -33,11 +33,10 @@ async def run_all(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[
 
 
 class ToolCallRunner:
-    """The tool calls of one reply, started as they become ready.
+    """Runs the tool calls of one reply as they become ready.
 
-    Order as the model meant it: a writer waits for all calls before it, a reader for the writers before it;
-    calls that go together wait for all but each other.
-    Use it as a context manager: whatever happens inside, no tool is left running behind it.
+    A writing tool waits for all earlier calls, a reading one for the earlier writers; calls of a `together`
+    tool wait for all but each other. Use it as a context manager: on exit no tool is left running.
     """
 
     def __init__(self, tools: Mapping[str, Tool]) -> None:
@@ -57,7 +56,7 @@ class ToolCallRunner:
         await self.stop()
 
     def start(self, call: ToolCall) -> None:
-        """Take on one more call; a reader begins at once, a writer not before `release`."""
+        """Add a call; a reader starts at once, a writer not before `release`."""
         tool = self._tools.get(call.name)
         is_writer = tool is not None and not tool.read_only
         goes_together = tool is not None and tool.together
@@ -71,17 +70,17 @@ class ToolCallRunner:
             self._writers.append(task)
 
     def release(self) -> None:
-        """Let the writers begin: the reply is whole and on disk."""
+        """Let the writers start: the reply is complete and on disk."""
         self._released.set()
 
     async def results(self) -> list[ToolResult]:
-        """Every answer in the order of the calls; releases the writers."""
+        """Return all results in the order of the calls; releases the writers."""
         async for _ in self.as_ready():
             pass
         return self.done
 
     async def as_ready(self) -> AsyncGenerator[ToolResultEvent, None]:
-        """Every answer as it comes, those from before this was asked included; releases the writers."""
+        """Yield results as they arrive, also earlier ones; releases the writers."""
         self.release()
         pending = {task for _, task in self._started}
         try:
@@ -96,11 +95,15 @@ class ToolCallRunner:
 
     @property
     def done(self) -> list[ToolResult]:
-        """The answers there are so far, in the order of the calls; what a cancelled turn can still keep."""
-        return [task.result() for _, task in self._started if _has_answer(task)]
+        """The results so far in the order of the calls, which a cancelled turn can keep."""
+        return [
+            task.result()
+            for _, task in self._started
+            if task.done() and not task.cancelled() and task.exception() is None
+        ]
 
     async def stop(self) -> None:
-        """Cancel what still runs and wait until it has ended."""
+        """Cancel running calls and wait until they have ended."""
         unfinished = [task for _, task in self._started if not task.done()]
         for task in unfinished:
             task.cancel()
@@ -109,7 +112,7 @@ class ToolCallRunner:
         try:
             await asyncio.wait(unfinished, timeout=STOP_SECONDS)
         except asyncio.CancelledError:
-            # Somebody is in a hurry: the second cancel tells the tools to skip their grace periods.
+            # A second cancellation: the tools skip their grace periods.
             for task in unfinished:
                 task.cancel()
             await asyncio.wait(unfinished, timeout=STOP_SECONDS)
@@ -118,7 +121,7 @@ class ToolCallRunner:
     async def _answer(
         self, call: ToolCall, tool: Tool | None, before: Sequence[asyncio.Task[ToolResult]]
     ) -> ToolResult:
-        RUNNING.set(call)  # every call has a task of its own, so nobody else sees it
+        RUNNING.set(call)  # each call has a task of its own, so the value is local to it
         if before:
             await asyncio.wait(before)
         if tool is None:
@@ -132,7 +135,7 @@ class ToolCallRunner:
 
 
 async def _run_one(call: ToolCall, tool: Tool) -> ToolResult:
-    """The tool's answer, whatever it does; only being cancelled passes through."""
+    """Return the result of a tool; any failure becomes an error result, only cancellation is raised."""
     try:
         async with asyncio.timeout(tool.max_seconds) as limit:
             answer = await tool.call(call.input)
@@ -146,22 +149,18 @@ async def _run_one(call: ToolCall, tool: Tool) -> ToolResult:
         running = asyncio.current_task()
         if running is None or running.cancelling():
             raise
-        # Nobody asked for this: something inside the tool was cancelled, which is the tool's own failure.
+        # Not a cancellation of the call: something inside the tool was cancelled, which is its own failure.
         return result_of(call, _one_line(error), is_error=True)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # a tool's failure is the model's to read
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # a tool's failure is shown to the model
         return result_of(call, _one_line(error), is_error=True)
     return replace(answer, call_id=call.id) if isinstance(answer, ToolResult) else result_of(call, answer)
 
 
 def _one_line(error: BaseException) -> str:
-    """Type and message; a traceback would tell the model about our files, not about its mistake."""
+    """Return type and message of an exception; a traceback would not help the model."""
     try:
         message = " ".join(str(error).split())
-    except Exception:  # noqa: BLE001  # an exception whose own __str__ fails is still only a tool's failure
+    except Exception:  # noqa: BLE001  # __str__ of a foreign exception may fail
         message = ""
     kind = type(error).__name__
     return f"{kind}: {message}"[:MAX_ERROR_CHARS] if message else kind
-
-
-def _has_answer(task: asyncio.Task[ToolResult]) -> bool:
-    return task.done() and not task.cancelled() and task.exception() is None

@@ -1,4 +1,4 @@
-"""TaskList: a plain list of what is to be done, kept with the session and through every compaction."""
+"""TaskList: the task list of a session, kept through every compaction."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ MARKS: dict[str, str] = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]", 
 TASKS = "tasks"
 """The kind of log note that holds the task list."""
 MAX_TASKS = 100
-"""A longer list is a plan in a file, not something to keep in view."""
+"""A longer list belongs into a plan file."""
 MAX_TITLE_CHARS = 300
-"""A task is named in a line; what it means in detail stands elsewhere."""
+"""A title is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One thing to be done."""
+    """One task."""
 
     title: str
     state: State = "pending"
 
 
 class TaskBoard:
-    """The list of one session; whoever keeps it is told of every change."""
+    """The task list of one session; `changed` is awaited after every change."""
 
     def __init__(self, tasks: Sequence[Task] = ()) -> None:
         self.tasks = tuple(tasks)
-        self.changed: Callable[[tuple[Task, ...]], Awaitable[None]] = _nobody
+        self.changed: Callable[[tuple[Task, ...]], Awaitable[None]] = _ignore
 
     def __str__(self) -> str:
         lines = (f"{n}. {MARKS[task.state]} {task.title}" for n, task in enumerate(self.tasks, 1))
@@ -48,12 +48,12 @@ class TaskBoard:
 
 
 def stored(tasks: Sequence[Task]) -> list[Json]:
-    """The list as it goes into a record."""
+    """Return the list as JSON for a log note."""
     return [[task.title, task.state] for task in tasks]
 
 
 def restored(rows: Json) -> TaskBoard:
-    """The board a record holds; what is no task is left out."""
+    """Return the board from a log note; invalid rows are left out."""
     tasks = []
     for row in rows if isinstance(rows, list) else []:
         match row:
@@ -65,7 +65,7 @@ def restored(rows: Json) -> TaskBoard:
 
 
 def task_list_tool(board: TaskBoard) -> Tool:
-    """Shows the list, or sets it whole."""
+    """Return the tool that shows the list or replaces it."""
 
     @tool(name="TaskList", description=DESCRIPTION)
     async def task_list(tasks: Annotated[list[Task] | None, "The whole list, in order."] = None) -> str:
@@ -84,5 +84,5 @@ def _check(tasks: list[Task]) -> None:
         raise ToolError(f"Every task needs a title of at most {MAX_TITLE_CHARS} characters.")
 
 
-async def _nobody(tasks: tuple[Task, ...]) -> None:
+async def _ignore(tasks: tuple[Task, ...]) -> None:
     return None

@@ -1,4 +1,4 @@
-"""WebFetch: one page by its address, bounded, and never from inside the machine or its network."""
+"""WebFetch: fetch one page within limits, and never from this machine or its local network."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ PAGE = Path(__file__).with_name("page.py")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSettings:
-    """How far one fetch may go."""
+    """Limits of one fetch."""
 
     seconds: float = 30.0
-    """A page that takes longer is not worth waiting for in a turn."""
+    """The longest wait for a page."""
     max_bytes: int = 5 * 1024 * 1024
-    """More than any page of text; what is larger is cut."""
+    """More than any page of text; a larger one is cut."""
     max_chars: int = 50_000
-    """What of a page goes into the view; about 12,500 tokens."""
+    """Of a page in the view; about 12,500 tokens."""
     read_seconds: float = 10.0
-    """A page of the largest size takes two; one that takes longer is made to."""
+    """The largest page takes two; one that takes longer is hostile."""
     max_redirects: int = 5
     allows_private: bool = False
-    """Addresses of this machine and its network; only for tests and people who know why."""
+    """Allows addresses of this machine and its network; for tests."""
 
 
 def web_fetch_tool(settings: WebSettings | None = None) -> Tool:
-    """Fetches pages."""
+    """Return the tool that fetches web pages."""
     limits = settings or WebSettings()
 
     @tool(name="WebFetch", description=DESCRIPTION, read_only=True)
@@ -56,7 +56,7 @@ def web_fetch_tool(settings: WebSettings | None = None) -> Tool:
 
 
 async def _fetch(url: str, limits: WebSettings) -> str:
-    import httpx2  # noqa: PLC0415 - only those who fetch a page pay for loading it
+    import httpx2  # noqa: PLC0415 - imported by the first fetch
 
     headers = {"user-agent": f"nacre/{VERSION}", "accept": "text/html, text/*;q=0.9, application/json;q=0.8"}
     try:
@@ -78,7 +78,7 @@ async def _fetch(url: str, limits: WebSettings) -> str:
 
 
 async def _check_address(url: str, limits: WebSettings) -> None:
-    """Refuse what is no web address, and what leads back into this machine or its network."""
+    """Refuse what is no web address, and addresses of this machine or its network."""
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -120,7 +120,7 @@ async def _shown(response: object, url: str, limits: WebSettings) -> str:
 
 
 async def _read(html: str, url: str, limits: WebSettings) -> str:
-    """The page's words, worked out by a process that can be ended: some pages are made to be unreadable."""
+    """Return the text of a page, converted in a process that can be killed: some pages are hostile."""
     output = ProcessOutput(head=limits.max_bytes)
     with tempfile.TemporaryFile() as source:
         source.write(html.encode("utf-8", "surrogatepass"))

@@ -1,4 +1,4 @@
-"""Write: put a whole file in place; an existing one must have been read."""
+"""Write: create or replace a whole file; an existing one must have been read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DESCRIPTION = prompts.load("nacre.tools", "write")
 
 
 def write_tool(workspace: Workspace) -> Tool:
-    """Creates files, or replaces them whole."""
+    """Return the tool that creates files or replaces them whole."""
 
     @tool(name="Write", description=DESCRIPTION)
     async def write(
@@ -40,7 +40,7 @@ def write_tool(workspace: Workspace) -> Tool:
 
 
 def _checked(path: Path, seen: Version | None, shown: str) -> os.stat_result | None:
-    """What the file was, if there is one, after making sure that the model knows it."""
+    """Return the stat of an existing file, after a check that the model has read it."""
     if not os.path.lexists(path):
         return None
     content, before = read_whole(path, shown)
