@@ -1,4 +1,4 @@
-"""Bash: run a command in the session's working directory, bounded in time and output."""
+"""Bash: run a command in the session's working directory, within limits of time and output."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from nacre.tools.workspace import Workspace
 
 DESCRIPTION = prompts.load("nacre.tools", "bash")
 
-# The command's own `exit` must not keep us from learning where it ended, hence the trap. The file behind the
-# number is open but has no name: nothing to clean up, nothing for another process to guess. `set -P`: `cd`
-# resolves links before `..`, as the check of the line does.
+# The trap reports the last directory even if the command calls `exit`, through the descriptor of a file
+# without a name: nothing to clean up, nothing for another process to guess. `set -P`: `cd` resolves links
+# before `..`, as the permission check does.
 _SHELL = "set -P; trap '{{ builtin pwd -P >&{fd}; }} 2>/dev/null' EXIT; eval \"$1\""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BashSettings:
-    """How far one command may go."""
+    """Limits of one command."""
 
     seconds: float = 120.0
-    """Enough for a test run; what takes longer says so in `timeout`."""
+    """Enough for a test run; longer commands set `timeout`."""
     max_seconds: float = 600.0
-    """A turn should not wait longer for one command."""
+    """The largest `timeout`."""
     success_chars: int = 30_000
-    """What a command may put into the view when it worked; about 7,500 tokens."""
+    """Of the output of a successful command; about 7,500 tokens."""
     failure_chars: int = 10_000
-    """Half of it from the beginning, half from the end: an error is said first or last."""
+    """Half from the beginning, half from the end, where errors are."""
     max_bytes: int = 64 * 1024 * 1024
-    """Past this a command prints without end: a thousand times what will be shown."""
+    """A command with more output is ended: a thousand times what is shown."""
 
 
 def bash_tool(workspace: Workspace, settings: BashSettings | None = None) -> Tool:
-    """Runs shell commands; a `cd` holds for the next call."""
+    """Return the tool that runs shell commands; a `cd` applies to the next call."""
     limits = settings or BashSettings()
 
     @tool(name="Bash", description=DESCRIPTION)
@@ -63,8 +63,8 @@ def bash_tool(workspace: Workspace, settings: BashSettings | None = None) -> Too
     return bash
 
 
-def _surroundings(environ: Mapping[str, str], command: str) -> dict[str, str]:
-    """The environment of a command: nothing waits for a person, git starts nothing a folder brought along.
+def _environment(environ: Mapping[str, str], command: str) -> dict[str, str]:
+    """Return the environment of a command: no pager, and git starts no program of a repository.
 
     In a command that only reads, git runs no hook either.
     """
@@ -74,22 +74,28 @@ def _surroundings(environ: Mapping[str, str], command: str) -> dict[str, str]:
         **({"GIT_OPTIONAL_LOCKS": "0"} if is_read_only else {}),
         "GIT_PAGER": "cat",
         "PAGER": "cat",
-        # A `cd` goes where it says, which is what was judged.
+        # A `cd` leads where it says, as the permission check assumes.
         "CDPATH": "",
     }
 
 
 async def _run(command: str, workspace: Workspace, limits: BashSettings, *, seconds: float) -> ToolResult:
-    note = _return_to_root_if_lost(workspace)
+    shell = shutil.which("bash")
+    if shell is None:
+        raise ToolError("There is no bash on PATH; install it to run commands.")
+    note = ""
+    if not workspace.cwd.is_dir():
+        note = f"[The working directory {workspace.cwd} is gone; this ran in {workspace.root}.]"
+        workspace.cwd = workspace.root
     output = ProcessOutput(head=limits.success_chars, tail=limits.failure_chars // 2)
-    with tempfile.TemporaryFile() as whereabouts:
+    with tempfile.TemporaryFile() as report:
         spec = ProcessSpec(
-            argv=(_shell(), "-c", _SHELL.format(fd=whereabouts.fileno()), "bash", command),
+            argv=(shell, "-c", _SHELL.format(fd=report.fileno()), "bash", command),
             cwd=workspace.cwd,
             seconds=seconds,
             max_bytes=limits.max_bytes,
-            pass_fds=(whereabouts.fileno(),),
-            environ=_surroundings(os.environ, command),
+            pass_fds=(report.fileno(),),
+            environ=_environment(os.environ, command),
         )
         try:
             ended = await run(spec, output.feed)
@@ -97,7 +103,7 @@ async def _run(command: str, workspace: Workspace, limits: BashSettings, *, seco
             raise ToolError(
                 f"The command could not be started ({error}); put a long one into a file."
             ) from None
-        _follow(workspace, whereabouts)
+        _follow(workspace, report)
     if ended.group is not None:
         workspace.keep_running(ended.group)
     failed = ended.why != "exited" or ended.exit_code != 0
@@ -106,25 +112,10 @@ async def _run(command: str, workspace: Workspace, limits: BashSettings, *, seco
     return ToolResult("", (Text("\n".join(part for part in parts if part)),), is_error=failed)
 
 
-def _shell() -> str:
-    shell = shutil.which("bash")
-    if shell is None:
-        raise ToolError("There is no bash on PATH; install it to run commands.")
-    return shell
-
-
-def _return_to_root_if_lost(workspace: Workspace) -> str:
-    if workspace.cwd.is_dir():
-        return ""
-    lost = workspace.cwd
-    workspace.cwd = workspace.root
-    return f"[The working directory {lost} is gone; this ran in {workspace.root}.]"
-
-
-def _follow(workspace: Workspace, whereabouts: IO[bytes]) -> None:
-    """Take over the directory in which the command ended, if it said one."""
-    whereabouts.seek(0)
-    place = whereabouts.read().removesuffix(b"\n").decode(errors="surrogateescape")
+def _follow(workspace: Workspace, report: IO[bytes]) -> None:
+    """Set the working directory to the one in which the command ended, if it reported one."""
+    report.seek(0)
+    place = report.read().removesuffix(b"\n").decode(errors="surrogateescape")
     if place and Path(place).is_dir():
         workspace.cwd = Path(place)
 
@@ -149,7 +140,7 @@ def _beginning(output: ProcessOutput) -> str:
 
 
 def _excerpt(output: ProcessOutput, limits: BashSettings) -> str:
-    """What there is of a failed command's output: its beginning and its end."""
+    """Return the beginning and the end of a failed command's output."""
     if output.characters <= limits.failure_chars:
         return output.head.removesuffix("\n")
     half = limits.failure_chars // 2

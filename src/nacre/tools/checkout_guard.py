@@ -1,4 +1,4 @@
-"""Keeps an agent that works in a worktree out of the checkout that it was taken from: denied, not asked."""
+"""Deny an agent in a worktree any write to the checkouts that the worktree was created from."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SHELL = "Bash"
 
 
 def deny_other_checkouts(tools: Iterable[Tool], workspace: Workspace, policy: PermissionPolicy) -> list[Tool]:
-    """The same tools, of which none writes into a checkout that the policy's root was taken from."""
-    kept = list(tools)
+    """Return the tools, wrapped so that none writes into a checkout of the policy's `twins`."""
+    wrapped = list(tools)
     for twin in policy.twins:
-        border = _CheckoutBoundary(workspace, twin, policy.root)
-        kept = [_stopped(one, border) if one.name in {*EDITORS, SHELL} else one for one in kept]
-    return kept
+        boundary = _CheckoutBoundary(workspace, twin, policy.root)
+        wrapped = [_wrap(one, boundary) if one.name in {*EDITORS, SHELL} else one for one in wrapped]
+    return wrapped
 
 
 class _CheckoutBoundary:
@@ -35,18 +35,21 @@ class _CheckoutBoundary:
         self.inside = inside
 
     def crossed(self, tool: str, arguments: JsonObject) -> Path | None:
-        """The file of the other checkout that this call would write, as far as that can be read off it."""
+        """Return the file of the other checkout that a call would write, as far as its arguments show it."""
         if tool == SHELL:
             paths = self._written(str(arguments.get("command", "")))
         else:
             paths = [self._workspace.aim(str(arguments.get("file_path", "")))]
-        return next((path for path in paths if path is not None and self._is_other(path)), None)
+        for path in paths:
+            if path and path.is_relative_to(self._outside) and not path.is_relative_to(self.inside):
+                return path
+        return None
 
     def _written(self, command: str) -> list[Path | None]:
-        """All that a command names, if it does more than read."""
+        """Return all paths that a command names, unless it only reads."""
         if explain(command).read_only:
             return []
-        # Also inside quotes: what a word of it would do, such as `eval`, nobody here can say.
+        # Also inside quotes: the effect of a word such as `eval` is unknown.
         if str(self._outside) in command.replace(str(self.inside), ""):
             return [self._outside]
         parts = programs(command) or ()
@@ -57,15 +60,12 @@ class _CheckoutBoundary:
             *(Path(os.path.realpath(cwd / target)) for target in targets),
         ]
 
-    def _is_other(self, path: Path) -> bool:
-        return path.is_relative_to(self._outside) and not path.is_relative_to(self.inside)
 
-
-def _stopped(tool: Tool, border: _CheckoutBoundary) -> Tool:
+def _wrap(tool: Tool, boundary: _CheckoutBoundary) -> Tool:
     async def call(arguments: JsonObject) -> ToolResult | str:
-        if (path := border.crossed(tool.name, arguments)) is not None:
+        if (path := boundary.crossed(tool.name, arguments)) is not None:
             raise ToolError(
-                f"Not allowed: {path} belongs to another checkout. You work in a copy: {border.inside}"
+                f"Not allowed: {path} belongs to another checkout. You work in a copy: {boundary.inside}"
             )
         return await tool.call(arguments)
 

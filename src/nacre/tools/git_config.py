@@ -1,7 +1,7 @@
-"""Checks whether git may read a repository unasked, and defines the settings that git then runs with.
+"""Check whether git may read a repository without a question, and define the settings it then runs with.
 
-A repository's own files can make git start programs, or print files from elsewhere, even on `git status`. Git
-itself is asked which repository it finds and which settings it reads there: it is not parsed again here.
+The files of a repository can make git start programs, or print files from elsewhere, even on `git status`.
+Git itself reports which repository it finds and which settings it reads: its files are not parsed here.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from subprocess import CompletedProcess
 from nacre.process import run_sync
 
 SECONDS = 10.0
-"""For one command that only lists settings or names; a repository that takes longer is asked about."""
+"""For one command that lists settings or names; for a slower repository the user is asked."""
 MAX_REPOSITORIES = 30
-"""Submodules, and submodules of those, that are checked for one line; a project with more is asked about."""
+"""Submodules, also nested, that are checked for one line; with more, the user is asked."""
 
 MAX_ENTRIES = 100_000
-"""Files and directories of a git directory that are looked at; a larger one is asked about."""
+"""Files and directories of a git directory that are checked; with more, the user is asked."""
 
 NO_PROGRAMS: Mapping[str, str] = {
     "core.hooksPath": "/dev/null",
@@ -30,7 +30,7 @@ NO_PROGRAMS: Mapping[str, str] = {
     "core.alternateRefsCommand": "",
     "submodule.recurse": "false",
 }
-"""Settings that win over those of a repository, for commands that must not start its programs."""
+"""Settings that override those of a repository, for commands that must not start its programs."""
 EVERY_LINE: Mapping[str, str] = {"safe.bareRepository": "explicit", "core.fsmonitor": "false"}
 """Settings for every Bash line: a bare repository hidden in a directory is not used unless it is named."""
 READ_ONLY: Mapping[str, str] = {
@@ -90,12 +90,12 @@ _HOOK = "hooks/post-index-change"
 
 
 class _UnreadableError(Exception):
-    """Git could not read a repository; its text says why."""
+    """Raised when git cannot read a repository; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Repository:
-    """What git finds in a directory; all paths are real."""
+    """A repository as git finds it; all paths are real."""
 
     top: Path
     """The work tree."""
@@ -106,7 +106,7 @@ class _Repository:
 
 
 def environment(environ: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which these settings of git win over those of every file."""
+    """Return an environment in which these git settings override those of every file."""
     given = environ.get("GIT_CONFIG_COUNT", "")
     count = int(given) if given.isdigit() else 0
     named = {
@@ -120,10 +120,10 @@ def environment(environ: Mapping[str, str], settings: Mapping[str, str]) -> dict
 
 
 def repository_problem(place: Path, roots: Sequence[Path], *, is_grep: bool = False) -> str:
-    """Why git may not run unasked in this directory; empty if it may, or if there is no repository.
+    """Return why git may not run here without a question; empty if it may or there is no repository.
 
-    `roots` are the directories whose files may be read unasked. Submodules are checked as well, because git
-    runs in them, too. `git grep` needs one check more: it follows a link in place of a tracked directory.
+    `roots` are the directories whose files may be read without a question. Submodules are checked, because
+    git runs in them, too. `git grep` needs one more check: it follows a link in place of a tracked directory.
     """
     waiting = [place]
     seen = set[Path]()
@@ -160,7 +160,7 @@ def _discover(place: Path) -> _Repository | None:
 
 
 def _layout_problem(repository: _Repository, roots: Sequence[Path]) -> str:
-    """What in the git directory may lead git elsewhere, or is run by it."""
+    """Return what in the git directory may lead git elsewhere or is run by it; empty if nothing."""
     dot_git = repository.top / ".git"
     try:
         if dot_git.is_symlink() or not _is_known_layout(repository, dot_git, roots):
@@ -192,7 +192,7 @@ def _is_known_layout(repository: _Repository, dot_git: Path, roots: Sequence[Pat
 
 
 def _belongs_to_outer(repository: _Repository, roots: Sequence[Path]) -> bool:
-    """Whether a submodule has its git directory in that of the repository around it.
+    """Return whether a submodule has its git directory in that of the repository around it.
 
     For a submodule of a linked worktree, that is in the main repository, which may lie outside the roots.
     """
@@ -203,7 +203,7 @@ def _belongs_to_outer(repository: _Repository, roots: Sequence[Path]) -> bool:
 
 
 def _links(repository: _Repository) -> Iterator[str]:
-    """Symbolic links in the git directory: git prints lines of many files in it."""
+    """Yield symbolic links in the git directory: git prints lines of many files in it."""
     waiting = [repository.common]
     seen = 0
     while waiting:
@@ -220,14 +220,14 @@ def _links(repository: _Repository) -> Iterator[str]:
 
 
 def _linked_directory(repository: _Repository) -> str:
-    """A directory of tracked files that is reached through a symbolic link; empty if there is none."""
+    """Return a directory of tracked files that is reached through a symbolic link; empty if none."""
     names = _output(repository.top, "ls-files", "-z")
     places = (repository.top / folder for folder in {name.rpartition("/")[0] for name in names})
     return next((str(place) for place in places if os.path.realpath(place) != str(place)), "")
 
 
 def _settings_problem(repository: _Repository) -> str:
-    """The first setting of the repository that is not known to be harmless."""
+    """Return the first setting of the repository that is not known to be harmless."""
     listed = _output(repository.top, "config", "--show-scope", "--name-only", "--null", "--list")
     scopes = listed[::2]
     keys = listed[1::2]
@@ -236,7 +236,7 @@ def _settings_problem(repository: _Repository) -> str:
 
 
 def _submodules(repository: _Repository) -> list[Path]:
-    """The work trees of submodules that are checked out."""
+    """Return the work trees of submodules that are checked out."""
     entries = (entry.partition("\t") for entry in _output(repository.top, "ls-files", "--stage", "-z"))
     places = {repository.top / name for about, _, name in entries if about.startswith(_SUBMODULE_MODE)}
     return [place for place in places if os.path.lexists(place / ".git")]

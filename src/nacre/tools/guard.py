@@ -1,4 +1,4 @@
-"""Who may call what, where: a policy that decides, and a guard that asks, remembers and answers the model."""
+"""Checks tool calls against the permission policy before they run, and asks the user where it must."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ from nacre.tools.rules import PermissionRule
 from nacre.tools.workspace import Workspace, expecting, in_thread
 
 PermissionAnswer = Literal["once", "always", "no"]
-"""What a person says to a question: for this call, from now on, or not at all."""
+"""The user's answer: for this call, from now on, or not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionQuestion:
-    """What a person is asked before a call goes ahead."""
+    """The question to the user before a call runs."""
 
     tool: str
     arguments: JsonObject
     reason: str
-    """Why the guard asks."""
+    """Why the policy requires an answer."""
     preview: str
-    """What would happen: a diff, a command, an address."""
+    """What the call would do: a diff, a command, an address."""
     rule: PermissionRule
-    """What "always" would allow from now on."""
+    """The rule that "always" adds."""
 
 
 Ask = Callable[[PermissionQuestion], Awaitable[PermissionAnswer]]
-"""Puts the question to a person."""
+"""Asks the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class PermissionOverride:
-    """What a person's command wants a guard to do with one call; no rule is set aside by it."""
+    """What a PreToolUse hook requests for one call; it overrides no rule."""
 
     effect: Literal["allow", "ask"]
     reason: str = ""
 
 
-_override: ContextVar[PermissionOverride | None] = ContextVar("wished", default=None)
+_override: ContextVar[PermissionOverride | None] = ContextVar("permission_override", default=None)
 
 
 @contextmanager
-def permission_override(wish: PermissionOverride | None) -> Iterator[None]:
-    """Have the guard of the call made in here heed a wish; no call that this one leads to hears of it."""
-    token = _override.set(wish)
+def permission_override(override: PermissionOverride | None) -> Iterator[None]:
+    """Apply an override to the call made in this context, but not to calls that it makes in turn."""
+    token = _override.set(override)
     try:
         yield
     finally:
@@ -65,7 +65,7 @@ def permission_override(wish: PermissionOverride | None) -> Iterator[None]:
 
 
 class Guard:
-    """Stands in front of a session's tools."""
+    """Wraps the tools of a session so that every call is checked."""
 
     def __init__(
         self,
@@ -75,66 +75,66 @@ class Guard:
         ask: Ask | None = None,
         learn: Callable[[PermissionRule], None] | None = None,
     ) -> None:
-        self._held = [policy]
+        self._shared_policy = [policy]
         self.denials = 0
-        """How many calls were refused so far."""
+        """The number of calls refused so far."""
         self._workspace = workspace
         self._ask = ask
         self._learn = learn
         self._one_at_a_time = asyncio.Lock()
         self.waiting: Callable[[], AbstractContextManager[None]] = nullcontext
-        """Entered while a person is waited for, who may take their time."""
+        """Entered while the user is asked."""
 
     @property
     def policy(self) -> PermissionPolicy:
-        """The rules as they are now; an answer "always" adds one."""
-        return self._held[0]
+        """The current policy; an answer "always" adds a rule to it."""
+        return self._shared_policy[0]
 
     @policy.setter
     def policy(self, policy: PermissionPolicy) -> None:
-        self._held[0] = policy
+        self._shared_policy[0] = policy
 
     @property
     def workspace(self) -> Workspace:
-        """Where the guarded tools work."""
+        """The workspace of the guarded tools."""
         return self._workspace
 
     def apart(self, workspace: Workspace, *, who: str, policy: PermissionPolicy | None = None) -> Guard:
-        """The same before tools of another workspace: the person is asked in one line, and told for whom.
+        """Return a guard for another workspace; questions share one queue and name the agent.
 
-        With a policy of its own it goes by that one; what a person allows for good there holds here as well,
-        where both are about the same project.
+        With a policy of its own, rules that the user adds there are added here as well if both policies are
+        about the same project.
         """
         ask = self._ask
 
         async def ask_for(question: PermissionQuestion) -> PermissionAnswer:
-            assert ask is not None, "only where somebody can be asked"
+            assert ask is not None, "only used where the user can be asked"
             return await ask(replace(question, reason=f"{who} asks: {question.reason}"))
 
         learn = self._learn
         if policy is not None:
-            learn = self._taught if policy.root == self.policy.root else None
-        twin = Guard(policy or self.policy, workspace, ask=ask_for if ask else None, learn=learn)
-        # The person is shared: one question at a time for all; and so are rules and their changes.
-        twin._one_at_a_time = self._one_at_a_time
-        twin._held = self._held if policy is None else twin._held
-        return twin
+            learn = self._add_rule if policy.root == self.policy.root else None
+        other = Guard(policy or self.policy, workspace, ask=ask_for if ask else None, learn=learn)
+        # One question at a time for all guards; without an own policy, rules and their changes are shared.
+        other._one_at_a_time = self._one_at_a_time
+        other._shared_policy = self._shared_policy if policy is None else other._shared_policy
+        return other
 
-    def _taught(self, rule: PermissionRule) -> None:
+    def _add_rule(self, rule: PermissionRule) -> None:
         self.policy = self.policy.with_rules([rule])
         if self._learn is not None:
             self._learn(rule)
 
     def stand_before(self, tools: Iterable[Tool]) -> list[Tool]:
-        """The same tools, each behind this guard; what the model is told about them does not change."""
+        """Return the tools wrapped by this guard; their definitions do not change."""
         return [self._guarded(one) for one in tools]
 
     def _guarded(self, tool: Tool) -> Tool:
         async def call(arguments: JsonObject) -> ToolResult | str:
-            wish = _override.get()
-            decision = self._decided(tool, arguments, wish)
+            override = _override.get()
+            decision = self._decided(tool, arguments, override)
             if decision.effect == "ask":
-                decision = await self._asked(tool, arguments, wish)
+                decision = await self._asked(tool, arguments, override)
             if decision.effect == "deny":
                 self.denials += 1
                 raise ToolError(f"Not allowed: {decision.reason}. {self.policy.summary()}")
@@ -144,10 +144,10 @@ class Guard:
         return replace(tool, call=call, max_seconds=None, guarded=True)
 
     def _decided(
-        self, tool: Tool, arguments: JsonObject, wish: PermissionOverride | None
+        self, tool: Tool, arguments: JsonObject, override: PermissionOverride | None
     ) -> PermissionDecision:
         decision = self.policy.decide(tool, arguments, self._workspace)
-        match wish:
+        match override:
             case PermissionOverride("allow") if decision.effect == "ask" and not decision.is_ruled:
                 return replace(decision, effect="allow")
             case PermissionOverride("ask", reason) if decision.effect == "allow":
@@ -156,17 +156,17 @@ class Guard:
                 return decision
 
     async def _asked(
-        self, tool: Tool, arguments: JsonObject, wish: PermissionOverride | None
+        self, tool: Tool, arguments: JsonObject, override: PermissionOverride | None
     ) -> PermissionDecision:
         # One question at a time; and an earlier "always" may have answered this one already.
         with self.waiting():
             async with self._one_at_a_time:
-                return await self._answered(tool, arguments, wish)
+                return await self._answered(tool, arguments, override)
 
     async def _answered(
-        self, tool: Tool, arguments: JsonObject, wish: PermissionOverride | None
+        self, tool: Tool, arguments: JsonObject, override: PermissionOverride | None
     ) -> PermissionDecision:
-        decision = self._decided(tool, arguments, wish)
+        decision = self._decided(tool, arguments, override)
         if decision.effect != "ask":
             return decision
         if self._ask is None:
@@ -180,16 +180,14 @@ class Guard:
             case "once":
                 return replace(decision, effect="allow")
             case "always":
-                self.policy = self.policy.with_rules([rule])
-                if self._learn is not None:
-                    self._learn(rule)
+                self._add_rule(rule)
                 return replace(decision, effect="allow")
             case "no":
                 return replace(decision, effect="deny", reason="the user said no")
 
 
 async def call_with_timeout(tool: Tool, arguments: JsonObject) -> ToolResult | str:
-    """The tool's time begins when it does: whoever was asked before may have taken theirs."""
+    """Call a tool with its timeout, which begins after the user was asked."""
     try:
         async with asyncio.timeout(tool.max_seconds) as limit:
             return await tool.call(arguments)
@@ -200,12 +198,12 @@ async def call_with_timeout(tool: Tool, arguments: JsonObject) -> ToolResult | s
 
 
 MAX_LINES = 60
-"""Of a diff: what does not fit on a screen is not read, only agreed to."""
+"""Of a diff: one screen."""
 MAX_CHARS = 8_000
 
 
 async def preview(tool: str, arguments: JsonObject, workspace: Workspace) -> str:
-    """The call as a person should see it; what cannot be shown is shown as it was given."""
+    """Return a preview of a call for the user."""
     match tool:
         case "Bash":
             return str(arguments.get("command", ""))

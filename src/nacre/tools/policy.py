@@ -1,4 +1,4 @@
-"""The decision about one call: pure but for looking where a path really leads. Deny beats ask beats allow."""
+"""Decide about one tool call by rules and defaults; deny precedes ask, ask precedes allow."""
 
 from __future__ import annotations
 
@@ -22,80 +22,80 @@ from nacre.tools.shell import EXTRACTION, Allowed, SimpleCommand, explain, objec
 from nacre.tools.workspace import UnresolvedPathError, Workspace
 
 Mode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions"]
-"""What goes ahead where no rule speaks: reading, edits in the project, or everything."""
+"""What is allowed where no rule matches: reads, edits in the project, or everything."""
 HARMLESS = frozenset(
     {"Agent", "Pin", "SendMessage", "Skill", "TaskList", "TaskStop", "TeamTasks"}
     | {"remember", "recall", "forget", "correct"}
 )
-"""Tools that touch nothing but the session, who works with it, and memory, where all can be taken back.
+"""Tools that change only the session, its agents, and memory, where every change can be undone.
 
-What an agent does that was started or written to is judged when it does it.
+Calls of an agent that they start are checked themselves.
 """
 GUARDED_FOLDERS = frozenset({".git", ".nacre", ".claude"})
-"""What lies in here decides what programs run later: changing it is always asked for."""
+"""Their content decides which programs run later: a change is always asked for."""
 SUBCOMMANDS = frozenset(
     {"git", "npm", "pnpm", "yarn", "cargo", "go", "docker", "kubectl", "make", "uv", "pip"}
 )
-"""Programs of which the second word says what they do; "always" then means both words."""
+"""Programs whose second word is a subcommand; "always" then allows both words."""
 
 SUBJECTS = {"Agent": ("subagent_type", "general"), "SendMessage": ("to", ""), "Skill": ("skill", "")}
-"""The argument that a rule about such a tool speaks of, and what holds where it is not given."""
+"""The argument that the pattern of a rule matches for these tools, and its default."""
 WILD = re.compile(r"[*?\[{]")
 WRITTEN_OUT = r"[\g<0>]"
-"""What has a meaning in a path pattern, and how it is written so that it has none."""
+"""Special characters of a path pattern, and the replacement that escapes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PermissionDecision:
-    """What happens to a call, and why."""
+    """The effect on a call, and the reason."""
 
     effect: Effect
     reason: str = ""
     path: Path | None = None
-    """The real file that was judged; the tool must find the same one."""
+    """The real file that was checked; the tool must open the same one."""
     is_ruled: bool = False
-    """A rule wants the person to be asked: only the person's own answer will do."""
+    """A rule requires the question: only the user's own answer can allow it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Narrowing:
-    """What a fork or sub-agent may do at most (F3, E5)."""
+    """The upper limit of what a fork or sub-agent may do (F3, E5)."""
 
     tools: frozenset[str]
     writes_in: tuple[Path, ...] = ()
-    """May be read as well."""
+    """These may be read as well."""
     reads_in: tuple[Path, ...] = ()
-    """Real directories outside the project that may be read without a question."""
+    """Directories outside the project that may be read without a question."""
     commands: Allowed = EXTRACTION
-    """What of Bash."""
+    """The Bash commands that may run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionPolicy:
-    """Rules, and what holds where no rule speaks."""
+    """Permission rules and defaults."""
 
     root: Path
-    """The project: what lies in it is the session's business."""
+    """The project directory."""
     rules: tuple[PermissionRule, ...] = ()
     mode: Mode = "default"
     directories: tuple[Path, ...] = ()
-    """Further directories that are the session's business."""
+    """Further directories that are treated like the project."""
     narrowing: Narrowing | None = None
     in_worktree: bool = False
-    """The root is an agent's own worktree: that it lies below nacre's home guards nothing in it."""
+    """The root is an agent's own worktree: its path below nacre's home does not make its files guarded."""
     twins: tuple[Path, ...] = ()
-    """Checkouts of the project that such a root was taken from: rules against files hold there, too."""
+    """The checkouts that such a worktree was created from: rules against files apply there, too."""
 
     def with_rules(self, rules: Iterable[PermissionRule]) -> PermissionPolicy:
-        """The same policy with these rules behind its own."""
+        """Return the policy with these rules appended."""
         return replace(self, rules=(*self.rules, *rules))
 
     def narrowed(self, narrowing: Narrowing) -> PermissionPolicy:
-        """The same rules for somebody who may do less; nobody can be asked on their behalf."""
+        """Return the policy with a narrowing; questions become denials."""
         return replace(self, narrowing=narrowing, mode="default")
 
     def decide(self, tool: Tool, arguments: JsonObject, workspace: Workspace) -> PermissionDecision:
-        """What happens to this call; malformed arguments pass, because the tool itself refuses them."""
+        """Decide about a call; malformed arguments pass, because the tool itself refuses them."""
         try:
             path = _path(tool.name, arguments, workspace)
         except UnresolvedPathError as error:
@@ -106,7 +106,7 @@ class PermissionPolicy:
         if self.narrowing is not None and (decision is None or decision.effect != "deny"):
             ruled = decision
             decision = self._by_narrowing(self.narrowing, tool.name, arguments, path)
-            # What it may write is the program's own business; all else is judged as for the parent.
+            # Writes are limited by the narrowing alone; all else is decided as for the parent.
             if decision.effect == "allow" and tool.name not in EDITORS:
                 decision = ruled or self._for_reader(self.narrowing, tool, arguments, path, workspace)
             if decision.effect == "ask":
@@ -118,7 +118,7 @@ class PermissionPolicy:
         return replace(decision, path=path)
 
     def summary(self) -> str:
-        """What the model may do without asking, for the answer to a call that was refused."""
+        """Return what the model may do without permission, for the answer to a refused call."""
         if self.narrowing is None:
             return f"Reading below {self.root} and read-only commands need no permission."
         allowed = ", ".join(sorted(self.narrowing.tools))
@@ -138,7 +138,7 @@ class PermissionPolicy:
         if path is not None:
             inside = path.is_relative_to(self.root)
             pattern = f"/{path.relative_to(self.root)}" if inside else f"//{str(path).lstrip('/')}"
-            # The very file is meant: `[id].tsx` is a name here and no set of letters.
+            # Exactly this file: `[id].tsx` is a name here, not a character set.
             pattern = WILD.sub(WRITTEN_OUT, pattern)
         elif tool.name == "Bash":
             pattern = _command_pattern(str(arguments.get("command", "")))
@@ -153,7 +153,7 @@ class PermissionPolicy:
     def _unresolved(
         self, tool: str, arguments: JsonObject, workspace: Workspace, error: UnresolvedPathError
     ) -> PermissionDecision:
-        """Nobody can say where the path leads, so only a person may let it pass."""
+        """Decide about a path that cannot be resolved: only the user may allow it."""
         written = _as_named(arguments, workspace)
         reason = str(error).removesuffix(".")
         for rule in self.rules:
@@ -186,7 +186,7 @@ class PermissionPolicy:
         if not rule.pattern:
             return True
         if path is not None:
-            # A rule against a file holds for every name of it; a rule for one only for where it really is.
+            # A rule against a file applies to every name of it; a rule for one only to its real path.
             others = [workspace.behind(path), _as_named(arguments, workspace)]
             paths = {path} if rule.effect == "allow" else self._copies(path, *others)
             return any(meets_path(rule.pattern, one, root=self.root) for one in paths)
@@ -196,21 +196,21 @@ class PermissionPolicy:
             return fnmatchcase(str(arguments.get(*subject)).strip().lstrip("/"), rule.pattern)
         command = str(arguments.get("command", ""))
         if rule.effect == "allow":
-            # A pattern is about one command, and a line of several is judged part by part below; but a line
-            # that somebody allowed to the letter is allowed.
+            # A pattern is about one command, and a line of several is checked part by part below; but a line
+            # that was allowed literally is allowed.
             return rule.pattern == command.strip()
         parts = programs(command) or ()
         return any(meets_command(rule.pattern, part) for part in (*parts, *map(_bare, parts)))
 
     def _copies(self, *paths: Path) -> set[Path]:
-        """These files, and the same ones in every other checkout of the project."""
+        """Return these paths and their counterparts in every other checkout of the project."""
         roots = (self.root, *self.twins)
         homes = {path: next(filter(path.is_relative_to, roots), None) for path in paths}
         found = {root / path.relative_to(home) for path, home in homes.items() if home for root in roots}
         return {*paths, *found}
 
     def _shields(self, arguments: JsonObject, workspace: Workspace) -> list[PermissionRule]:
-        """Rules against reading files that a command names: `cat` must not read what Read may not."""
+        """Return Read rules against files that a command names: `cat` must not read what Read may not."""
         against = [
             rule for rule in self.rules if rule.effect != "allow" and rule.pattern and rule.names("Read")
         ]
@@ -224,13 +224,13 @@ class PermissionPolicy:
     def _allows_each_part(
         self, arguments: JsonObject, rules: Iterable[PermissionRule], workspace: Workspace
     ) -> bool:
-        """Whether rules cover the commands of a line, but for those that only read what lies here."""
+        """Return whether rules allow all commands of a line, except those that only read in the project."""
         parts = programs(str(arguments.get("command", ""))) or ()
         allowing = [rule for rule in rules if rule.effect == "allow" and rule.pattern]
         others = [part for part in parts if not any(_allows(rule, part) for rule in allowing)]
         if len(others) == len(parts) or not others:
             return bool(parts) and not others
-        # Where an allowed `cd` goes decides what the others read.
+        # The target of an allowed `cd` decides what the others read.
         others = [part for part in parts if part in others or part.argv[:1] == ("cd",)]
         if any(map(objection, others)) or _outside(others, self._roots, workspace):
             return False
@@ -255,7 +255,7 @@ class PermissionPolicy:
     def _for_reader(
         self, limits: Narrowing, tool: Tool, arguments: JsonObject, path: Path | None, workspace: Workspace
     ) -> PermissionDecision:
-        """What the parent's policy says about a call that reads; the narrowing's own places are readable."""
+        """Decide about a read by the parent's policy, with the directories of the narrowing."""
         if tool.name not in READERS | {"Bash"}:
             return PermissionDecision("allow")
         places = (*self.directories, *limits.writes_in, *limits.reads_in)
@@ -308,7 +308,7 @@ class PermissionPolicy:
         return PermissionDecision("allow")
 
     def _git_problem(self, parts: Sequence[SimpleCommand], workspace: Workspace) -> str:
-        """Why git may not run unasked where a line runs it; empty if it may."""
+        """Return why git may not run without a question where a line runs it; empty if it may."""
         if not any(_bare(part).argv[:1] == ("git",) for part in parts):
             return ""
         entered = (one.path for one in named(parts, workspace.cwd) if one.is_entered)
@@ -324,7 +324,7 @@ def _ruled(rule: PermissionRule) -> PermissionDecision:
 
 
 def _path(tool: str, arguments: JsonObject, workspace: Workspace) -> Path | None:
-    """The real file or directory a call is about, if it is about one."""
+    """Return the real file or directory of a call, if it has one."""
     if tool not in READERS | EDITORS:
         return None
     given = arguments.get("path") if tool in {"Grep", "Glob"} else arguments.get("file_path")
@@ -338,7 +338,7 @@ def _path(tool: str, arguments: JsonObject, workspace: Workspace) -> Path | None
 
 
 def _guessed(word: str, workspace: Workspace) -> Path:
-    """Where a word that cannot be resolved may lead, for rules that deny or ask."""
+    """Return a likely path for a word that cannot be resolved, for rules that deny or ask."""
     path = workspace.cwd / os.path.expanduser(word)  # noqa: PTH111  # no error on an unknown ~user
     try:
         return Path(os.path.realpath(path))
@@ -347,7 +347,7 @@ def _guessed(word: str, workspace: Workspace) -> Path:
 
 
 def _as_named(arguments: JsonObject, workspace: Workspace) -> Path:
-    """The path as the call writes it, links not followed."""
+    """Return the path of the call without following links."""
     name = arguments.get("file_path") or arguments.get("path") or "."
     return Path(os.path.normpath(workspace.cwd / os.path.expanduser(str(name))))  # noqa: PTH111  # no error on an unknown ~user
 
@@ -360,25 +360,25 @@ def _host(arguments: JsonObject) -> str:
 
 
 def _allows(rule: PermissionRule, part: SimpleCommand) -> bool:
-    """Whether a rule about commands covers all that this one does; what it writes besides is not covered."""
+    """Return whether a rule allows all that a command does; redirected output is not allowed by it."""
     writes = any(objection(replace(part, words=(), redirections=(one,))) for one in part.redirections)
     return not part.assignments and not writes and meets_command(rule.pattern, part)
 
 
 def _bare(part: SimpleCommand) -> SimpleCommand:
-    """The same command without the directory of its program: a rule against `rm` means /bin/rm too."""
+    """Return the command without the directory of its program: a rule against `rm` covers /bin/rm."""
     words = tuple(replace(word, text=word.text.rpartition("/")[2]) for word in part.words[:1])
     return replace(part, words=(*words, *part.words[1:]))
 
 
 def _dodges(rule: PermissionRule, arguments: JsonObject) -> bool:
-    """Whether a command could hide from a rule against it, because nobody can say what it will run."""
+    """Return whether a rule against commands cannot be checked, because the line cannot be parsed."""
     is_against = rule.effect != "allow" and bool(rule.pattern)
     return is_against and programs(str(arguments.get("command", ""))) is None
 
 
 def _command_pattern(command: str) -> str:
-    """What "always" means: `git commit:*` where two words say what a command does, else this very line."""
+    """Return the pattern for "always": `git commit:*` for a subcommand, else the exact line."""
     parts = programs(command)
     words = parts[0].words if parts and len(parts) == 1 else ()
     is_named = len(words) > 1 and words[0].text in SUBCOMMANDS and not words[1].text.startswith("-")
@@ -388,7 +388,7 @@ def _command_pattern(command: str) -> str:
 
 
 def _outside(parts: Iterable[SimpleCommand], roots: tuple[Path, ...], workspace: Workspace) -> str:
-    """Why a line may read outside the roots, for the first word for which this is so; empty if none is."""
+    """Return why a line may read outside the roots, for the first such word; empty if none."""
     for one in named(parts, workspace.cwd):
         if one.path is None:
             return f"it may read outside the project ({one.why or f'where {one.word} leads is not known'})"

@@ -1,6 +1,6 @@
-"""Which files the words of a command line may name, followed through `cd`, wildcards, options and links.
+"""Find the files that a parsed command line may name, through `cd`, wildcards, options and links.
 
-Only for lines that were taken apart. What cannot be told is said to be unknown, never left out.
+A path that cannot be determined is reported as unknown, never left out.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from nacre.tools.patterns import translate
 from nacre.tools.shell import ShellWord, SimpleCommand
 
 MAX_PLACES = 8
-"""Directories a line may be in after its `cd`s; one that moves about more is not followed."""
+"""Directories a line may be in after its `cd`s; a line with more is not followed."""
 MAX_NAMES = 1_000
-"""Names a wildcard may stand for; more would take longer to look at than a person to answer."""
+"""Names that a wildcard may match; with more, the user is asked instead."""
 MAX_OPTION_CHARS = 256
 """A longer option is not searched for a path at its end."""
 
@@ -40,24 +40,24 @@ _INDIRECT: tuple[tuple[str, str, str], ...] = (
     ),
     ("strings", r"@", _LISTS),
 )
-"""Programs, how an option begins that makes them read files that the line does not name, and why."""
+"""Programs, a pattern for options that make them read files the line does not name, and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A word, and a file or directory it may mean."""
+    """A word and a file or directory that it may name."""
 
     word: str
     path: Path | None
-    """The real place; None when nobody can say."""
+    """The real path; None if it is unknown."""
     why: str = ""
-    """Why the place is not known."""
+    """Why the path is unknown."""
     is_entered: bool = False
     """A command of the line may run in this directory."""
 
 
 def named(parts: Iterable[SimpleCommand], cwd: Path) -> Iterator[Named]:
-    """Everything the words of a line may name, the directories it works in included."""
+    """Yield everything that the words of a line may name, with the directories it works in."""
     # A `cd` may fail, or happen in a subshell: the line is in the old directory or in the new one.
     places = [cwd]
     yield Named(str(cwd), cwd, is_entered=True)
@@ -79,7 +79,7 @@ def named(parts: Iterable[SimpleCommand], cwd: Path) -> Iterator[Named]:
 
 
 def _named_by(part: SimpleCommand, places: Sequence[Path]) -> Iterator[Named]:
-    """Everything that the words of one command may name, which runs in one of these directories."""
+    """Yield everything that the words of one command may name in one of these directories."""
     yield from _indirect(part)
     is_diff = _program(part) == "diff" and "--no-dereference" not in part.argv
     sources = [one.target for one in part.redirections if one.operator == "<"]
@@ -95,7 +95,7 @@ def _program(part: SimpleCommand) -> str:
 
 
 def _entered_by_git(part: SimpleCommand) -> list[str | None]:
-    """The directories that git is told to go to with `-C`, each from the one before."""
+    """Return the directories of git's `-C` options, each relative to the one before."""
     targets: list[str | None] = []
     words = iter(part.argv[1:] if _program(part) == "git" else ())
     for word in words:
@@ -107,7 +107,7 @@ def _entered_by_git(part: SimpleCommand) -> list[str | None]:
 
 
 def _entered(words: Sequence[ShellWord]) -> str | None:
-    """The directory a `cd` goes to; None for home, for the one before and for what is not written out.
+    """Return the target of a `cd`; None for home, for `-` and for a word that is not literal.
 
     Bash runs a line with `set -P`. With `cd -L`, `..` would mean another directory than it does here.
     """
@@ -117,7 +117,7 @@ def _entered(words: Sequence[ShellWord]) -> str | None:
 
 
 def _indirect(part: SimpleCommand) -> Iterator[Named]:
-    """Options that make a program read files that the line does not name."""
+    """Yield options that make a program read files that the line does not name."""
     program = _program(part)
     for programs, beginning, why in _INDIRECT:
         for option in part.argv[1:] if program in programs.split() else ():
@@ -126,8 +126,8 @@ def _indirect(part: SimpleCommand) -> Iterator[Named]:
 
 
 def _meant(word: ShellWord, place: Path) -> Iterator[Path | None]:
-    """What one word may name in one directory; None when nobody can say."""
-    # A variable may hold any path, and so may an escape that was not read.
+    """Yield what one word may name in one directory; None if it is unknown."""
+    # A variable may hold any path, and so may an escape that was not parsed.
     if word.has_variable or (not word.is_literal and "\\" in word.text):
         yield None
         return
@@ -142,7 +142,7 @@ def _meant(word: ShellWord, place: Path) -> Iterator[Path | None]:
 
 
 def _readings(text: str) -> Iterator[str | None]:
-    """The paths an argument may hold: all of it, or what stands behind an option or an `@`."""
+    """Yield the paths that an argument may hold: all of it, or the text behind an option or an `@`."""
     if text == "/dev/null":
         return
     if text.startswith("--"):
@@ -160,7 +160,7 @@ def _readings(text: str) -> Iterator[str | None]:
 
 
 def _real(place: Path, text: str) -> Path | None:
-    """The real place that a text means in a directory; None where that cannot be resolved."""
+    """Return the real path of a text in a directory; None if it cannot be resolved."""
     try:
         return resolve(place / os.path.expanduser(text))  # noqa: PTH111  # no error on an unknown ~user
     except (OSError, ValueError):
@@ -168,7 +168,7 @@ def _real(place: Path, text: str) -> Path | None:
 
 
 def _matching(pattern: str, place: Path) -> Iterator[Path | None]:
-    """The real places a pattern with wildcards stands for now; a few more rather than one too few."""
+    """Yield the real paths that a wildcard pattern matches now; rather too many than too few."""
     segments = pattern.split("/")
     if pattern.startswith("~") or not _has_plain_braces(segments):
         yield None
@@ -180,13 +180,13 @@ def _matching(pattern: str, place: Path) -> Iterator[Path | None]:
         if len(found) > MAX_NAMES:
             yield None
             return
-    # A pattern that matches nothing is handed on as it is written.
+    # The shell passes on a pattern that matches nothing unchanged.
     yield _real(place, pattern)
     yield from (_real(place, os.fspath(path)) for path in found)
 
 
 def _has_plain_braces(segments: Sequence[str]) -> bool:
-    """Whether alternatives stay within a name: they hold no slash, and make no `..`, `~` or empty root."""
+    """Return whether brace alternatives stay within a name: no slash, no `..`, no `~`, no empty root."""
     for place, segment in enumerate(segments):
         if "{" not in segment and "}" not in segment:
             continue
@@ -204,7 +204,7 @@ def _step(directory: Path, segment: str) -> list[Path]:
         names = os.listdir(directory)  # noqa: PTH208  # names are what is wanted
     except OSError:
         return []
-    # Bash reads sets of letters and braces without a comma in its own way: there any name may match.
+    # Bash treats character sets and braces without a comma in its own way: there any name may match.
     is_known = "[" not in segment and all("," in braces for braces in _BRACES.findall(segment))
     matched = re.compile(translate(segment) if is_known else ".*", re.DOTALL)
     shows_hidden = segment.startswith(".") or "{" in segment

@@ -1,7 +1,7 @@
 """Permission rules: `Bash(git status:*)`, `Edit(src/**)`, `Read(~/notes/**)`, `WebFetch(domain:example.org)`.
 
-A rule names a tool and, in brackets, which of its calls it means: commands by their words, files by a path
-pattern, web pages by their host. A bare name means every call of the tool.
+A rule names a tool and, in brackets, a pattern for its calls: the words of a command, the path of a file, the
+host of a web page. Without a pattern it applies to every call of the tool.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ Effect: TypeAlias = Literal["allow", "ask", "deny"]
 
 _RULE = re.compile(r"(?P<tool>[A-Za-z_*][\w*-]*)(?:\((?P<pattern>.*)\))?", re.DOTALL)
 READERS = frozenset({"Read", "Grep", "Glob"})
-"""Tools that a `Read` rule speaks of."""
+"""Tools that a `Read` rule applies to."""
 EDITORS = frozenset({"Edit", "Write"})
-"""Tools that an `Edit` rule speaks of."""
+"""Tools that an `Edit` rule applies to."""
 MAX_SHOWN_CHARS = 200
-"""How much of a rule that is no rule an error quotes."""
+"""How much of an invalid rule an error quotes."""
 _FAMILY = {**dict.fromkeys(READERS, "Read"), **dict.fromkeys(EDITORS, "Edit")}
 
 
 @dataclass(frozen=True, slots=True)
 class PermissionRule:
-    """What may, may not, or may only with a person's word be called."""
+    """Allows, denies or asks for some calls of a tool."""
 
     effect: Effect
     tool: str
     pattern: str = ""
     origin: str = ""
-    """Where the rule stands: a settings file, or the person's own answer."""
+    """The source of the rule: a settings file, or the user's answer."""
 
     @property
     def text(self) -> str:
         return f"{self.tool}({self.pattern})" if self.pattern else self.tool
 
     def names(self, tool: str) -> bool:
-        """Whether the rule speaks of this tool at all; `mcp__server` speaks of all its tools."""
+        """Return whether the rule applies to this tool; `mcp__server` applies to all tools of the server."""
         return (
             fnmatchcase(tool, self.tool)
             or _FAMILY.get(tool) == self.tool
@@ -52,7 +52,7 @@ class PermissionRule:
 
 
 def parse_rule(text: str, effect: Effect, origin: str = "") -> PermissionRule:
-    """A rule as it stands in settings; `ConfigError` says what is wrong with it."""
+    """Parse a rule of the settings; `ConfigError` if it is invalid."""
     found = _RULE.fullmatch(text.strip())
     where = f"{origin}: " if origin else ""
     if found is None or found["pattern"] == "":
@@ -68,7 +68,7 @@ def parse_rule(text: str, effect: Effect, origin: str = "") -> PermissionRule:
 
 
 def meets_command(pattern: str, command: SimpleCommand) -> bool:
-    """Whether a pattern means a simple command: `git status:*` its beginning, anything else all of it."""
+    """Return whether a pattern matches a command: `git status:*` its beginning, else all of it."""
     wanted = pattern.removesuffix(":*").split()
     if not wanted or len(command.words) < len(wanted):
         return False
@@ -79,9 +79,9 @@ def meets_command(pattern: str, command: SimpleCommand) -> bool:
 
 
 def meets_path(pattern: str, path: Path, *, root: Path) -> bool:
-    """Whether a pattern means a file: `//abs`, `~/home`, or from the project, with or without a slash ahead.
+    """Return whether a pattern matches a file: `//abs`, `~/home`, or relative to the project.
 
-    As in a .gitignore, a pattern without a slash means a name at any depth, and a directory all in it.
+    As in a .gitignore, a pattern without a slash matches a name at any depth, and a directory its content.
     """
     if pattern.startswith("//"):
         base = Path("/")
@@ -90,7 +90,7 @@ def meets_path(pattern: str, path: Path, *, root: Path) -> bool:
         base = Path.home()
         rest = pattern[2:]
     else:
-        # Never from where the session happens to be: a `cd` must not carry a file out of a rule's reach.
+        # Not relative to the working directory: a `cd` must not change what a rule matches.
         base = root
         rest = pattern.removeprefix("./").removeprefix("/")
         if "/" not in pattern.removeprefix("./").rstrip("/"):
@@ -102,7 +102,7 @@ def meets_path(pattern: str, path: Path, *, root: Path) -> bool:
 
 
 def meets_host(pattern: str, host: str) -> bool:
-    """Whether `domain:example.org` means this host; its subdomains are meant too."""
+    """Return whether `domain:example.org` matches a host; subdomains match too."""
     wanted = pattern.removeprefix("domain:").lower().rstrip(".")
     host = host.lower().rstrip(".")
     return host == wanted or host.endswith(f".{wanted}") or fnmatchcase(host, wanted)

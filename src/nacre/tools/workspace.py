@@ -1,4 +1,4 @@
-"""Where a session's tools work: the working directory, what was read in which version, what runs behind."""
+"""The state of a session's tools: working directory, files that were read, background processes."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from nacre.tools.files import make_directory, replace_file, resolve
 
 T = TypeVar("T")
 Writer: TypeAlias = Callable[[Path, bytes], Awaitable[None]]
-"""Writes a file of a directory it owns; a `ToolError` refuses."""
+"""Writes a file of an owned directory; raises `ToolError` to refuse."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Which state of a file the model has seen."""
+    """The version of a file that the model has seen."""
 
     mtime_ns: int
     size: int
     digest: str | None
-    """None for a file too large to be held whole, which Edit and Write therefore refuse."""
+    """None for a file that is too large to be read whole, which Edit and Write therefore refuse."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Stand for the files of some directories: who works on them changes nothing there (E5)."""
+    """Copies of the files of some directories, which are edited in place of the originals (E5)."""
 
     root: Path
     of: Callable[[Path], Path]
-    """The file that is worked on instead of this one; a path of no such directory stands for itself."""
+    """Returns the copy of a file; other paths are returned unchanged."""
     behind: Callable[[Path], Path]
-    """The other way round: the file that a copy stands for, which is what rules speak of."""
+    """Returns the original of a copy, to which permission rules apply."""
     make: Callable[[Path], None]
-    """Lays a copy out, if this is one and it is not there yet; only for a call that was allowed."""
+    """Creates a copy if it does not exist yet; only for a call that was allowed."""
     write: Writer
 
 
 _judged: ContextVar[Path | None] = ContextVar("judged", default=None)
-"""The real file a guard allowed the present call to touch."""
+"""The real file that the guard allowed for the current call."""
 
 
 @contextmanager
 def expecting(path: Path | None) -> Iterator[None]:
-    """Hold a call to the file that was judged: a tool that finds another one is refused."""
+    """Bind a call to the file that was checked: a tool that resolves another one is refused."""
     token = _judged.set(path)
     try:
         yield
@@ -61,11 +61,11 @@ def expecting(path: Path | None) -> Iterator[None]:
 
 
 class UnresolvedPathError(ToolError):
-    """The file system could not say where a path leads; the next look may succeed."""
+    """Raised when a path cannot be resolved; a later attempt may succeed."""
 
 
 class Workspace:
-    """Mutable, and owned by one session."""
+    """The mutable tool state of one session."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
@@ -73,13 +73,13 @@ class Workspace:
         self._seen: dict[Path, Version] = {}
         self._groups: set[int] = set()
         self.owned: dict[Path, Writer] = {}
-        """Directories whose files somebody else writes: memory, for one, which keeps an index and history."""
+        """Directories with a writer of their own, such as memory, which keeps an index and history."""
         self.copies: Copies | None = None
         self.before_change: Callable[[Path], Awaitable[None]] = _nothing
-        """Called with the real file before a tool changes it; raising stops the change."""
+        """Called with the real file before a change; an exception stops the change."""
 
     def locate(self, file_path: str) -> Path:
-        """The file to work on, as it was allowed; a copy is there from now on."""
+        """Return the file to open, which must be the one that was allowed; creates a copy if needed."""
         path = self.aim(file_path)
         if (judged := _judged.get()) is not None and judged != path:
             raise ToolError(f"{file_path} led to {judged} when it was allowed and leads to {path} now.")
@@ -88,7 +88,7 @@ class Workspace:
         return path
 
     def aim(self, file_path: str) -> Path:
-        """The real file a path means, links followed; relative paths start at the working directory."""
+        """Return the real file of a path, links followed; relative paths start at the working directory."""
         if not file_path or "\0" in file_path:
             raise ToolError("The path is empty or holds a zero byte; give the path of a file.")
         try:
@@ -101,51 +101,51 @@ class Workspace:
         return self.copies.of(path) if self.copies else path
 
     def behind(self, path: Path) -> Path:
-        """The file that is meant by a path, where that is a copy."""
+        """Return the original of a copy; other paths unchanged."""
         return self.copies.behind(path) if self.copies else path
 
     def shown(self, path: Path) -> str:
-        """The path as briefly as it can be said from the working directory."""
+        """Return the path relative to the working directory if it is below it."""
         return str(path.relative_to(self.cwd)) if path.is_relative_to(self.cwd) else str(path)
 
     def saw(self, path: Path, version: Version) -> None:
-        """Remember that the model knows this version of the file."""
-        self._seen.pop(path, None)  # so that the newest stands last
+        """Record that the model has seen this version of a file."""
+        self._seen.pop(path, None)  # so that the newest is last
         self._seen[path] = version
 
     def seen(self, path: Path) -> Version | None:
-        """The version of a file that the model knows; none if it has not read it."""
+        """Return the version of a file that the model has seen; None if it has not read it."""
         return self._seen.get(path)
 
     def recently_seen(self) -> list[Path]:
-        """Files the model has read or written, newest first."""
+        """Return the files that the model has read or written, newest first."""
         return list(reversed(self._seen))
 
     def forget(self, paths: Iterable[Path]) -> None:
-        """The model no longer sees what it knew of these files: they must be read again before a change."""
+        """Drop the versions of these files: they must be read again before a change."""
         for path in paths:
             self._seen.pop(path, None)
 
     def clone(self) -> Workspace:
-        """The same knowledge for a fork; what one of the two learns later the other does not know."""
-        twin = Workspace(self.root)
-        twin.cwd = self.cwd
-        twin._seen = dict(self._seen)
-        return twin
+        """Return a copy for a fork; later changes are not shared."""
+        copy = Workspace(self.root)
+        copy.cwd = self.cwd
+        copy._seen = dict(self._seen)
+        return copy
 
     def keep_running(self, group: int) -> None:
-        """Take on a process group that a command left in the background on purpose."""
-        self._groups = {known for known in self._groups if group_is_alive(known)} | {group}
+        """Register a process group that a command left in the background."""
+        self._groups = {running for running in self._groups if group_is_alive(running)} | {group}
 
     async def close(self) -> None:
-        """End what commands left running in the background."""
+        """End all registered background processes."""
         groups = self._groups
         self._groups = set()
         await asyncio.gather(*(end_group(group) for group in groups if group_is_alive(group)))
 
 
 async def put(workspace: Workspace, path: Path, content: bytes, *, before: os.stat_result | None) -> Version:
-    """Give a file its new content: through the owner of its directory, or by replacing it whole."""
+    """Write a file through the owner of its directory, or by atomic replacement."""
     owners = workspace.owned
     if workspace.copies is not None:
         owners = {workspace.copies.root: workspace.copies.write, **owners}
@@ -169,7 +169,7 @@ async def _nothing(path: Path) -> None:
 
 
 def check_seen(seen: Version | None, content: bytes, shown: str) -> None:
-    """Refuse to change what the model has not read, or what somebody changed since."""
+    """Refuse to change a file that the model has not read, or that has changed since."""
     if seen is None:
         raise ToolError(f"Read {shown} before changing it.")
     if seen.digest is None:
@@ -183,7 +183,7 @@ def version_of(content: bytes, stat: os.stat_result) -> Version:
 
 
 async def in_thread(work: Callable[[threading.Event], T]) -> T:
-    """Run blocking work aside; when cancelled, it is told to stop and awaited: nothing changes afterwards."""
+    """Run blocking work in a thread; on cancellation, set `stop` and wait for its end."""
     stop = threading.Event()
     running = asyncio.ensure_future(asyncio.to_thread(work, stop))
     try:
@@ -192,5 +192,5 @@ async def in_thread(work: Callable[[threading.Event], T]) -> T:
         stop.set()
         await asyncio.wait({running})
         if not running.cancelled():
-            running.exception()  # looked at, so that nobody warns about it: the caller is gone
+            running.exception()  # retrieved, so that asyncio does not warn: the caller is gone
         raise

@@ -1,7 +1,7 @@
-"""Reads a Bash command line and says whether it only reads: by parsing it, never by substrings.
+"""Decide whether a Bash command line only reads: by parsing it, never by substrings.
 
-What is not understood is not read-only. Trusted is what the command line does not say: the environment, the
-programs on PATH, the configuration of git. May import nothing of nacre but the leaves.
+What cannot be parsed is not read-only. The environment, the programs on PATH and the configuration of git are
+trusted here.
 """
 
 from nacre.tools.shell.commands import Redirection, ShellWord, SimpleCommand

@@ -1,4 +1,4 @@
-"""What a parsed command line consists of."""
+"""The parts of a parsed command line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class NotParsedError(Exception):
-    """Something in the command line is not taken apart here; its text names it. Never leaves the room."""
+    """Raised for a part that is not parsed; the message names it. Not raised outside of this package."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,9 +14,9 @@ class ShellWord:
     """One word as written, after quotes are removed."""
 
     text: str
-    """What the program receives if the word is literal; otherwise close to the source."""
+    """The argument that the program receives if the word is literal; otherwise close to the source."""
     is_literal: bool = True
-    """Nothing in it is expanded by the shell."""
+    """The shell expands nothing in it."""
     is_single: bool = True
     """It becomes exactly one argument."""
     is_never_option: bool = False
@@ -30,7 +30,7 @@ class ShellWord:
 
     @property
     def is_tame(self) -> bool:
-        """It cannot turn into an option that is not written there."""
+        """Whether it cannot expand to an option that is not written."""
         return self.is_literal or self.is_never_option
 
 

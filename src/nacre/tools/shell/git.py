@@ -1,7 +1,6 @@
-"""The subcommands of git that only read, and what each may be given.
+"""The subcommands of git that only read, and the arguments each may have.
 
-Judged are the arguments alone: what the repository's own files make git do is checked in
-`nacre.tools.git_config`.
+Only arguments are checked here; `nacre.tools.git_config` checks what the files of a repository make git do.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ _DENIED_LONG = (
     "--contents",
     "--ignore-revs-file",
 )
-"""Each writes a file, runs a program, goes into submodules or prints another file; abbreviations count, too.
+"""Each writes a file, runs a program, enters submodules or prints another file; so do abbreviations.
 
-Git looks for those files from the top of the work tree, not from the working directory.
+Git resolves those files from the top of the work tree, not from the working directory.
 """
 _RUNS_GPG = re.compile(
     r"%[-+ ]*G|%\(\*?signature|(?:^|=)-?(?:v(?:ersion)?:)?\*?signature(?::|$)"  # a format, a key for --sort
@@ -42,7 +41,7 @@ _RUNS_GPG = re.compile(
 
 
 def check_git(arguments: Sequence[ShellWord]) -> str:
-    """What is wrong with a git command; empty if it only reads."""
+    """Return what is wrong with a git command; empty if it only reads."""
     rest = list(arguments)
     while rest and rest[0].is_literal and rest[0].text.startswith("-"):
         option = rest.pop(0).text
@@ -66,7 +65,7 @@ def check_git(arguments: Sequence[ShellWord]) -> str:
 
 
 def _check_every(arguments: Sequence[ShellWord]) -> str:
-    """What no subcommand may be given; also after `--`, which an option may take as its value."""
+    """Check what no subcommand may have; also after `--`, which an option may take as its value."""
     for word in arguments:
         if not word.is_tame:
             return UNSURE
@@ -83,16 +82,16 @@ def _check_nothing(_: Sequence[ShellWord]) -> str:
 
 
 _ANCESTRY = re.compile(r"-[^-LCM]*S")
-"""-S, alone or behind other letters; -L, -C and -M take what follows them as their value."""
+"""-S, alone or behind other letters; -L, -C and -M take the following text as their value."""
 
 
 def _check_blame(arguments: Sequence[ShellWord]) -> str:
-    """-S prints lines of a file, which git looks for from the top of the work tree."""
+    """Refuse -S, which prints lines of a file relative to the top of the work tree."""
     return next((word.text for word in arguments if _ANCESTRY.match(word.text)), "")
 
 
 def _check_grep(arguments: Sequence[ShellWord]) -> str:
-    """-O opens a pager on what was found."""
+    """Refuse -O, which opens a pager on the matches."""
     for word in arguments:
         if word.text.startswith("-") and not word.text.startswith("--") and "O" in word.text:
             return word.text
@@ -118,7 +117,7 @@ _TAG = AllowedOptions(
 
 
 def _check_listing(allowed: AllowedOptions, *modes: str) -> Callable[[Sequence[ShellWord]], str]:
-    """Names are patterns when a listing is asked for; otherwise they are created."""
+    """Return a check that allows names only with a listing option, where they are patterns."""
 
     def check(arguments: Sequence[ShellWord]) -> str:
         given = sort_arguments(arguments, allowed)
@@ -144,9 +143,9 @@ _CONFIG_VERBS = names("list get set unset rename-section remove-section edit")
 
 
 def _check_config(arguments: Sequence[ShellWord]) -> str:
-    """A mode that reads, or a single key: a second operand would be its new value.
+    """Allow a mode that reads, or a single key: a second operand would be its new value.
 
-    Only settings of the repository: those of the person may hold credentials.
+    Only settings of the repository: those of the user may contain credentials.
     """
     given = sort_arguments(arguments, _CONFIG)
     if given.refused:
@@ -165,7 +164,7 @@ def _is_one_key(given: SortedArguments) -> bool:
 
 
 def _check_first(*verbs: str, alone: bool) -> Callable[[Sequence[ShellWord]], str]:
-    """The first argument must be one of these; `alone` if there may be none, or one option."""
+    """Return a check for the first argument; with `alone`, none or a single option is allowed as well."""
 
     def check(arguments: Sequence[ShellWord]) -> str:
         if not arguments:

@@ -1,4 +1,4 @@
-"""Says whether a command line only reads, and if not, why."""
+"""Decide whether a command line only reads, and if not, why."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ HARMLESS = names(
 )
 
 BUILTIN_ONLY = frozenset({":", "cd", "type", "command"})
-"""Known to the shell itself: under a path, the name is somebody's file."""
+"""Builtins of the shell: with a path, the name is any file."""
 
 SYSTEM_DIRECTORIES = ("/bin/", "/usr/bin/")
-"""Where a program is the one its name says; elsewhere it may be anyone's."""
+"""Directories whose programs are trusted by name."""
 
 
 RESTRICTED: dict[str, AllowedOptions] = {
@@ -136,7 +136,7 @@ RESTRICTED: dict[str, AllowedOptions] = {
 
 
 MAX_REASON_CHARS = 120
-"""A reason is one line of a terminal; it quotes arguments, which may be long."""
+"""A reason is one line; it quotes arguments, which may be long."""
 
 _LANGUAGES: Mapping[str, Callable[[Sequence[ShellWord]], str]] = {
     "[": check_bracket,
@@ -154,7 +154,7 @@ _LANGUAGES: Mapping[str, Callable[[Sequence[ShellWord]], str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
-    """Which programs a command line may use, and what of the shell."""
+    """The programs and shell features that a command line may use."""
 
     programs: frozenset[str]
     redirections: bool = True
@@ -164,11 +164,11 @@ class Allowed:
 
 
 READ_ONLY = Allowed(programs=HARMLESS | frozenset(RESTRICTED) | frozenset(_LANGUAGES))
-"""Everything that can be judged."""
+"""Everything that can be checked."""
 EXTRACTION = Allowed(
     programs=names("ls find grep cat stat wc head tail"), redirections=False, variables=False
 )
-"""What a fork that writes memories may look with (E5)."""
+"""The commands of a fork that writes memories (E5)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,18 +177,18 @@ class CommandVerdict:
 
     read_only: bool
     reason: str = ""
-    """Names the first thing that is not provably read-only; empty if there is none."""
+    """The first part that is not provably read-only; empty if there is none."""
     programs: tuple[str, ...] = ()
-    """The names of the programs, as written; empty if the line could not be taken apart."""
+    """The names of the programs as written; empty if the line could not be parsed."""
 
 
 def is_read_only(command: str, *, allowed: Allowed = READ_ONLY) -> bool:
-    """Whether it is certain that the command line changes nothing."""
+    """Return whether the command line certainly changes nothing."""
     return explain(command, allowed=allowed).read_only
 
 
 def explain(command: str, *, allowed: Allowed = READ_ONLY) -> CommandVerdict:
-    """Whether the command line only reads, and if not, what speaks against it."""
+    """Return whether the command line only reads, and if not, the reason."""
     try:
         script = parse(command)
     except NotParsedError as error:
@@ -203,9 +203,9 @@ def explain(command: str, *, allowed: Allowed = READ_ONLY) -> CommandVerdict:
 
 
 def programs(command: str) -> tuple[SimpleCommand, ...] | None:
-    """The simple commands of a command line; None if something in it cannot be taken apart.
+    """Return the simple commands of a command line; None if it cannot be parsed completely.
 
-    A substitution, a loop or a function gives None: what it runs is not among the words that are written.
+    A substitution, a loop or a function gives None: what it runs is not among the written words.
     """
     try:
         return parse(command).commands
@@ -214,7 +214,7 @@ def programs(command: str) -> tuple[SimpleCommand, ...] | None:
 
 
 def objection(part: SimpleCommand, allowed: Allowed = READ_ONLY) -> str:
-    """What is not provably read-only in one simple command; empty if nothing is."""
+    """Return what is not provably read-only in one simple command; empty if nothing."""
     if part.assignments:
         return f"sets a variable: {part.assignments[0]}"
     for redirection in part.redirections:
@@ -243,8 +243,7 @@ def _object_to_redirection(redirection: Redirection) -> str:
                 return ""
             return f"reads from what cannot be told: {redirection}"
         case ">&" if target.is_literal and target.text in ("1", "2"):
-            # Other descriptors were opened by somebody else, and may lead to a file; a closed one is
-            # taken by the next file that is opened.
+            # Other descriptors may have been opened on a file; a closed one is reused by the next file.
             return ""
         case "<&" if target.is_literal and target.text == "0":
             return ""
@@ -258,7 +257,7 @@ def _object_to_redirection(redirection: Redirection) -> str:
 
 
 def _is_network(path: str) -> bool:
-    """Bash opens a connection for these names, which are no files."""
+    """Return whether Bash opens a network connection for this name."""
     return posixpath.normpath(path).startswith(("/dev/tcp", "/dev/udp", "//dev/tcp", "//dev/udp"))
 
 

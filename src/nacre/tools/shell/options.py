@@ -1,4 +1,4 @@
-"""Checks the options of a program against what it may be given.
+"""Check the arguments of a program against the options it may have.
 
 An option that is not listed is refused: abbreviations (`--outp`), clusters (`-uo`) and options of other
 versions of the program therefore need no case of their own.
@@ -14,7 +14,7 @@ from nacre.tools.shell.commands import ShellWord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedOptions:
-    """The options that a program may be given, and how many other arguments."""
+    """The options that a program may have, and how many other arguments."""
 
     flags: str = ""
     """Short options without a value."""
@@ -29,11 +29,11 @@ class AllowedOptions:
     long_valued: frozenset[str] = field(default_factory=frozenset)
     """Long options with a value, after `=` or as the next argument."""
     max_operands: int | None = None
-    """How many arguments may be no options; with a limit, options must stand in front of them."""
+    """How many other arguments are allowed; with a limit, options must precede them."""
 
 
 def names(text: str) -> frozenset[str]:
-    """The words of a text, as a set."""
+    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
@@ -42,18 +42,18 @@ class SortedArguments:
     """Arguments sorted into options and the rest."""
 
     options: tuple[tuple[str, ShellWord | None], ...] = ()
-    """Each with the word that holds its value."""
+    """Each with the word of its value."""
     operands: tuple[ShellWord, ...] = ()
     refused: str = ""
     """The first argument that is not allowed; empty if there is none."""
 
     def has(self, *names: str) -> bool:
-        """Whether one of these options was given."""
+        """Return whether one of these options is present."""
         return any(name in names for name, _ in self.options)
 
 
 def sort_arguments(arguments: Sequence[ShellWord], allowed: AllowedOptions) -> SortedArguments:
-    """Read the arguments as the program would, up to the first one that is not allowed."""
+    """Parse the arguments like the program, up to the first one that is not allowed."""
     options: list[tuple[str, ShellWord | None]] = []
     operands: list[ShellWord] = []
     rest = iter(arguments)
@@ -93,7 +93,7 @@ def _bounded(given: SortedArguments, allowed: AllowedOptions) -> SortedArguments
 def _read_option(
     word: ShellWord, rest: Iterator[ShellWord], allowed: AllowedOptions
 ) -> list[tuple[str, ShellWord | None]] | None:
-    """The options in one argument; None if one of them is not allowed."""
+    """Return the options in one argument; None if one of them is not allowed."""
     if not word.text.startswith("--"):
         return _read_cluster(word, rest, allowed)
     name, sign, value = word.text[2:].partition("=")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from nacre.tools.shell.commands import NotParsedError, Redirection, Script, ShellWord, SimpleCommand
 
 MAX_CHARS = 20_000
-"""Longer than any line that is meant to look at something, and short enough to judge at once."""
+"""Longer than any useful read-only line, and short enough to parse at once."""
 
 _OPERATORS = re.compile(
     r"&>>|&>|&&|&|\|\||\|&|\||;;&|;;|;&|;|<<<|<<-|<<|<&|<>|<\(|<|>>|>\||>&|>\(|>|\(\(|\(|\)|\n"
@@ -53,15 +53,15 @@ _ASSIGNING = frozenset({"alias", "declare", "eval", "export", "let", "local", "r
 _NAMED_DESCRIPTOR = re.compile(r"\{[^}]*\}")
 _DELIMITER = re.compile(r"(?:'[A-Za-z0-9_]+'|\"[A-Za-z0-9_]+\"|[A-Za-z0-9_]+)")
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Characters that do not show, or that turn around what is shown: the reader would agree to another line."""
+"""Characters that are invisible or change the displayed order: the user would approve another line."""
 
 
 _BLANK_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"
-"""Letters and signs, says Unicode, but nothing is drawn for them."""
+"""Letters and symbols by category, but rendered as nothing."""
 
 
 def parse(source: str) -> Script:
-    """The simple commands of a command line, in the order they are written."""
+    """Parse a command line into its simple commands, in written order."""
     _check_characters(source)
     return _Parser(source).parse()
 
@@ -94,7 +94,7 @@ class _Heredoc:
 
 @dataclass(slots=True)
 class _Parser:
-    """One pass from left to right; groups are kept on a list, so that depth costs no recursion."""
+    """One pass from left to right; open groups are in a list, so that depth needs no recursion."""
 
     source: str
     at: int = 0
@@ -105,9 +105,9 @@ class _Parser:
     assignments: list[str] = field(default_factory=list)
     redirections: list[Redirection] = field(default_factory=list)
     closed_group: int | None = None
-    """First command of the group that was just closed: only redirections may follow it."""
+    """The first command of the group that was just closed: only redirections may follow it."""
     wants_command: bool = False
-    """An operator or a `!` was read that something must follow."""
+    """An operator or a `!` was read that needs a command after it."""
     has_background: bool = False
 
     def parse(self) -> Script:
@@ -124,13 +124,13 @@ class _Parser:
         return Script(commands=tuple(self.done), has_background=self.has_background)
 
     def _skip_blanks(self) -> bool:
-        """Go to the next token; False at the end."""
+        """Advance to the next token; False at the end."""
         source = self.source
         while self.at < len(source):
             if source[self.at] in BLANKS:
                 self.at += 1
             elif source.startswith("\\\n", self.at):
-                # Between blanks only: within a token the shell joins what we would read apart.
+                # Between blanks only: within a token the shell joins the parts.
                 if self.heredocs or not self._is_between_blanks():
                     raise NotParsedError("a line continued in the middle of a word")
                 self.at += 2
@@ -164,7 +164,7 @@ class _Parser:
     def _separate(self, operator: str) -> None:
         is_empty = not self._is_inside_command()
         if operator == "\n":
-            # A newline may stand anywhere between commands, but not between `!` and its command.
+            # A newline is allowed between commands, but not between `!` and its command.
             if not is_empty:
                 self._end_command()
                 self.wants_command = False
@@ -328,7 +328,7 @@ _ANSI_PLAIN = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
 
 @dataclass(slots=True)
 class _Draft:
-    """A word while it is read."""
+    """A word that is not complete yet."""
 
     text: list[str] = field(default_factory=list)
     bare: list[str] = field(default_factory=list)
@@ -336,7 +336,7 @@ class _Draft:
     variable: bool = False
     splits: bool = False
     unsure: bool = False
-    """Holds something whose value is not worked out here."""
+    """Contains something whose value is unknown."""
 
     def add(self, text: str, *, quoted: bool) -> None:
         self.text.append(text)
@@ -412,7 +412,7 @@ def _read_dollar(source: str, at: int, draft: _Draft, *, quoted: bool = False) -
         case "'":
             return _read_ansi_quoted(source, at + 2, draft)
         case '"':
-            # Bash looks the text up in a catalogue of translations: what comes back is not ours to know.
+            # Bash looks the text up in a catalogue of translations: the result is unknown.
             draft.add_unsure("")
             return _read_double_quoted(source, at + 2, draft)
         case "(":
@@ -453,7 +453,7 @@ def _read_ansi_quoted(source: str, at: int, draft: _Draft) -> int:
         if escape in _ANSI_PLAIN:
             draft.add(_ANSI_PLAIN[escape], quoted=True)
         else:
-            # Octal, hexadecimal, control: rare in honest commands, so they are left unread.
+            # Octal, hexadecimal and control escapes are rare, so they are not parsed.
             draft.add_unsure("\\" + escape)
         at += 2
     raise NotParsedError("a quote that is not closed")
@@ -485,6 +485,6 @@ def _finish(draft: _Draft) -> ShellWord:
 
 
 def _begins_safely(text: str, bare: str) -> bool:
-    """The first character is fixed, and is no dash."""
+    """Return whether the first character is fixed and no dash."""
     first = bare.lstrip(_EMPTY)[:1]
     return first not in ("", _UNSURE, "*", "?", "[", "{") and not text.startswith("-")

@@ -1,6 +1,6 @@
-"""Programs whose arguments are a language of their own: find, jq, sed, printf, test, xxd.
+"""Checks of programs whose arguments are a language of their own: find, jq, sed, printf, test, xxd.
 
-Each check returns what is wrong with the arguments, or an empty text.
+Each check returns what is wrong with the arguments, or an empty string.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MODE = re.compile(r"-[0-7ugoarwxstX+,=]+")
 
 
 def check_find(arguments: Sequence[ShellWord]) -> str:
-    """Only tests and actions that print."""
+    """Allow only tests and actions that print."""
     previous = ""
     for word in arguments:
         if not word.is_tame:
@@ -51,9 +51,9 @@ _SED_OPTIONS = AllowedOptions(
 
 
 def _delimited(delimiter: str) -> str:
-    """A regular expression up to its delimiter.
+    """Return a pattern for a regular expression up to its delimiter.
 
-    Systems differ on a delimiter inside brackets and on where brackets end, so only plain ones are known.
+    Systems differ on a delimiter inside brackets and on the end of brackets, so only plain ones match.
     """
     sign = re.escape(delimiter)
     member = rf"(?:[^\]\[\^{sign}\\\n]|\[:[a-z]+:\])"
@@ -67,7 +67,7 @@ def _substitute(delimiter: str) -> str:
 
 _SED_ADDRESS = rf"(?:[0-9]+(?:~[0-9]+)?|\$|{_delimited('/')}I?)"
 _SED_GAP = " {0,4}"
-"""Bounded, so that a long row of blanks costs no time."""
+"""Bounded, so that many blanks cost no time."""
 _SED_COMMAND = re.compile(
     rf"{_SED_GAP}(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|\+[0-9]+))?!?)?{_SED_GAP}"
     rf"(?:[pd=]|[qQ][0-9]*|{'|'.join(_substitute(sign) for sign in '/|#,@:')})?{_SED_GAP}(?:[;\n]|\Z)"
@@ -75,7 +75,7 @@ _SED_COMMAND = re.compile(
 
 
 def check_sed(arguments: Sequence[ShellWord]) -> str:
-    """Scripts of addresses with p, d, =, q and of s without w and e; everything else may write or run."""
+    """Allow addresses with p, d, =, q, and s without w and e; everything else may write or run."""
     given = sort_arguments(arguments, _SED_OPTIONS)
     if given.refused:
         return given.refused
@@ -102,7 +102,7 @@ _STORES_COUNT = re.compile(r"%[^A-Za-z%]*[hjlLqtz]*n")
 
 
 def check_printf(arguments: Sequence[ShellWord]) -> str:
-    """No -v and no %n: both set a variable, and PATH is one."""
+    """Refuse -v and %n: both set a variable, possibly PATH."""
     operands = arguments[1:] if arguments and arguments[0].text == "--" else arguments
     if not operands:
         return "no format"
@@ -121,7 +121,7 @@ _BINARY = names("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef")
 
 
 def check_test(arguments: Sequence[ShellWord]) -> str:
-    """One test of a known form: -v and -R evaluate a subscript, which may hold a command."""
+    """Allow one test of a known form: -v and -R evaluate a subscript, which may contain a command."""
     terms = list(arguments)
     while terms and terms[0].text == "!" and terms[0].is_literal:
         terms = terms[1:]
@@ -139,7 +139,7 @@ def check_test(arguments: Sequence[ShellWord]) -> str:
 
 
 def check_bracket(arguments: Sequence[ShellWord]) -> str:
-    """As `test`, closed by a bracket."""
+    """Check like `test`, with a closing bracket."""
     if not arguments or arguments[-1].text != "]":
         return "no closing bracket"
     return check_test(arguments[:-1])
@@ -151,7 +151,7 @@ _XXD_VALUE = re.compile(r"[+-]*(?:0x)?[0-9a-fA-F]+")
 
 
 def check_xxd(arguments: Sequence[ShellWord]) -> str:
-    """At most one file, after all options: the second is written to, and so is what -r gives back."""
+    """Allow at most one file after all options: a second one is written to, and so is the output of -r."""
     rest = list(arguments)
     while rest and rest[0].is_literal and rest[0].text.startswith("-") and rest[0].text != "-":
         option = rest.pop(0)
@@ -165,12 +165,12 @@ def check_xxd(arguments: Sequence[ShellWord]) -> str:
 
 
 def check_env(arguments: Sequence[ShellWord]) -> str:
-    """With arguments it runs a program."""
+    """Refuse arguments, with which it runs a program."""
     return arguments[0].text if arguments else ""
 
 
 def check_command(arguments: Sequence[ShellWord]) -> str:
-    """Only the form that describes a name."""
+    """Allow only the form that describes a name."""
     if arguments and arguments[0].is_literal and arguments[0].text in ("-v", "-V"):
         return ""
     return "it runs a program"
@@ -181,7 +181,7 @@ _JQ_FROM_FILE = re.compile(r"-[^-]*[fL]|--from|--lib")
 
 
 def check_jq(arguments: Sequence[ShellWord]) -> str:
-    """No program from a file and none that loads others: what those read is not among the arguments."""
+    """Refuse programs from a file and those that load others: what they read is not in the arguments."""
     for word in arguments:
         if not word.is_tame:
             return UNSURE
@@ -194,7 +194,7 @@ _DATE_FORMAT = "+"
 
 
 def check_date_operands(operands: Sequence[ShellWord]) -> str:
-    """A format to print; anything else sets the clock."""
+    """Allow only a format to print; anything else sets the clock."""
     for word in operands:
         if not word.text.startswith(_DATE_FORMAT) or not word.is_tame or not word.is_single:
             return word.text
