@@ -19,7 +19,6 @@ from nacre.layers.l7_mail.letter import Letter
 from nacre.loop.round import message_record
 from nacre.messages.blocks import Json, JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.facts import FACTS
-from nacre.messages.foreign_notes import listed_again
 from nacre.messages.jsonl import Envelope, decode, encode
 from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Noted, ReplyFacts, Said, Undone
@@ -31,7 +30,7 @@ from nacre.session.cache_ttl import LIFETIME, noted_lifetime
 from nacre.session.compaction import CompactionRequest
 from nacre.session.meter import METER, SIDE_QUERY, Meter
 from nacre.session.read_session import read_log, spent
-from nacre.session.restoration import carried, carry_rules
+from nacre.session.restoration import carried, carry_rules, listed_again
 from nacre.session.session import OPENING, Base, Session
 from nacre.session.session_log import resume, start
 from nacre.store.summaries import summarise

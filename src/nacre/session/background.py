@@ -17,10 +17,10 @@ from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
 from nacre.errors import SpendCapReached
-from nacre.messages.foreign_notes import listed_again
 from nacre.messages.records import Record
 from nacre.session.compaction import Compaction
 from nacre.session.layer import Layer
+from nacre.session.restoration import listed_again
 from nacre.session.session import Session
 from nacre.session.spending import Spending
 

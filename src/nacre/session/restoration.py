@@ -267,3 +267,19 @@ def _worded_in(view: View, kept: Sequence[Item]) -> list[Noted]:
         for note in view.noted(kind)
         if note.fact(RECORD) in ours or (note.fact(INSIDE) and note.fact(RECORD) in staying)
     ]
+
+
+LISTED = tuple(
+    f"foreign/{name}"
+    for name in (
+        "custom-title", "ai-title", "tag", "agent-name", "agent-color", "agent-setting", "mode",
+        "worktree-state", "pr-link", "last-prompt",
+    )
+)  # fmt: skip
+"""Notes that session lists show; other programs look for them only at the end of a log."""
+
+
+def listed_again(view: View, clock: Clock) -> tuple[Noted, ...]:
+    """Return title, tags and similar notes to append after a compaction, unchanged."""
+    last = (view.last_noted(kind) for kind in LISTED)
+    return tuple(replace(note, id=clock.new_id(), at=clock.now()) for note in last if note)

@@ -18,7 +18,6 @@ from nacre.errors import ContextOverflow, NacreError, NothingToCompact
 from nacre.layers.l4_compact.by_rule import by_rule
 from nacre.layers.l4_compact.install import (
     CompactionLimits,
-    RoomShares,
     SummaryMaterial,
     divide_room,
     install,
@@ -36,7 +35,6 @@ from nacre.messages.blocks import JsonObject, Opaque
 from nacre.messages.draft import Draft, Fragment
 from nacre.messages.events import Reply
 from nacre.messages.facts import FACTS, Facts
-from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Noted, Record, Undone
 from nacre.messages.rewrite import drop_thinking
 from nacre.messages.tokens import estimate_text
@@ -79,7 +77,7 @@ class _CompactionRun:
     began: float
     must_shrink: bool = False
     """The user asked for it, or the provider refused the request as too long."""
-    begun: str = ""
+    restart_text: str = ""
     """Text that hooks add after a compaction."""
 
 
@@ -88,7 +86,7 @@ class _DraftAttempt:
     """A draft with the history to record if it is installed."""
 
     draft: Draft
-    then: CompactionHistory
+    history: CompactionHistory
     """The compaction history after it."""
     most: float = inf
     """If it leaves this many tokens, the next draft is tried."""
@@ -217,19 +215,19 @@ class Compact(Layer):
         )
         done = None
         before = compaction_history(view)
-        then = before
-        begun = None
+        history = before
+        restart_text = None
         async for one in self._drafts(run):
-            begun = await self._restart_context() if begun is None else begun
-            new = await self._put(replace(run, begun=begun), one.draft, one.then)
-            done, then = (new, one.then) if new is not None else (done, then)
+            restart_text = await self._restart_context() if restart_text is None else restart_text
+            new = await self._put(replace(run, restart_text=restart_text), one.draft, one.history)
+            done, history = (new, one.history) if new is not None else (done, history)
             if done is not None and (done.after < one.most or request.span.is_partial):
                 break
-        if done is None and one.then.failures > before.failures:
+        if done is None and one.history.failures > before.failures:
             # Count the failure although nothing was installed, or it would be repeated for ever.
-            note = self._note(COMPACTION, replace(before, failures=one.then.failures).as_json())
+            note = self._note(COMPACTION, replace(before, failures=one.history.failures).as_json())
             await self.session.transcript.append(note)
-        if request.trigger == "auto" and then.refills == self.settings.thrash_turns > before.refills:
+        if request.trigger == "auto" and history.refills == self.settings.thrash_turns > before.refills:
             self.session.notify(self._thrashing(view))
         return done
 
@@ -237,25 +235,25 @@ class Compact(Layer):
         """Yield drafts, cheapest first; the draft by rule always comes last."""
         settings = self.settings
         request = run.request
-        then = compaction_history(run.view)
+        history = compaction_history(run.view)
         is_auto = request.trigger == "auto"
-        by_model = then.compacted_now(settings, by_model=True, is_auto=is_auto)
+        by_model = history.compacted_now(settings, by_model=True, is_auto=is_auto)
         is_plain = not (request.focus or request.span.is_partial or request.by_rule)
         if is_plain and (at_hand := await self._at_hand(run)) is not None:
             yield _DraftAttempt(at_hand, by_model, self._enough)
-        is_barred = is_auto and then.is_barred(settings)
+        is_barred = is_auto and history.is_barred(settings)
         if self.summarise is not None and not (is_barred or request.by_rule):
             request.on_progress("asking for a summary")
             try:
                 async with asyncio.timeout(settings.summary_seconds):
                     draft = await self.summarise(run.view, request, run.facts)
             except (NacreError, TimeoutError) as error:
-                then = replace(then, failures=then.failures + 1)
-                self.session.notify(_failed(error, then, settings))
+                history = replace(history, failures=history.failures + 1)
+                self.session.notify(_failed(error, history, settings))
             else:
                 yield _DraftAttempt(draft, by_model, self.session.thresholds.autocompact)
-        draft = by_rule(run.view, request.span, self._terms(run).room)
-        yield _DraftAttempt(draft, then.compacted_now(settings, by_model=False, is_auto=is_auto))
+        draft = by_rule(run.view, request.span, self._limits(run).room)
+        yield _DraftAttempt(draft, history.compacted_now(settings, by_model=False, is_auto=is_auto))
 
     @property
     def _enough(self) -> float:
@@ -281,7 +279,7 @@ class Compact(Layer):
         return next((draft for draft in drafts if draft is not None), None)
 
     async def _allowed(self, request: CompactionRequest) -> CompactionRequest | None:
-        """The request as layers change it; None where one of them forbids the compaction."""
+        """Return the request as layers change it; None if one of them forbids the compaction."""
         allowed: CompactionRequest | None = request
         for layer in self.session.layers:
             if allowed is not None:
@@ -301,32 +299,36 @@ class Compact(Layer):
     def _restorer(self) -> Restorer:
         return self.restorer or Restorer(self.session)
 
-    async def _put(self, run: _CompactionRun, draft: Draft, then: CompactionHistory) -> Compaction | None:
+    async def _put(self, run: _CompactionRun, draft: Draft, history: CompactionHistory) -> Compaction | None:
         """Install the draft; None if that does not make the conversation smaller."""
         session = self.session
         clock = self.session.clock
-        terms = self._terms(run)
+        limits = self._limits(run)
         run.request.on_progress("putting together what stays")
-        moved = await self.overflow.shrink(run.view, int(terms.room * ROUND_SHARE), clock)
+        moved = await self.overflow.shrink(run.view, int(limits.room * ROUND_SHARE), clock)
         view = run.view.after(*moved)
-        shares = divide_room(view, draft, run.facts, terms)
+        shares = divide_room(view, draft, run.facts, limits)
         stays = [*view.items[: shares.span.first], *view.items[shares.place :]]
         if not await self.overflow.keep_left(run.facts, shares.facts, stays):
             # Do not mention files that could not be written.
-            terms = replace(terms, where=replace(terms.where, words="", deeds=""))
-            shares = divide_room(view, draft, run.facts, terms)
-        fragments = await self._restored(run, stays, shares)
+            limits = replace(limits, where=replace(limits.where, words="", deeds=""))
+            shares = divide_room(view, draft, run.facts, limits)
+        fragments = [*await self._restorer.fragments(stays, shares.left + self._opening_tokens)]
+        if run.restart_text:
+            fragments.append(Fragment(kind="other", name="hooks", text=run.restart_text))
         summary_id = clock.new_id()
         seconds = clock.seconds() - run.began
-        own = [self._note(COMPACTION, then.as_json()), self._note(FACTS, shares.facts.as_json())]
+        own = [self._note(COMPACTION, history.as_json()), self._note(FACTS, shares.facts.as_json())]
+        last = view.items[shares.place - 1].record_id if shares.place else None
+        metadata: JsonObject = {"durationMs": round(seconds * 1000), "lastSummarizedUuid": last}
         material = SummaryMaterial(
             fragments=fragments,
             tasks=self.tasks(),
-            where=terms.where,
+            where=limits.where,
             carries=self._restorer.carry(view, summary_id, own),
             trigger=run.request.trigger,
             pre_tokens=run.tokens,
-            extra={**_of(view, shares, seconds), "by": draft.kind, **draft.told},
+            extra={**metadata, "by": draft.kind, **draft.told},
             binds_thinking=session.profile.binds_thinking,
         )
         records = install(view, draft, shares, material, summary_id=summary_id, clock=clock)
@@ -337,11 +339,28 @@ class Compact(Layer):
         least = 0.0 if run.request.span.is_partial or is_needed else self.settings.least_share
         if after.estimate > (1 - least) * run.view.estimate:
             return None
-        done = _with_its_own(_compacted_in(records), (*moved, *records[:-1]), post_tokens=tokens)
-        files = tuple(one.name for one in fragments if one.kind == "file")
-        return _told(run, draft, shares, (*moved, *records[:-1], done), files=files, seconds=seconds)
+        *beside, boundary = (*moved, *records)
+        assert isinstance(boundary, Compacted), "the boundary is installed last"
+        undone_with: JsonObject = {WITH: [one.id for one in beside]} if beside else {}
+        boundary = replace(boundary, post_tokens=tokens, extra={**boundary.extra, **undone_with})
+        dropped = draft.told.get("dropped")
+        return Compaction(
+            record=boundary,
+            records=(*beside, boundary),
+            kind=draft.kind,
+            trigger=run.request.trigger,
+            before=run.tokens,
+            after=tokens,
+            kept_messages=len(run.view.items) - shares.place,
+            kept_before=shares.span.first,
+            words_kept=len(shares.facts.words),
+            words_left=shares.facts.left_words,
+            files=tuple(one.name for one in fragments if one.kind == "file"),
+            dropped=len(dropped) if isinstance(dropped, list) else 0,
+            seconds=seconds,
+        )
 
-    def _terms(self, run: _CompactionRun) -> CompactionLimits:
+    def _limits(self, run: _CompactionRun) -> CompactionLimits:
         session = self.session
         settings = self.settings
         ratio = session.calibration.ratio
@@ -352,7 +371,7 @@ class Compact(Layer):
             tail = int(run.view.estimate * SHRUNK_TAIL_SHARE)
             settings = replace(settings, tail_tokens=min(settings.tail_tokens, tail))
             room_left = min(room_left, self._half(run))
-        room_left = max(0, room_left - estimate_text(self.tasks()) - estimate_text(run.begun))
+        room_left = max(0, room_left - estimate_text(self.tasks()) - estimate_text(run.restart_text))
         return CompactionLimits(
             room=room_left, settings=settings, span=run.request.span, where=self.overflow.where
         )
@@ -372,14 +391,6 @@ class Compact(Layer):
         """Estimated tokens of the opening, which is read again and may have grown."""
         opening = estimate_text(self.session.base.opening)
         return int(opening * OPENING_GROWTH) + OPENING_FRAME if opening else 0
-
-    async def _restored(
-        self, run: _CompactionRun, stays: Sequence[Item], shares: RoomShares
-    ) -> list[Fragment]:
-        tokens = shares.left + self._opening_tokens
-        fragments = await self._restorer.fragments(stays, tokens)
-        hooks = [Fragment(kind="other", name="hooks", text=run.begun)] if run.begun else []
-        return [*fragments, *hooks]
 
     def _note(self, kind: str, facts: JsonObject) -> Noted:
         clock = self.session.clock
@@ -410,12 +421,6 @@ async def undo_compaction(session: Session) -> Compacted | None:
     return last
 
 
-def _with_its_own(record: Compacted, beside: Sequence[Record], *, post_tokens: int) -> Compacted:
-    """Return the boundary with the ids of the records to undo together with it."""
-    names: JsonObject = {WITH: [one.id for one in beside]} if beside else {}
-    return replace(record, post_tokens=post_tokens, extra={**record.extra, **names})
-
-
 def _has_past(view: View) -> bool:
     """Return whether there is more than the opening and one message."""
     note = view.last_noted(OPENING)
@@ -427,55 +432,11 @@ def _can_wait(pressure: Pressure) -> bool:
     return pressure.overflow is None and pressure.tokens < pressure.thresholds.blocking
 
 
-def _told(
-    run: _CompactionRun,
-    draft: Draft,
-    shares: RoomShares,
-    records: tuple[Record, ...],
-    *,
-    files: tuple[str, ...],
-    seconds: float,
-) -> Compaction:
-    record = _compacted_in(records)
-    return Compaction(
-        record=record,
-        records=records,
-        kind=draft.kind,
-        trigger=run.request.trigger,
-        before=run.tokens,
-        after=record.post_tokens or 0,
-        kept_messages=len(run.view.items) - shares.place,
-        kept_before=shares.span.first,
-        words_kept=len(shares.facts.words),
-        words_left=shares.facts.left_words,
-        files=files,
-        dropped=_dropped(draft),
-        seconds=seconds,
-    )
-
-
-def _of(view: View, shares: RoomShares, seconds: float) -> JsonObject:
-    """Return the metadata of the boundary (C22)."""
-    last = view.items[shares.place - 1].record_id if shares.place else None
-    return {"durationMs": round(seconds * 1000), "lastSummarizedUuid": last}
-
-
-def _compacted_in(records: Sequence[Record]) -> Compacted:
-    record = records[-1]
-    assert isinstance(record, Compacted), "the boundary is installed last"
-    return record
-
-
-def _dropped(draft: Draft) -> int:
-    dropped = draft.told.get("dropped")
-    return len(dropped) if isinstance(dropped, list) else 0
-
-
-def _failed(error: Exception, then: CompactionHistory, settings: CompactSettings) -> str:
+def _failed(error: Exception, history: CompactionHistory, settings: CompactSettings) -> str:
     why = (
         f"no summary within {settings.summary_seconds:.0f} s"
         if isinstance(error, TimeoutError)
         else str(error)
     )
-    rests = " No other is asked for by itself in this session." if then.has_broken(settings) else ""
+    rests = " No other is asked for by itself in this session." if history.has_broken(settings) else ""
     return f"The summary failed ({why}); the conversation is compacted by rule instead.{rests}"
