@@ -13,7 +13,7 @@ from bench.recall.files import write
 from bench.recall.schema import Question, Store, full_text
 from nacre.memory.format.entry import Entry
 from nacre.memory.recall.base import MAX_PICKS, RankedMemory, RecallQuery
-from nacre.memory.recall.local_index import LocalIndex, worth
+from nacre.memory.recall.local_index import LocalIndex, confidences
 from nacre.memory.recall.ranking.ranker import Confidence, Ranker
 from nacre.memory.recall.recall import CUT_OFF, attach, recall
 from nacre.memory.recall.semantic.meaning import SemanticIndex, packaged_encoder, text_of
@@ -60,7 +60,7 @@ class Ours:
             return None
         asked = self._query(question).now.date()
         ranking = self._meaning.rank(self._ranker, question.text, asked=asked, limit=DEPTH)
-        judged = list(zip(ranking.picks, worth(ranking), strict=True))
+        judged = list(zip(ranking.picks, confidences(ranking), strict=True))
         kept = tuple(pick.id for pick, sure in judged[:MAX_PICKS] if sure >= CUT_OFF)
         return [pick.id for pick, _ in judged], kept
 

@@ -1,6 +1,6 @@
-"""The index of one memory directory: derived, disposable, kept up to date by what changed on disk (R9).
+"""Ranks the memories of one directory with an index that follows the changes on disk (R9).
 
-Several processes may use it at once: each reads the file it opened; who saves puts a new one in its place.
+Several processes may use it at once: each reads the file it opened; a save replaces the file.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from nacre.memory.format.index import INDEX_FILE
 from nacre.memory.recall.base import RankedMemory, RecallQuery, Subject
 from nacre.memory.recall.ranking.analysis import Doc, analyse
 from nacre.memory.recall.ranking.index import PassageIndex, StoredIndex, save_index
-from nacre.memory.recall.ranking.ranker import ENOUGH, Ranker, Ranking, Rarity
+from nacre.memory.recall.ranking.ranker import Ranker, Ranking, Rarity
 from nacre.memory.recall.semantic.meaning import SemanticIndex, text_of
 from nacre.store import disk
 
 MAX_FILE_BYTES = 256 * 1024
-"""Of one file are indexed: a memory is a page; what is longer is a log, and its start tells enough."""
+"""Bytes of a file that are indexed: a memory is a page; of a longer file the start is enough."""
 SAVE_FROM = 50
-"""Files read anew from which on a save pays: fewer are read again next time in some milliseconds."""
+"""Changed files before a save: fewer are read again next time in a few milliseconds."""
 SMALL_PART = 100
-"""One in so many files read anew is not worth writing the whole index when it is closed: 10,000 take half a
-second to write, and a hundred of them some 50 ms to read again."""
+"""On closing, fewer than one in this many changed files are not saved: an index of 10,000 files takes half a
+second to write, and a hundred of them 50 ms to read again."""
 MUCH_DEAD = 10_000
-"""Passages of files that are gone, beyond as many as there are of others, from which on all is read anew."""
+"""Dead passages beyond twice the live ones before the index is rebuilt."""
 YOUNG_NS = 50_000_000
-"""A file written this shortly before it was looked at may be written again with the same stamp."""
+"""A file changed this recently may change again without a new stamp."""
 FILE = "index.db"
 DAMAGE = (sqlite3.Error, LookupError, TypeError, ValueError)
-"""What a file says that is no longer what was written; it is built again once."""
+"""Raised on reading a damaged index file, which is then rebuilt once."""
 _NUMBER = re.compile(r"\d+")
 
 
@@ -62,11 +62,11 @@ class LocalIndex:
         self._directory = directory
         self._folder = cache / "recall"
         self.writes = writes
-        """Whether what is learnt is kept on disk for the next one; may be switched on later."""
+        """Whether the index is saved; may be switched on later."""
         self._meaning = meaning
         self._clock = clock
         self._lock = threading.RLock()
-        self._kept: StoredIndex | None = None
+        self._stored: StoredIndex | None = None
         self._index = PassageIndex()
         self._stamps: dict[str, str] = {}
         self._heads: dict[str, Entry] = {}
@@ -74,26 +74,26 @@ class LocalIndex:
         self._unsaved = 0
 
     def refresh(self) -> None:
-        """Notice what changed on disk; only files whose stamp changed are read again."""
+        """Read the files whose stamp changed."""
         self.catch_up(seconds=math.inf)
 
     def catch_up(self, *, seconds: float) -> int:
-        """The same for about so long; how many files are left. What is known by then can be ranked."""
+        """Read changed files for about that long; return how many are left. The others can be ranked."""
         with self._lock:
             self._open()
             try:
                 left = self._catch_up(seconds)
             except DAMAGE:
-                # A half-written or damaged file; everything it said stands in the memories themselves.
+                # The index file is damaged; everything in it comes from the memories.
                 self._discard()
                 left = self._catch_up(seconds)
-            # While more is to come, only what has doubled is saved: whoever is killed need not begin again.
+            # With files left, save only after the index has doubled: a killed process need not start again.
             if self._unsaved >= max(SAVE_FROM, len(self._stamps) // 2 if left else 0):
                 self._save()
             return left
 
     def rank(self, query: RecallQuery, *, limit: int) -> list[RankedMemory]:
-        """The memories that have to do with a query, best first."""
+        """Return the memories that match a query, best first."""
         with self._lock:
             if not self._is_open:
                 self.refresh()
@@ -105,7 +105,7 @@ class LocalIndex:
                 return self._ranked(query, limit)
 
     def everything(self) -> list[RankedMemory]:
-        """Every memory, unranked; for a store so small that somebody can look at all of it."""
+        """Return every memory, unranked."""
         with self._lock:
             heads = [self._head(file) for file in sorted(self._stamps)]
         return [
@@ -115,7 +115,7 @@ class LocalIndex:
         ]
 
     def deepen(self, *, seconds: float) -> int:
-        """Work out what files mean, for about so long; how many are left. Nothing without the extra."""
+        """Compute missing vectors for about that long; return how many are left. Needs the extra `embed`."""
         if self._meaning is None:
             return 0
         with self._lock:
@@ -123,15 +123,15 @@ class LocalIndex:
         return self._meaning.catch_up(_Texts(self._directory, stamps), seconds=seconds, stamps=stamps)
 
     def close(self) -> None:
-        """Let the file go; a later call opens it again."""
+        """Close the index file; a later call opens it again."""
         if self._meaning is not None:
             self._meaning.close()
         with self._lock:
-            if self._is_open and self._is_worth_saving:
+            if self._is_open and self._saves_on_close:
                 self._save()
-            if self._kept is not None:
-                self._kept.close()
-            self._kept = None
+            if self._stored is not None:
+                self._stored.close()
+            self._stored = None
             self._is_open = False
             self._index = PassageIndex()
             self._stamps = {}
@@ -145,7 +145,7 @@ class LocalIndex:
         else:
             ranking = ranker.rank(query.text, asked=asked, limit=limit)
         heads = {pick.id: entry for pick in ranking.picks if (entry := self._head(pick.id)) is not None}
-        return judged(ranking, heads, self._directory, query, self._rarity)
+        return to_ranked(ranking, heads, self._directory, query, self._rarity)
 
     def _rarity(self, term: str) -> float:
         with self._lock:
@@ -156,15 +156,18 @@ class LocalIndex:
             return
         self._is_open = True
         with suppress(sqlite3.Error, OSError, TypeError, ValueError):
-            kept = StoredIndex(self._folder / FILE)
-            self._kept = kept
-            self._index = kept.index
-            self._stamps = kept.stamps
+            stored = StoredIndex(self._folder / FILE)
+            self._stored = stored
+            self._index = stored.index
+            self._stamps = stored.stamps
 
     def _discard(self) -> None:
-        if self._kept is not None:
-            self._kept.close()
-        self._kept, self._index, self._stamps, self._heads = None, PassageIndex(), {}, {}
+        if self._stored is not None:
+            self._stored.close()
+        self._stored = None
+        self._index = PassageIndex()
+        self._stamps = {}
+        self._heads = {}
         self._unsaved = SAVE_FROM
         if self.writes:
             with suppress(OSError):
@@ -177,18 +180,18 @@ class LocalIndex:
         if len(self._index.owner) > 2 * self._index.live_passages + MUCH_DEAD:
             self._discard()
         for file in self._stamps.keys() - found.keys():
-            self._forget(file)
+            self._remove(file)
         changed = sorted(file for file, stamp in found.items() if self._stamps.get(file, "") != stamp)
         for done, file in enumerate(changed, start=1):
-            self._learn(file, found[file])
+            self._read_file(file, found[file])
             if self._clock.seconds() >= until:
                 return len(changed) - done
         return 0
 
-    def _learn(self, file: str, stamp: str) -> None:
+    def _read_file(self, file: str, stamp: str) -> None:
         read = _read(self._directory / file)
         if read is None:
-            self._forget(file)
+            self._remove(file)
             return
         data, when = read
         entry = read_entry(file, data, written=when)
@@ -197,25 +200,25 @@ class LocalIndex:
         self._stamps[file] = stamp
         self._unsaved += 1
 
-    def _forget(self, file: str) -> None:
+    def _remove(self, file: str) -> None:
         self._index.remove(file)
         self._heads.pop(file, None)
         if self._stamps.pop(file, None) is not None:
             self._unsaved += 1
 
     def _head(self, file: str) -> Entry | None:
-        if file not in self._heads and self._kept is not None and (text := self._kept.head(file)):
+        if file not in self._heads and self._stored is not None and (text := self._stored.head(file)):
             self._heads[file] = _head_of(file, text)
         return self._heads.get(file)
 
     @property
-    def _is_worth_saving(self) -> bool:
-        """When it is closed: much of it is new, or nothing of it is there, because a purge has taken it."""
+    def _saves_on_close(self) -> bool:
+        """Whether to save on closing: much is new, or a purge has deleted the file."""
         much = self._unsaved >= len(self._stamps) // SMALL_PART
         return bool(self._unsaved) and (much or not (self._folder / FILE).exists())
 
     def _save(self) -> None:
-        """Write a new file and put it in the old one's place; what cannot be saved is built again."""
+        """Replace the index file; what cannot be saved is built again."""
         if not self.writes:
             return
         self._unsaved = 0
@@ -224,7 +227,7 @@ class LocalIndex:
             for file, stamp in sorted(self._stamps.items())
             if (entry := self._head(file)) is not None
         ]
-        # Who only asks needs no file of its own, and waits for everything that is loaded.
+        # Imported here: a query saves nothing, and waits for every import.
         from tempfile import mkstemp  # noqa: PLC0415
 
         with suppress(OSError, ValueError, sqlite3.Error):
@@ -239,7 +242,7 @@ class LocalIndex:
 
 
 class _Texts(Mapping[str, str]):
-    """What files say, each read when it is asked for."""
+    """The texts of files, each read on access."""
 
     def __init__(self, directory: Path, files: Mapping[str, str]) -> None:
         self._directory = directory
@@ -257,7 +260,7 @@ class _Texts(Mapping[str, str]):
 
 
 def _read(path: Path) -> tuple[bytes, datetime] | None:
-    """The start of a file and its time; none for what is no plain file that can be read."""
+    """Return the start of a file and its time; None when it is no readable regular file."""
     try:
         with os.fdopen(disk.open_regular(path, os.O_RDONLY), "rb") as source:
             return source.read(MAX_FILE_BYTES), moment_of(os.fstat(source.fileno()).st_mtime_ns)
@@ -266,7 +269,7 @@ def _read(path: Path) -> tuple[bytes, datetime] | None:
 
 
 def _stamps(directory: Path, now: int) -> Iterator[tuple[str, str]]:
-    """Every memory file with what tells one state of it from another; never the same for one just written."""
+    """Yield every memory file with its stamp; the stamp of a file just written never repeats."""
     waiting = [("", 0)]
     while waiting:
         folder, depth = waiting.pop()
@@ -293,9 +296,9 @@ def _stamps(directory: Path, now: int) -> Iterator[tuple[str, str]]:
 
 def _doc(entry: Entry, data: bytes) -> Doc:
     folder, _, name = entry.file.rpartition("/")
-    # Files of one folder that are numbered follow each other: what stands beside an answer tells of it.
+    # Numbered files of a folder are neighbours: the one beside an answer is evidence for it.
     number = _NUMBER.search(name)
-    # Few have one, and to read a frontmatter a second time is a twentieth of all that indexing a file takes.
+    # Few have one, and a second parse of the frontmatter is a twentieth of the time to index a file.
     author = MarkdownFile.parse(data).fields.get("author", "") if b"author" in data else ""
     when = entry.modified or entry.written
     return Doc(
@@ -311,7 +314,7 @@ def _doc(entry: Entry, data: bytes) -> Doc:
 
 
 def _day(when: datetime | None) -> date | None:
-    """By the clock on the wall; the first and last days of the calendar have none in every zone."""
+    """Return the local day; the first and last days of the calendar have none in some zones."""
     try:
         return when.astimezone().date() if when else None
     except (OverflowError, ValueError, OSError):
@@ -319,7 +322,7 @@ def _day(when: datetime | None) -> date | None:
 
 
 def _head_text(entry: Entry) -> str:
-    """What ranking, listing and attaching need to know of a memory without opening its file."""
+    """Return the fields of a memory that can be used without opening its file, as JSON."""
     moments = {"modified": entry.modified, "written": entry.written}
     flags = {"local_only": entry.local_only, "pinned": entry.pinned, "is_unlisted": entry.is_unlisted}
     head = {
@@ -356,9 +359,9 @@ def _moment(text: str | None) -> datetime | None:
 
 
 DOCUMENTATION = 0.5
-"""What the certainty of a tool's documentation is worth while it is in use (R13): the model knows it."""
+"""Factor for documentation of a tool in use (R13), which the model knows already."""
 WARNING = 1.25
-"""What that of a warning about it is worth: in use is exactly when it matters."""
+"""Factor for a warning about a tool in use."""
 
 _WARNS = re.compile(
     r"warn|gotcha|caution|careful|pitfall|known issue|bug|breaks?\b|fails?\b|never|don't|do not|avoid"
@@ -372,17 +375,17 @@ _DOCUMENTS = re.compile(
 _PART = re.compile(r"[_\W]+")
 
 
-def judged(
+def to_ranked(
     ranking: Ranking, heads: Mapping[str, Entry], directory: Path, query: RecallQuery, rarity: Rarity
 ) -> list[RankedMemory]:
-    """The memories of a ranking that are still there, best first."""
-    tools = frozenset(_names(query.recent_tools))
+    """Return the memories of a ranking that still exist, best first."""
+    tools = frozenset(_tool_names(query.recent_tools))
     found: list[RankedMemory] = []
-    for pick, confidence in zip(ranking.picks, worth(ranking), strict=True):
+    for pick, confidence in zip(ranking.picks, confidences(ranking), strict=True):
         entry = heads.get(pick.id)
         if entry is None:
             continue
-        factor = _in_use(entry, tools) if tools else 1.0
+        factor = _tool_factor(entry, tools) if tools else 1.0
         when = entry.modified or entry.written
         terms = pick.subject and pick.subject.at((when.isoformat() if when else "", 0))
         found.append(
@@ -398,8 +401,8 @@ def judged(
     return found
 
 
-def _in_use(entry: Entry, tools: frozenset[str]) -> float:
-    """How a memory about a tool in use is weighed: its documentation less, a warning about it more."""
+def _tool_factor(entry: Entry, tools: frozenset[str]) -> float:
+    """Return the factor for a memory about a tool in use: less for documentation, more for a warning."""
     text = f"{entry.title} {entry.description}"
     if not tools & frozenset(_PART.split(text.casefold())):
         return 1.0
@@ -408,33 +411,31 @@ def _in_use(entry: Entry, tools: frozenset[str]) -> float:
     return DOCUMENTATION if _DOCUMENTS.search(text) else 1.0
 
 
-def _names(tools: tuple[str, ...]) -> Iterator[str]:
-    """A tool by its name, and one of an MCP server by its server's and its own."""
+def _tool_names(tools: tuple[str, ...]) -> Iterator[str]:
+    """Yield the names of tools; of a tool of an MCP server also the parts of its name."""
     for tool in tools:
         yield tool.casefold()
         if "__" in tool:
             yield from (part for part in _PART.split(tool.casefold()) if part not in {"", "mcp"})
 
 
-WORTH_IT = ENOUGH
-"""From here on a pick is attached; both parts of a pick's worth are scaled to it."""
 RIVALS = 10
-"""Among so many of the best a pick has its share: what lies behind them is noise, however large the store."""
+"""The best files among which the chance to be the answer is divided; the rest is noise in any store."""
 LEAST_SHARE = 0.007
-"""Tuned: leaves 3.2 (sessions) to 4.7 (single messages) of five picks and 97.5 % of recall@5 or more."""
+"""Tuned: leaves 3.2 (sessions) to 4.7 (single messages) of five memories and 97.5 % of recall@5 or more."""
 _NONE = 1e-30
-"""What a hopeless pick is given, so that it can be divided by."""
+"""The least share, so that it can be divided by."""
 
 
-def worth(ranking: Ranking) -> list[float]:
-    """For each pick the confidence that it helps, 0 to 1; the better placed is never the less sure."""
+def confidences(ranking: Ranking) -> list[float]:
+    """Return the confidence that each file helps, 0 to 1, never increasing down the ranking."""
     about = ranking.confidence.relevance
-    # Written so that rounding cannot turn two neighbours round.
+    # This form cannot reorder two neighbours by rounding.
     return [min(about, 1 / (1 + LEAST_SHARE / share)) for share in shares([p.score for p in ranking.picks])]
 
 
 def shares(scores: list[float]) -> list[float]:
-    """How the chance to be the answer divides among the picks; scores are best first, learnt for this."""
+    """Return the chance of each file to be the answer; scores are best first, learnt for this."""
     if not scores:
         return []
     odds = [math.exp(score - scores[0]) for score in scores]

@@ -1,4 +1,8 @@
-"""The memories a selector chooses from: a line each, newest first, each name meaning one file (R3, R4)."""
+"""A small model chooses among the memories, concurrently with the reply (R3-R6).
+
+It sees the message, a manifest with one line per memory, and the tools in use: nothing else of the
+conversation. A failure is an empty selection with the reason.
+"""
 
 from __future__ import annotations
 
@@ -23,27 +27,27 @@ from nacre.messages.usage import Usage
 from nacre.providers.base import Provider, Request, complete
 
 MAX_MANIFEST_LINES = 200
-"""What a small model reads in one go without losing the middle (R3)."""
+"""As many as a small model reads without losing the middle (R3)."""
 MAX_MANIFEST_CHARS = 100_000
-"""About 25,000 tokens: 200 lines are far shorter unless somebody made them long on purpose."""
+"""About 25,000 tokens: 200 lines are far shorter unless made long on purpose."""
 USER_PREFIX = "user/"
-"""How a file of the person's own memory for all projects is called beside a project's."""
+"""Prefix of a file of the user's memory for all projects, beside those of a project."""
 _USER_FOLDER = "memory"
 _PROJECTS = "projects"
-"""A project's memory lies in `projects/<slug>/memory`, the person's in `memory` right below the home."""
+"""A project's memory is in `projects/<slug>/memory`, the user's in `memory` below the home."""
 _NO_TIME = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What is shown, and which memory each name in it means."""
+    """The text that is shown, and the memory of each name in it."""
 
     text: str
     names: Mapping[str, RankedMemory]
 
 
 def manifest(candidates: Sequence[RankedMemory]) -> Manifest:
-    """The first 200 candidates, newest first; where there are more, the ranking has chosen (R9)."""
+    """Return the manifest of the first 200 candidates, newest first (R9)."""
     names: dict[str, RankedMemory] = {}
     lines: list[tuple[datetime, str, str]] = []
     room = MAX_MANIFEST_CHARS
@@ -61,7 +65,7 @@ def manifest(candidates: Sequence[RankedMemory]) -> Manifest:
 
 
 def _named(candidates: Sequence[RankedMemory]) -> Iterator[tuple[str, RankedMemory]]:
-    """Each memory once, under a name that no other has: the short one, else the whole path."""
+    """Yield each memory once with a unique name: the short one, else the whole path."""
     prefixes = _prefixes(candidates)
     taken: set[str] = set()
     seen: set[Path] = set()
@@ -77,7 +81,7 @@ def _named(candidates: Sequence[RankedMemory]) -> Iterator[tuple[str, RankedMemo
 
 
 def _prefixes(candidates: Sequence[RankedMemory]) -> dict[Path, str]:
-    """What stands before the files of each directory; one that is alone beside a team's needs nothing."""
+    """Return the prefix for the files of each directory; the only one beside a team's needs none."""
     directories = dict.fromkeys(one.directory for one in candidates)
     own = [one for one in directories if one.name != TEAM]
     prefixes = {one: TEAM_PREFIX for one in directories if one.name == TEAM}
@@ -89,21 +93,21 @@ def _is_users(directory: Path) -> bool:
 
 
 def _plain(text: str) -> str:
-    """One line that cannot pass for the program's own words."""
+    """Return text as one line that cannot imitate tags of the program."""
     return neutralise(wording.one_line(text))
 
 
 MAX_OUTPUT_TOKENS = 256
 """Five names and the JSON around them (R5)."""
 MAX_MESSAGE_CHARS = 8_000
-"""About 2,000 tokens: what a message is about shows in its beginning and its end; a pasted log is neither."""
+"""About 2,000 tokens: the beginning and the end of a message tell what it is about."""
 MAX_TOOLS = 20
 MAX_TOOL_CHARS = 100
-"""Tools of other people's servers have names of any length."""
+"""Tools of MCP servers have names of any length."""
 MAX_ANSWER_CHARS = 8_192
-"""A longer answer is none: 256 tokens are far shorter."""
+"""A longer answer is invalid: 256 tokens are far shorter."""
 MAX_TRIES = 20
-"""Brackets in an answer that are looked behind for JSON: prose around it has a few, not many."""
+"""Brackets in an answer that are tried as the start of JSON."""
 SELECTED = "selected_memories"
 SCHEMA: JsonObject = {
     "type": "object",
@@ -112,7 +116,7 @@ SCHEMA: JsonObject = {
     "additionalProperties": False,
 }
 REFUSAL = "refusal"
-"""The stop reason of a model that will not answer."""
+"""The stop reason of a model that refuses."""
 
 _SYSTEM = prompts.load(__package__, "select")
 _JSON = prompts.load(__package__, "select_json")
@@ -125,14 +129,14 @@ _DECODER = json.JSONDecoder()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What the selector chose."""
+    """The memories that the model chose."""
 
     chosen: tuple[RankedMemory, ...] = ()
     """In the order of the ranking."""
     usage: Usage | None = None
-    """None when no answer came; to be booked as `memdir_relevance`."""
+    """None without an answer; recorded as `memdir_relevance`."""
     problem: str = ""
-    """Why nothing was chosen, if that was not the selector's will (R6)."""
+    """Why the selection failed (R6); empty when the model chose none."""
 
 
 async def select(
@@ -143,9 +147,9 @@ async def select(
     *,
     timeout: float,  # noqa: ASYNC109 - running out of it is an answer, not an error
 ) -> Selection:
-    """The at most five memories a model is sure about; never raises but when cancelled.
+    """Return at most five memories that the model chooses; raises only when cancelled.
 
-    The caller has taken out what may not be shown: seen before, untrusted, local-only (R7, M16b, M27).
+    The caller has removed memories that were seen before, are untrusted or local-only (R7, M16b, M27).
     """
     listed = manifest(candidates)
     if not listed.names:
@@ -162,13 +166,13 @@ async def select(
     if names is None:
         said = "refused" if reply.stop_reason == REFUSAL else "answered something other than a list of names"
         return Selection(usage=reply.usage, problem=f"the selector {said}")
-    # Models invent names: only those of the manifest count, which holds them in the order of the ranking.
+    # Models invent names: only those of the manifest count, in the order of the ranking.
     chosen = tuple(one for name, one in listed.names.items() if name in names)
     return Selection(chosen=chosen[:MAX_PICKS], usage=reply.usage)
 
 
 def ask(query: RecallQuery, listed: Manifest, model: str, *, has_schema: bool) -> Request:
-    """The side query; same memories, message and tools: same bytes."""
+    """Return the request; the same memories, message and tools give the same bytes."""
     system = _SYSTEM if has_schema else f"{_SYSTEM}\n\n{_JSON}"
     message = neutralise(_shortened(query.text))
     shown = (_clean_name(name) for name in query.recent_tools)
@@ -192,7 +196,7 @@ def _clean_name(name: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    """Beginning and end of a long message, and how much is missing between them."""
+    """Return the beginning and the end of a long message, with a note on how much is left out."""
     if len(text) <= MAX_MESSAGE_CHARS:
         return text
     half = MAX_MESSAGE_CHARS // 2
@@ -201,7 +205,7 @@ def _shortened(text: str) -> str:
 
 
 def _selected_names(reply: Reply) -> frozenset[str] | None:
-    """What the answer names; None when it is no answer. Models without a schema wrap their JSON in words."""
+    """Return the names of an answer; None when it has no list. Models without a schema add prose to JSON."""
     text = reply.message.text[:MAX_ANSWER_CHARS]
     place = 0
     if reply.stop_reason == REFUSAL:

@@ -1,8 +1,7 @@
-"""The usefulness ledger: how often each memory was offered, attached, cited, contradicted, and its tokens.
+"""Usage counts per memory: how often it was offered, attached, cited, contradicted, and its tokens.
 
-Beside the memory, in a folder of the location's cache. It holds no word of any memory: files stand in it by a
-digest of their names, so that a purge has nothing to look for here (M14b). Lines are only ever added, one
-write each, and folded by file and day when there are many. Lost or damaged, it costs counts and nothing else.
+A JSONL file in the location's cache. It holds no text of a memory, only digests of file names (M14b). Lines
+are appended, and merged by file and day when the file is large. A damaged file loses counts, nothing else.
 """
 
 from __future__ import annotations
@@ -32,40 +31,40 @@ from nacre.store import disk
 from nacre.store.history import Commit
 
 FOLDER = "usage"
-"""In a location's cache; a purge drops one file's lines from it, never the whole."""
+"""In a location's cache; a purge removes the lines of one file."""
 FILE = "ledger.jsonl"
 FOLD_BYTES = 1_048_576
-"""A ledger smaller than this is read in some milliseconds, so that it need not be folded."""
+"""A smaller file is read in a few milliseconds and need not be merged."""
 FOLD_GROWTH = 2
-"""A folded ledger is folded again when it is so many times as large: else every line would fold it anew."""
+"""Growth since the last merge before the next one, so that not every line causes one."""
 KEPT_DAYS = 400
-"""So long the days are told apart, a year and a month to compare with; before that only sums are kept."""
+"""Days with counts of their own, a year and a month for comparison; older ones are summed."""
 LOCK_SECONDS = 1.0
-"""Others hold the ledger for milliseconds; longer than this no count is worth waiting for."""
+"""Other processes hold the lock for milliseconds; a count is not worth a longer wait."""
 DIGEST_BYTES = 8
-"""Tells the files of one directory apart: among a million names two alike are one chance in 37 million."""
+"""Among a million names a collision has a chance of one in 37 million."""
 
 EventKind: TypeAlias = Literal["offered", "attached", "cited", "contradicted"]
 COUNTS: tuple[EventKind, ...] = ("offered", "attached", "cited", "contradicted")
-OFFERED_ALL_THE_SAME = frozenset({"beyond five", "budget", "not chosen"})
-"""Left out although above the cut or in the manifest: they were on offer."""
+OFFERED_REASONS = frozenset({"beyond five", "budget", "not chosen"})
+"""Reasons for which a memory that was offered is left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageEvent:
-    """Something that happened to one memory."""
+    """One use of a memory."""
 
     file: str
     """Its path in the memory directory."""
     kind: EventKind
     at: datetime
     tokens: int = 0
-    """What attaching it cost, once; each later request of the session carries them again."""
+    """Tokens of the attachment; each later request of the session contains them again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryUsage:
-    """How often one memory was of use."""
+    """The usage counts of one memory."""
 
     file: str
     offered: int = 0
@@ -74,12 +73,12 @@ class MemoryUsage:
     contradicted: int = 0
     tokens: int = 0
     last: datetime | None = None
-    """When something of this was last counted."""
+    """When the last use was counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageCount:
-    """One line of the ledger: what happened to one file on one day, or up to one."""
+    """One line of the file: the counts of one memory on one day, or up to one day."""
 
     of: str
     """The digest of the file's name."""
@@ -92,7 +91,7 @@ class UsageCount:
 
     @property
     def day(self) -> date:
-        """By the clock on the person's wall."""
+        """The local day."""
         return self.at.astimezone().date()
 
     def __add__(self, other: UsageCount) -> UsageCount:
@@ -108,7 +107,7 @@ class UsageCount:
 
 
 async def record(location: Location, events: Iterable[UsageEvent]) -> None:
-    """Count these; a ledger that cannot be written is no reason for anything to fail."""
+    """Count these uses; a file that cannot be written is ignored."""
     tallies = _merged(_tally(event) for event in events)
     if tallies:
         with suppress(OSError, Timeout):
@@ -116,7 +115,7 @@ async def record(location: Location, events: Iterable[UsageEvent]) -> None:
 
 
 def read_usage(location: Location, files: Iterable[str] | None = None) -> dict[str, MemoryUsage]:
-    """What is on record of these files (unless named, of those in the directory); others are left out."""
+    """Return the counts of these files, or of all in the directory; files without counts are left out."""
     totals: dict[str, UsageCount] = {}
     for one in read_tallies(location.cache):
         totals[one.of] = totals[one.of] + one if one.of in totals else one
@@ -127,7 +126,7 @@ def read_usage(location: Location, files: Iterable[str] | None = None) -> dict[s
 
 
 def read_tallies(cache: Path) -> list[UsageCount]:
-    """Every line that can be read, as it was written; of files that are gone, too."""
+    """Return every readable line, including those of deleted files."""
     try:
         data = _bytes(cache / FOLDER / FILE)
     except OSError:
@@ -137,11 +136,11 @@ def read_tallies(cache: Path) -> list[UsageCount]:
 
 
 def events_of(recalled: Recalled, location: Location, at: datetime) -> list[UsageEvent]:
-    """What a message's recall means for the memories of one directory: which were offered, which attached."""
+    """Return the uses of one directory's memories by a recall: which were offered, which attached."""
     mine = [one for one in recalled.picks if one.ranked.directory == location.directory]
     picked = [one.ranked.entry.file for one in mine]
-    others = [one.file for one in recalled.left_out if one.why in OFFERED_ALL_THE_SAME]
-    # What is left out does not say of which directory it is.
+    others = [one.file for one in recalled.left_out if one.why in OFFERED_REASONS]
+    # LeftOut has no directory.
     passed = [file for file in others if file not in picked and (location.directory / file).is_file()]
     return [
         *(UsageEvent(file=file, kind="offered", at=at) for file in dict.fromkeys([*picked, *passed])),
@@ -153,7 +152,7 @@ def events_of(recalled: Recalled, location: Location, at: datetime) -> list[Usag
 
 
 def forget_usage(cache: Path, file: str) -> None:
-    """Drop the lines of a file that is purged (M14b)."""
+    """Remove the lines of a purged file (M14b)."""
     folder = cache / FOLDER
     if not (folder / FILE).exists():
         return
@@ -162,7 +161,7 @@ def forget_usage(cache: Path, file: str) -> None:
 
 
 def digest(file: str) -> str:
-    """What stands for a file in the ledger."""
+    """Return the digest of a file name."""
     return hashlib.blake2b(os.fsencode(file), digest_size=DIGEST_BYTES).hexdigest()
 
 
@@ -185,7 +184,7 @@ def _append(folder: Path, tallies: Sequence[UsageCount]) -> None:
 
 
 def _folded(tallies: Iterable[UsageCount], now: datetime) -> list[UsageCount]:
-    """One line per file and day, and one per file for all that is long ago."""
+    """Merge counts to one line per file and day, and one per file for older days."""
     oldest = (now - timedelta(days=KEPT_DAYS)).astimezone().date()
     folded: dict[tuple[str, date], UsageCount] = {}
     for one in tallies:
@@ -195,7 +194,7 @@ def _folded(tallies: Iterable[UsageCount], now: datetime) -> list[UsageCount]:
 
 
 def _rewrite(folder: Path, tallies: Sequence[UsageCount]) -> None:
-    """Put these lines in place of all; the first line says how many bytes they are."""
+    """Replace all lines; the first line records their size."""
     body = b"".join(map(_line, tallies))
     data = json.dumps({"folded": len(body)}).encode() + b"\n" + body
     disk.replace_file(folder / FILE, data, temp_name=f"{FILE}.tmp", sync=False)
@@ -209,7 +208,7 @@ def _folded_size(descriptor: int) -> int:
 
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Alone at the ledger: whoever adds a line to one that is being folded would lose it."""
+    """Hold the lock: a line that is appended during a merge would be lost."""
     lock = FileLock(folder / "lock", timeout=LOCK_SECONDS, mode=disk.FILE_MODE, thread_local=False)
     with lock:
         yield
@@ -250,22 +249,22 @@ def _usage(file: str, one: UsageCount) -> MemoryUsage:
 
 def _line(one: UsageCount) -> bytes:
     counts = {name: getattr(one, name) for name in (*COUNTS, "tokens")}
-    said = {"at": one.at.isoformat(), "of": one.of, **{name: n for name, n in counts.items() if n}}
-    return json.dumps(said, separators=(",", ":")).encode() + b"\n"
+    fields = {"at": one.at.isoformat(), "of": one.of, **{name: n for name, n in counts.items() if n}}
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
 
 def _parsed(line: bytes) -> UsageCount | None:
-    """The tally on a line; none for a line that is damaged, or says nothing of a file."""
-    said = _object(line)
+    """Parse a line; None when it is damaged or has no file."""
+    fields = _object(line)
     try:
-        at = datetime.fromisoformat(str(said["at"]))
-        of = said["of"]
+        at = datetime.fromisoformat(str(fields["at"]))
+        of = fields["of"]
         at = at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
     except (KeyError, ValueError, OverflowError):
         return None
     if not isinstance(of, str):
         return None
-    counts = {name: _count(said.get(name)) for name in (*COUNTS, "tokens")}
+    counts = {name: _count(fields.get(name)) for name in (*COUNTS, "tokens")}
     return UsageCount(of=of, at=at, **counts)
 
 
@@ -294,33 +293,33 @@ def _files(directory: Path) -> Iterator[str]:
 
 
 RUN_WORDS = 5
-"""So many words of a memory in a row are no coincidence."""
+"""A run of this many words of a memory is no coincidence."""
 RUN_SIGNS = 10
-"""The same in scripts without spaces, where two signs make about one word."""
+"""The same in scripts without spaces, where two characters are about one word."""
 RUN_TERMS = 2
-"""Words of such a run that mean something by themselves: `as well as in the` is anybody's. Recall's own list
-of the others is long (`never` and `before` are on it), so that two that are left are telling."""
+"""Content words of such a run: `as well as in the` proves nothing. The list of stop words is long (it has
+`never` and `before`), so that two content words are enough."""
 TITLE_WORDS = 2
-"""A title of one word is a word like any other."""
+"""A title of one word may occur by chance."""
 IDENTIFIER_CHARS = 4
-"""A shorter identifier or number turns up by chance."""
+"""A shorter identifier or number may occur by chance."""
 FIRST_YEAR = 1_900
 LAST_YEAR = 2_100
-"""A number in between stands in many a text."""
+"""Numbers in between are common in text."""
 ABOUT_TERMS = 1
 BODY_TERMS = 2
-"""Terms a correction shares with what a memory is about, or with all it says, to be meant for it."""
+"""Terms that a correction shares with title and description, or with the whole memory."""
 
 _DENSE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
-"""Scripts that put no spaces between words."""
+"""Scripts without spaces between words."""
 _UNIT = re.compile(rf"[{_DENSE}]|[^\W_{_DENSE}]+")
 _SIGN = re.compile(f"[{_DENSE}]")
 _TOKEN = re.compile(r"-{0,2}[^\W_][\w./:@#-]*[\w]|\b\w+\b")
 _CAMEL = re.compile(r"[a-z][A-Z]")
 _SPLIT = re.compile(r"\w[_.:@#]\w|/.*/")
-"""One slash alone does not make a name: `and/or`."""
+"""A single slash does not make an identifier: `and/or`."""
 _TOO_LONG = "\n" * MAX_BODY_LINES + "."
-"""A body that says nothing and has to be cut."""
+"""An empty body that is cut."""
 _CORRECTION = re.compile(
     r"""\W*(?:
         (?:no|nope|nein|non|нет)\s*[,.!:;\u2014\u2013-]
@@ -337,20 +336,20 @@ _CORRECTION = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""How a message begins that takes back what was said; `no problem` and `no idea` do not."""
+"""The beginning of a correction; `no problem` and `no idea` do not match."""
 
 
 def is_cited(pick: AttachedMemory, reply: str, context: Iterable[str]) -> bool:
-    """Whether a reply says what it can only have from this memory.
+    """Whether a reply contains what only this memory can have supplied.
 
-    `context` is all else the model had: the person's words, results of tools, the other memories. The index
-    does not belong there, for it merely names the memory.
+    `context` is everything else in the request: messages, tool results, other memories. The index does not
+    count, as it only names the memory.
     """
     known = "\n".join(context)
     if any(is_there(pick, reply) and not is_there(pick, known) for is_there in (_has_file, _has_title)):
         return True
     words = _own_words(pick)
-    # The context may be a hundred times as long as the others, so it is asked last.
+    # The context may be a hundred times longer, so that it is searched last.
     names = _identifiers(words) & _identifiers(reply)
     if names and names - _identifiers(known):
         return True
@@ -367,10 +366,10 @@ def is_contradicted(
     commits: Iterable[Commit] = (),
     next_message: str = "",
 ) -> bool:
-    """Whether a memory was found wrong after it was attached.
+    """Whether a memory turned out to be wrong after it was attached.
 
-    Either somebody replaced or forgot it in that session, as the history says, or the person's next message
-    begins by taking back something that has to do with it.
+    Either the history has a change or removal of it by that session, or the next message begins with a
+    correction about it.
     """
     return is_replaced(
         pick.ranked.entry.file, attached=attached, session=session, commits=commits
@@ -379,7 +378,7 @@ def is_contradicted(
 
 def is_replaced(file: str, *, attached: datetime, session: str, commits: Iterable[Commit]) -> bool:
     """Whether a session changed or removed a memory after it had been attached there."""
-    # The history keeps whole seconds.
+    # The history stores whole seconds.
     since = attached.replace(microsecond=0)
     return any(
         bool(session) and one.session == session and one.at >= since and file in one.files for one in commits
@@ -390,15 +389,15 @@ def is_corrected(pick: AttachedMemory, message: str) -> bool:
     """Whether a message begins with a clear correction and is about this memory."""
     if not _CORRECTION.match(message):
         return False
-    said = set(terms(message))
+    in_message = set(terms(message))
     entry = pick.ranked.entry
     about = set(terms(f"{entry.title} {entry.description}"))
     whole = about | set(terms(_own_words(pick)))
-    return len(said & about) >= ABOUT_TERMS or len(said & whole) >= BODY_TERMS
+    return len(in_message & about) >= ABOUT_TERMS or len(in_message & whole) >= BODY_TERMS
 
 
 def _own_words(pick: AttachedMemory) -> str:
-    """Without what is said about every memory: header, cautions, the note that it was cut."""
+    """Return the text without header, cautions and the note about a cut."""
     frame = render_attached(pick.ranked, _TOO_LONG, age_days=pick.age_days, drift=pick.drift).splitlines()
     return "\n".join(line for line in pick.text.splitlines() if line not in frame)
 
@@ -409,14 +408,14 @@ def _has_file(pick: AttachedMemory, text: str) -> bool:
 
 
 def _has_title(pick: AttachedMemory, text: str) -> bool:
-    """In full; a title of one word, or of words that say nothing, stands in many a text."""
+    """Whether a text has the full title; a title of one word or of stop words does not count."""
     title = tuple(_units(pick.ranked.entry.title))
     is_telling = len(title) >= TITLE_WORDS and bool(terms(pick.ranked.entry.title))
     return is_telling and title in _windows(_units(text), len(title))
 
 
 def _identifiers(text: str) -> set[str]:
-    """Names and numbers that nobody writes by chance."""
+    """Return the identifiers and numbers that do not occur by chance."""
     found = (token.lstrip("-") if token.startswith("-") else token for token in _TOKEN.findall(text))
     return {token.casefold() for token in found if _is_rare(token)}
 
@@ -432,14 +431,14 @@ def _is_rare(token: str) -> bool:
 
 
 def _runs(text: str) -> set[tuple[str, ...]]:
-    """Every row of words, and of signs where there are no words."""
+    """Return every run of words, and of characters in scripts without spaces."""
     units = _units(text)
     runs = {run for run in _windows(units, RUN_WORDS) if not any(map(_is_sign, run))}
     return runs | {run for run in _windows(units, RUN_SIGNS) if any(map(_is_sign, run))}
 
 
 def _spaced(units: Iterable[str]) -> str:
-    """As one text in which a row of words is found by its letters."""
+    """Join units to one text in which a run is a substring."""
     return f" {' '.join(units)} "
 
 

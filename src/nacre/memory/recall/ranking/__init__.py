@@ -1,5 +1,5 @@
-"""The ranker that needs no model and no network: terms, postings, evidence, a weighted sum, its certainty.
+"""Ranks memory files without a model or a network: terms, postings, features, weighted sum, confidence.
 
-Pure: it knows files only as `Doc`. Everything in it is derived and can be thrown away. May import nothing of
-nacre.
+Pure: it knows files only as `Doc`. All data in it is derived and can be deleted. May import only
+`memory.dates`.
 """

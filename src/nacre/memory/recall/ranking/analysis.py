@@ -1,4 +1,4 @@
-"""Cues in text: what a passage offers (a date, a number, a rule) and what a question asks for."""
+"""Splits a memory file into passages with their terms and cues (a date, a number, a rule)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEASONS = "night|week|month|year|summer|winter|fall|autumn|spring|weekend|" + "
 
 
 class Cue:
-    """What a passage holds that a kind of question looks for; bits of a plain int, for speed."""
+    """What a passage offers to a kind of question, as bits of an int."""
 
     TIME = 1
     DURATION = 2
@@ -52,7 +52,7 @@ PASSAGE_CUES: tuple[tuple[int, re.Pattern[str]], ...] = (
 SENTENCE_END = re.compile(r"[.!?]+")
 NUMERAL = "#"
 YEAR = "####"
-"""Stand among the words of a passage in which a number begins, or a year is."""
+"""Pseudo-words of a passage that holds a number or a year."""
 UNITS = ("second", "minute", "hour", "day", "week", "month", "year")
 NEEDED: dict[int, frozenset[str]] = {
     Cue.TIME: frozenset(
@@ -67,13 +67,13 @@ NEEDED: dict[int, frozenset[str]] = {
         ("like", "love", "enjoy", "hate", "dislike", "rather", "avoid", "value", "preference", "favorite",
          "favourite", "instead", "prefer")),
 }  # fmt: skip
-"""Wherever a cue's pattern fits, the passage has one of these words: to look for all of them at once takes a
-fraction of what the patterns take, which was half of the time that a memory takes to be indexed."""
+"""A passage that matches a cue's pattern has one of these words. One set operation is much faster than the
+patterns, which took half of the time to index a memory."""
 _WORD = re.compile(r"[a-z0-9_]+")
 _NUMERAL = re.compile(r"\b\d")
 _YEAR = re.compile(r"\b[12]\d{3}\b")
 _LOOK_ALIKE = re.compile("[\u017f\u0131\u0130\u212a]")
-"""What stands for an ASCII letter where case does not count, and is none in lower case."""
+"""Characters that match an ASCII letter with IGNORECASE but not in lower case."""
 
 ASKS: tuple[tuple[int, re.Pattern[str]], ...] = (
     (Cue.TIME, re.compile(r"\b(?:when|what (?:date|day|month|year|time)|which (?:month|year|day))\b", re.I)),
@@ -102,7 +102,7 @@ ABOUT_PAST = re.compile(
 
 
 def cues_of(passage: str) -> int:
-    """Everything a passage holds; QUESTION when at least half of its sentences ask."""
+    """Return the cues of a passage; QUESTION when at least half of its sentences are questions."""
     found = 0
     words = _words(passage)
     for cue, pattern in PASSAGE_CUES:
@@ -115,7 +115,7 @@ def cues_of(passage: str) -> int:
 
 
 def _words(passage: str) -> set[str] | None:
-    """What may meet `NEEDED`; none where only the patterns themselves can tell."""
+    """Return the words to compare with `NEEDED`; None where only the patterns can decide."""
     if not passage.isascii() and _LOOK_ALIKE.search(passage):
         return None
     lowered = passage.lower()
@@ -128,7 +128,7 @@ def _words(passage: str) -> set[str] | None:
 
 
 def asked_for(question: str) -> int:
-    """What a question wants to find in the passage that answers it."""
+    """Return the cues that an answer to a question should have."""
     found = 0
     for cue, pattern in ASKS:
         if pattern.search(question):
@@ -137,9 +137,9 @@ def asked_for(question: str) -> int:
 
 
 PASSAGE_WORDS = 120
-"""Whole sentences are packed up to this; 30 to 120 rank alike, and fewer passages are faster."""
+"""Sentences are joined up to this length; 30 to 120 rank alike, and fewer passages are faster."""
 LABEL = re.compile(r"^\**([^\W\d_][\w.]*(?: [\w.]+)?)\**: ")
-"""A paragraph that begins "name: " is in that name's words, in a file that is a transcript."""
+"""In a transcript, a paragraph that begins "name: " is by that author."""
 PARAGRAPH = re.compile(r"\n\s*\n")
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(*])|\n+")
 
@@ -158,7 +158,7 @@ class AnalysedPassage:
 
 @dataclass(frozen=True)
 class AnalysedFile:
-    """What the index keeps of one file."""
+    """The passages of one file."""
 
     id: str
     folder: str
@@ -168,13 +168,13 @@ class AnalysedFile:
 
 
 def analyse(doc: Doc) -> AnalysedFile:
-    """Split a file into passages and count their terms."""
+    """Return the passages of a file with their terms and cues."""
     passages = tuple(_passage(author, text) for author, text in pieces(doc))
     return AnalysedFile(doc.id, doc.folder, doc.order, doc.when, passages)
 
 
 def pieces(doc: Doc) -> list[tuple[str, str]]:
-    """Author and text of each passage; name and description stand first, as their own."""
+    """Return author and text of each passage; name and description are the first."""
     head = f"{doc.name}. {doc.description}".strip(". ")
     found = [(doc.author, head)] if head else []
     author = doc.author
@@ -203,9 +203,9 @@ def pieces(doc: Doc) -> list[tuple[str, str]]:
 
 
 def _speakers(paragraphs: list[str]) -> frozenset[str]:
-    """Who speaks in a transcript; nobody when the file does not begin with a speaker.
+    """Return the speakers of a transcript; empty when the file does not begin with one.
 
-    "Note:" and "Pros:" look like speakers, so only roles count, or names that come back.
+    "Note:" and "Pros:" look like speakers, so that only roles count, or names that occur again.
     """
     first = LABEL.match(paragraphs[0])
     if not first:
@@ -222,17 +222,17 @@ def _joined(author: str, sentences: list[str]) -> list[tuple[str, str]]:
 
 
 def _passage(author: str, text: str) -> AnalysedPassage:
-    told = content(text)
+    terms = content(text)
     counts: dict[str, int] = {}
-    for term in told:
+    for term in terms:
         counts[term] = counts.get(term, 0) + 1
-    return AnalysedPassage(author.lower(), counts, len(told), cues_of(text), f" {' '.join(told)} ")
+    return AnalysedPassage(author.lower(), counts, len(terms), cues_of(text), f" {' '.join(terms)} ")
 
 
 USER_ROLES = frozenset({"user", "human", "me"})
 ASSISTANT_ROLES = frozenset({"assistant", "ai"})
 ROLES = USER_ROLES | ASSISTANT_ROLES | {"system", "tool"}
-"""Authors that are a part in a conversation, not a person's name."""
+"""Authors that are roles of a conversation, not names."""
 
 
 @dataclass(frozen=True, kw_only=True)

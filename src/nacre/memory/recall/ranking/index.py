@@ -1,6 +1,9 @@
-"""The derived index: passages, postings and statistics; grown one analysed file at a time.
+"""The index of one memory directory: passages, postings and statistics, in memory and in a SQLite file.
 
-Passage numbers only grow. A changed file is dropped (its old numbers are dead) and added anew.
+Passage numbers only grow: a changed file is removed (its old numbers are dead) and added again. Opening loads
+per-passage numbers and file places (about 20 bytes a passage); postings, stems and heads are read for the
+terms and candidates of a question. What is added later stays in memory until the next save. The index has a
+file of its own because a question reads dozens of rows over one open connection.
 """
 
 from __future__ import annotations
@@ -20,9 +23,9 @@ K1 = 1.2
 B = 0.75
 """The usual BM25 constants; not tuned."""
 PIVOT_LENGTH = 30
-"""Content terms of an ordinary passage; fixed, so that a stored impact never goes stale."""
+"""Content terms of an ordinary passage; fixed, so that a stored impact never becomes outdated."""
 PRIOR_PASSAGES = 200
-"""Weight of everyday English in a word's rarity: a young store has seen too little text to tell."""
+"""Weight of everyday English in a word's rarity: a small store has too little text."""
 
 
 @dataclass
@@ -31,13 +34,13 @@ class Posting:
 
     passages: array[int] = field(default_factory=lambda: array("I"))
     impacts: array[int] = field(default_factory=lambda: array("B"))
-    """BM25's saturated count, in 255ths: all that scoring needs of counts and lengths."""
+    """BM25's saturated count, in 255ths."""
     dead: int = 0
 
 
 @dataclass(frozen=True)
 class IndexedFile:
-    """Where one file's passages lie and where the file stands."""
+    """The passages of one file and its place among its neighbours."""
 
     id: str
     folder: str
@@ -52,7 +55,7 @@ class Stems(list[str]):
     """The stems of each passage."""
 
     def load(self, passages: Collection[int]) -> None:
-        """These will be asked for next; here they are at hand already."""
+        """Prepare these passages; in memory there is nothing to do."""
 
 
 class PassageIndex:
@@ -101,7 +104,7 @@ class PassageIndex:
             posting.impacts.append(int(255 * count / (count + norm)))
 
     def remove(self, doc_id: str) -> None:
-        """Forget one file; its passages stay as dead numbers until the index is rebuilt."""
+        """Remove one file; its passages stay as dead numbers until the index is rebuilt."""
         number = self.by_id.pop(doc_id, None)
         if number is None:
             return
@@ -117,7 +120,7 @@ class PassageIndex:
         self.live_passages -= entry.last - entry.first
 
     def idf(self, term: str) -> float:
-        """Rarity of a term in this store, with everyday English as a prior."""
+        """Return the rarity of a term in this store, with everyday English as a prior."""
         posting = self.postings.get(term)
         seen = len(posting.passages) - posting.dead if posting else 0
         seen_or_expected = seen + PRIOR_PASSAGES * SHARES.get(term, 0.0)
@@ -125,7 +128,7 @@ class PassageIndex:
         return math.log(1 + (total - seen_or_expected + 0.5) / (seen_or_expected + 0.5))
 
     def neighbour(self, number: int, step: int) -> int | None:
-        """The file `step` places further in the same folder."""
+        """Return the file `step` places further in the same folder."""
         entry = self.entries[number]
         if entry is None or not entry.folder:
             return None
@@ -133,7 +136,7 @@ class PassageIndex:
 
 
 def build_index(docs: Iterable[AnalysedFile]) -> PassageIndex:
-    """An index of these files."""
+    """Return an index of these files."""
     index = PassageIndex()
     for doc in docs:
         index.add(doc)
@@ -141,7 +144,7 @@ def build_index(docs: Iterable[AnalysedFile]) -> PassageIndex:
 
 
 INDEX_VERSION = 2
-"""Raised whenever analysis changes: an index of another version is rebuilt, never migrated."""
+"""Increased whenever analysis changes: an index of another version is rebuilt."""
 INDEX_SCHEMA = """
 create table meta (version integer, live integer);
 create table author (number integer primary key, name text);
@@ -153,14 +156,14 @@ create table stems (passage integer primary key, text text);
 create table packed (name text primary key, numbers blob) without rowid;
 """
 MAX_RECENT = 4_096
-"""Passages whose stems are kept at hand, some 400 bytes each: those of one subject are asked for again."""
+"""Passages whose stems are cached, about 400 bytes each."""
 AT_ONCE = 500
-"""Passages asked for in one statement; SQLite before 3.32 took 999 values."""
+"""Passages per statement; SQLite before 3.32 took at most 999 values."""
 PACKED = ("owner", "lengths", "cues", "author")
 
 
 def save_index(index: PassageIndex, heads: Iterable[tuple[str, str, str]], path: Path) -> None:
-    """Write the whole index, with a stamp and a head for every file; the caller renames it into place."""
+    """Write the whole index with a stamp and a head for every file; the caller renames it into place."""
     db = sqlite3.connect(path, isolation_level=None)
     try:
         db.executescript(f"pragma journal_mode=off; pragma synchronous=off; {INDEX_SCHEMA}")
@@ -179,7 +182,7 @@ def save_index(index: PassageIndex, heads: Iterable[tuple[str, str, str]], path:
 
 
 class StoredIndex:
-    """An index opened from disk, and what belongs to its files."""
+    """An index opened from disk, with the stamps and heads of its files."""
 
     def __init__(self, path: Path) -> None:
         """Raises `sqlite3.Error` when the file is not an index of this version."""
@@ -218,7 +221,7 @@ class StoredIndex:
 
 
 class LazyPostings(dict[str, Posting]):
-    """Postings read from disk when a question first asks for the term, then kept."""
+    """Postings that are read from disk on first use."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         super().__init__()
@@ -251,14 +254,14 @@ class LazyPostings(dict[str, Posting]):
         return posting
 
     def whole(self) -> Mapping[str, Posting]:
-        """Every posting, those on disk too."""
+        """Return every posting, including those on disk."""
         for (term,) in self._db.execute("select text from term"):
             self.get(term)
         return dict(self)
 
 
 class LazyStems(Stems):
-    """Stems of a passage, read when it becomes a candidate; those added later are kept here."""
+    """Stems that are read from disk on first use; those of new passages are in memory."""
 
     def __init__(self, db: sqlite3.Connection, on_disk: int) -> None:
         super().__init__()
@@ -274,7 +277,7 @@ class LazyStems(Stems):
         return self._recent[passage]
 
     def load(self, passages: Collection[int]) -> None:
-        """Read all that are not at hand together: one by one it takes several times as long."""
+        """Read all missing passages together: one by one takes several times as long."""
         wanted = [one for one in {*passages} if one < self._on_disk and one not in self._recent]
         if len(self._recent) + len(wanted) > MAX_RECENT:
             self._recent.clear()
@@ -287,7 +290,7 @@ class LazyStems(Stems):
             )
 
     def whole(self) -> Iterator[str]:
-        """Every passage's stems in order, those on disk too."""
+        """Yield the stems of every passage in order, including those on disk."""
         for (text,) in self._db.execute("select text from stems order by passage"):
             yield str(text)
         yield from self
@@ -304,7 +307,7 @@ def _term_rows(index: PassageIndex) -> Iterator[tuple[str, int, bytes, bytes]]:
     postings = index.postings
     whole = postings.whole() if isinstance(postings, LazyPostings) else postings
     for term, posting in sorted(whole.items()):
-        # A word that only a removed file had must not stay on disk: it may have been erased for good (M14b).
+        # A word of removed files must not stay on disk: the memory may have been purged (M14b).
         if posting.dead < len(posting.passages):
             yield term, posting.dead, posting.passages.tobytes(), posting.impacts.tobytes()
 

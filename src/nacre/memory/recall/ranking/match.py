@@ -1,4 +1,4 @@
-"""A question as the ranker sees it: weighted terms, whose words are asked for, what and when."""
+"""A question parsed into weighted terms, and one pass over their postings for the passages that match."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from nacre.memory.recall.ranking.terms import STOP_TERMS, stem, terms
 from nacre.memory.recall.ranking.wordlists import QUESTION_STOP
 
 STEERING_WEIGHT = 0.3
-"""Words that steer a question ("summary", "recommend") are weak evidence, not none."""
+"""Words about the task ("summary", "recommend") are weak evidence, not none."""
 STEERING = frozenset(stem(word) for word in QUESTION_STOP)
 MAX_TERMS = 24
-"""Of a pasted page only the rarest words are looked up: time, and the bits a match has for terms."""
+"""Of a long text only the rarest words are looked up: limits time and the bits of a match."""
 MAX_CHARS = 4_000
-"""What is asked stands at the start or the end of a long message."""
+"""The question is at the start or the end of a long message."""
 
 
 @dataclass(frozen=True)
 class QuestionTerm:
-    """One thing asked for and how much it counts (weight times rarity)."""
+    """A term of a question and its weight times rarity."""
 
     text: str
     weight: float
@@ -34,15 +34,15 @@ class QuestionTerm:
 
 @dataclass(frozen=True)
 class ParsedQuestion:
-    """Everything the ranker reads off a question."""
+    """What the ranker knows of a question."""
 
     terms: tuple[QuestionTerm, ...]
     total: float
-    """Sum of the weights: what a passage that covers everything would reach."""
+    """Sum of the weights, which a passage with all terms reaches."""
     authors: frozenset[int]
-    """Whose words are asked for: authors named in the question, the user for "I" and "my"."""
+    """Authors asked about: those named in the question, the user for "I" and "my"."""
     names: tuple[str, ...]
-    """The terms that named them."""
+    """The terms that name them."""
     wants: int
     about_answers: bool
     about_past: bool
@@ -50,8 +50,9 @@ class ParsedQuestion:
 
 
 def parse_question(text: str, index: PassageIndex, asked: date | None = None) -> ParsedQuestion:
-    """Read a question against the store it is put to."""
-    text = _shortened(text)
+    """Parse a question with the statistics and authors of an index."""
+    if len(text) > MAX_CHARS:
+        text = f"{text[: MAX_CHARS // 2]} {text[-MAX_CHARS // 2 :]}"
     found = list(dict.fromkeys(terms(text)))
     authors, names = _asked_authors(found, index, is_own=bool(ABOUT_ME.search(text)))
     content = [t for t in found if t not in STOP_TERMS and t not in names]
@@ -69,13 +70,6 @@ def parse_question(text: str, index: PassageIndex, asked: date | None = None) ->
         about_past=bool(ABOUT_PAST.search(text)),
         date_ranges=tuple(date_ranges(text, asked)),
     )
-
-
-def _shortened(text: str) -> str:
-    if len(text) <= MAX_CHARS:
-        return text
-    half = MAX_CHARS // 2
-    return f"{text[:half]} {text[-half:]}"
 
 
 def _asked_authors(found: list[str], index: PassageIndex, *, is_own: bool) -> tuple[set[int], list[str]]:
@@ -98,21 +92,21 @@ TERM_MASK = (1 << TERM_BITS) - 1
 SCORE_SCALE = 1 << 16
 SCORE_UNIT = (K1 + 1) / (255 * SCORE_SCALE)
 WALK_LIMIT = 40_000
-"""Postings walked per question: keeps the median under 15 ms at 100,000 files; others were not tried."""
+"""Postings walked per question: keeps the median under 15 ms at 100,000 files; no other value was tried."""
 LOOKUP_FACTOR = 4
-"""How many times more passages than files are wanted get the exact score of the terms only looked up."""
+"""Passages per requested file that get the exact score of common terms."""
 SAMPLED = 16
-"""Of so many passages one is looked at to guess from where on the best begin; the guess is then checked."""
+"""One in this many passages is sampled to guess the score limit; the guess is then checked."""
 IMPACTS = 256
-"""What an impact, one byte, can be."""
+"""Number of values of an impact, which is one byte."""
 AUTHOR_LEAD = 0.15
-"""Head start of a passage by the one asked about, in shares of the question's total weight."""
+"""Bonus of a passage by the author asked about, as a share of the question's total weight."""
 
 
 class FileMatch(NamedTuple):
     """How one file matches: its best passage and what all its passages cover together.
 
-    A tuple, since a hundred are made for each question.
+    A tuple for speed: each question makes a hundred.
     """
 
     number: int
@@ -121,15 +115,16 @@ class FileMatch(NamedTuple):
     by_asked: float
     by_assistant: float
     covered: int
-    """Terms its best passage holds, as bits; bit i is the question's term i."""
+    """Terms of its best passage as bits; bit i is the question's term i."""
     covered_together: int
 
 
 class QuestionMatch:
-    """The passages of one index that match one question.
+    """The passages of an index that match a question.
 
-    `found` packs both results of a passage into one int, so that the walk costs one addition
-    per posting: the terms held in the low TERM_BITS, the score above them.
+    Rare terms are walked in full; after WALK_LIMIT postings, common terms are only looked up in the passages
+    already found, so that the time of a query does not grow with the store. `found` packs both results of a
+    passage into one int, so that a posting costs one addition: terms in the low TERM_BITS, score above.
     """
 
     def __init__(self, index: PassageIndex, question: ParsedQuestion, assistants: frozenset[int]) -> None:
@@ -138,7 +133,7 @@ class QuestionMatch:
         self.assistants = assistants
         self.found: dict[int, int] = {}
         self.files: Mapping[int, FileMatch] = _Files(self._file)
-        """How each file matches, worked out when first asked for: neighbours ask again."""
+        """How each file matches, computed on first use: neighbours use it again."""
         self._late: list[int] = []
         self._walk()
 
@@ -157,7 +152,7 @@ class QuestionMatch:
             self._add(posting, self._gain(i), 1 << i)
 
     def _add(self, posting: Posting, gain: int, bit: int) -> None:
-        """Count one term; only for passages that hold another one, too, is anything done one by one."""
+        """Add the score of one term to its passages; the Python loop covers only passages found before."""
         found = self.found
         passages = posting.passages
         impacts = posting.impacts
@@ -169,7 +164,7 @@ class QuestionMatch:
             new = dict(zip(passages, map(table.__getitem__, impacts), strict=True))
         for passage in found.keys() & new.keys():
             new[passage] += found[passage]
-        # Who was found before keeps its place: among equals the order decides.
+        # A passage found before keeps its place: the order decides among equals.
         found.update(new)
 
     def _gain(self, i: int) -> int:
@@ -177,7 +172,7 @@ class QuestionMatch:
         return int(share * SCORE_SCALE) << TERM_BITS
 
     def best_files(self, limit: int) -> list[int]:
-        """The files whose best passages match most, best first."""
+        """Return the files with the best passages, best first."""
         owner = self.index.owner
         entries = self.index.entries
         top = self._top_passages(LOOKUP_FACTOR * limit)
@@ -188,7 +183,7 @@ class QuestionMatch:
         return [number for number in files if entries[number] is not None][:limit]
 
     def _top_passages(self, limit: int) -> list[int]:
-        """So many or, where several are equal at the end, more."""
+        """Return that many passages, or more where several are equal at the end."""
         if len(self.found) <= limit:
             return list(self.found)
         values = list(self.found.values())
@@ -209,19 +204,19 @@ class QuestionMatch:
                 self.found[passage] += gain * posting.impacts[at] + bit
 
     def score(self, passage: int) -> float:
-        """Which share of what was asked a passage covers, saturated: 0 to about 1."""
+        """Return the share of the question that a passage covers, saturated: 0 to about 1."""
         return (self.found.get(passage, 0) >> TERM_BITS) * SCORE_UNIT
 
     def _packed_score(self, passage: int) -> int:
         return self.found[passage] >> TERM_BITS
 
     def lead(self, passage: int) -> float:
-        """A passage's score with its author's head start."""
+        """Return the score of a passage with the bonus of its author."""
         asked = self.index.author[passage] in self.question.authors
         return self.score(passage) + (AUTHOR_LEAD if asked else 0.0)
 
     def file(self, number: int) -> FileMatch:
-        """How one file matches."""
+        """Return how one file matches."""
         return self.files[number]
 
     def _file(self, number: int) -> FileMatch:
@@ -258,7 +253,7 @@ class QuestionMatch:
 
 
 class _Files(dict[int, FileMatch]):
-    """Asks for what is missing once."""
+    """Computes a missing value once."""
 
     def __init__(self, ask: Callable[[int], FileMatch]) -> None:
         super().__init__()

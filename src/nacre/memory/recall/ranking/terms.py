@@ -1,4 +1,8 @@
-"""Text to terms: words by stem, identifiers whole and in parts, unsegmented scripts by bigram."""
+"""Splits text into terms: stems of words, identifiers whole and in parts, bigrams of unsegmented scripts.
+
+The stemmer is Porter2 by hand: `snowballstemmer` takes 2.5 times as long per word, adds 13 ms to the start of
+a hook, and differs in 79 of 128,000 words of the recall sets, for which the weights were learnt.
+"""
 
 from __future__ import annotations
 
@@ -37,30 +41,27 @@ STEP_4 = (
 R1 = re.compile(r"[aeiouy][^aeiouy]")
 PREFIXES = ("gener", "commun", "arsen", "univers", "emerg", "organ", "inter")
 SHORTEST = 3
-"""Words of one or two letters have no ending to take off."""
+"""Shorter words have no suffix."""
 CACHE_SIZE = 1 << 17
-"""About the vocabulary of 100,000 files; one entry costs some 200 bytes."""
+"""About the vocabulary of 100,000 files; one entry takes about 200 bytes."""
 
 
 @lru_cache(maxsize=CACHE_SIZE)
 def stem(word: str) -> str:
-    """The stem of one lower-case word."""
+    """Return the stem of a lower-case word."""
     word = IRREGULAR.get(word, word)
     if len(word) < SHORTEST or not word.isascii() or not word.isalpha():
         return word
     if word in WHOLE:
         return WHOLE[word]
-    return _suffixes_off(_mark_consonant_y(word)).lower()
-
-
-def _mark_consonant_y(word: str) -> str:
+    # A "y" that is a consonant is written "Y".
     if word[0] == "y":
         word = "Y" + word[1:]
-    return re.sub(r"([aeiouy])y", r"\1Y", word)
+    return _strip_suffixes(re.sub(r"([aeiouy])y", r"\1Y", word)).lower()
 
 
 def _regions(word: str) -> tuple[int, int]:
-    """Where R1 and R2 begin: after the first, then the second, non-vowel that follows a vowel."""
+    """Return the starts of R1 and R2: after the first and second non-vowel that follows a vowel."""
     prefix = next((p for p in PREFIXES if word.startswith(p)), None)
     if prefix:
         r1 = len(prefix)
@@ -71,7 +72,7 @@ def _regions(word: str) -> tuple[int, int]:
     return r1, found.end() if found else len(word)
 
 
-def _suffixes_off(word: str) -> str:
+def _strip_suffixes(word: str) -> str:
     r1, r2 = _regions(word)
     word = _plural(word)
     word = _past(word, r1)
@@ -163,18 +164,18 @@ CJK_RUN = re.compile(rf"[{CJK}]")
 JOINT = re.compile(r"['’.\-_/:@+#]+")
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 CONTRACTED = frozenset({"s", "t", "d", "ll", "m", "re", "ve"})
-LOOSE = re.compile(
+FUNCTION_WORDS = re.compile(
     "什么时候|为什么|什么|怎么样|怎么|怎样|哪里|哪个|哪些|哪儿|何时|多少|多久|谁|哪|几|吗|呢|吧|啊|的|了|是|在|我|你|您|他|她|它|们"
     "|请|有|和|与|或|把|被|由|这|那|就|都|也|很|会|要|想|能|可以|应该|每|どうして|どのように|いつ|どこ|どう|なぜ|どの|どれ|だれ|誰|何"
     "|いくつ|です|ます|ました|ません|でした|している|して|した|する|から|まで|より|か|は|が|を|に|で|と|の|も|へ|や|ね|よ"
 )
-"""Signs that hold a Chinese or Japanese sentence together, or ask: what stands between them is looked for."""
+"""Function words and question words of Chinese and Japanese; the text between them is indexed."""
 LONGEST = 64
-"""Longer runs are data (keys, hashes, base64), not words anyone asks for."""
+"""Longer runs are data (keys, hashes, base64), not words."""
 
 
 def terms(text: str) -> list[str]:
-    """The terms of a text in order, stop words included."""
+    """Return the terms of a text in order, stop words included."""
     found: list[str] = []
     for token in TOKEN.findall(text if text.isascii() else unicodedata.normalize("NFKC", text)):
         found.extend(_of_token(token))
@@ -182,7 +183,7 @@ def terms(text: str) -> list[str]:
 
 
 def content(text: str) -> list[str]:
-    """The terms without the words that only hold a sentence together."""
+    """Return the terms of a text without stop words."""
     return [term for term in terms(text) if term not in STOP_TERMS]
 
 
@@ -203,19 +204,19 @@ def _of_token(token: str) -> tuple[str, ...]:
 
 
 def is_identifier(token: str) -> bool:
-    """Whether a joined token is a name of code rather than hyphenated prose."""
+    """Whether a joined token is an identifier and not hyphenated prose."""
     return any(c in token for c in "_/.:@#") or bool(CAMEL.search(token)) or any(c.isdigit() for c in token)
 
 
 def normal(word: str) -> str:
-    """One lower-case word as a term."""
+    """Return the term of a lower-case word."""
     return stem(NUMBERS.get(word, word))
 
 
 def _bigrams(run: str) -> tuple[str, ...]:
-    """Pairs of signs between the words that only hold a sentence together or ask (R11)."""
+    """Return the pairs of characters between function words (R11)."""
     found: list[str] = []
-    for part in LOOSE.split(run):
+    for part in FUNCTION_WORDS.split(run):
         found += [part[i : i + 2] for i in range(len(part) - 1)] or ([part] if part else [])
     return tuple(found)
 

@@ -1,4 +1,4 @@
-"""Weights of the evidence, learnt on the tuning split only (docs/why/recall.md says how); data, not code.
+"""Weights of the features, learnt on the tuning split only (see docs/why/recall.md).
 
 Two columns: for a question that names an author of the store, and for every other.
 """
