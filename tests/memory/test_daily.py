@@ -279,7 +279,9 @@ async def test_a_log_is_taken_in_as_it_is(memory: Memory) -> None:
     batch = ImportBatch(
         files=(ImportFile(TODAY, b"- 14:05 tea\n"), ImportFile("note.md", b"A note on milk.\n"))
     )
-    done = await import_batch(memory.location, batch, terms=ImportOptions(keeps_index=False), change=BY_HAND)
+    done = await import_batch(
+        memory.location, batch, options=ImportOptions(keeps_index=False), change=BY_HAND
+    )
     assert done.files == (TODAY, "note.md")
     assert not done.has_index
     assert log_of(memory).read_bytes() == b"- 14:05 tea\n"

@@ -72,6 +72,6 @@ async def test_mending_and_taking_in_see_edits_through_a_watch(where: Location, 
     assert "project_tea.md" in (await apply_fixes(where, CHANGE, watch=watch)).files
     (where.directory / "milk.md").write_bytes(b"by hand\n")
     batch = ImportBatch(files=(ImportFile("milk.md", b"---\nname: Milk\n---\nNo milk.\n"),))
-    done = await import_batch(where, batch, terms=ImportOptions(), change=CHANGE, watch=watch)
+    done = await import_batch(where, batch, options=ImportOptions(), change=CHANGE, watch=watch)
     assert [one.was for one in done.renamed] == ["milk.md"]
     assert (where.directory / "milk.md").read_bytes() == b"by hand\n"

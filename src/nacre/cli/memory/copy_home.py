@@ -18,7 +18,7 @@ SHOWN = 10
 class Arrived:
     """What became of every memory of a home, or would."""
 
-    passage: HomeCopy
+    home_copy: HomeCopy
     found: tuple[CopyResult, ...]
     without: tuple[SkippedFile, ...]
     is_dry: bool
@@ -37,10 +37,10 @@ class Arrived:
         if self.count:
             verb = "would copy" if self.is_dry else "copied"
             memories = "memory" if self.count == 1 else "memories"
-            yield f"{verb} {self.count:,} {memories} from {self.passage.old} to {self.passage.new}:"
+            yield f"{verb} {self.count:,} {memories} from {self.home_copy.old} to {self.home_copy.new}:"
             several = [one for one in self.found if one.imported.files]
             for one in several[:SHOWN]:
-                yield f"  {len(one.imported.files):,} for {one.crossing.whose}"
+                yield f"  {len(one.imported.files):,} for {one.pair.whose}"
             if len(several) > SHOWN:
                 yield f"  ... and for {len(several) - SHOWN:,} more"
         for one in self.found:
@@ -51,8 +51,8 @@ class Arrived:
     def as_json(self) -> JsonObject:
         """For a program."""
         return {
-            "old": str(self.passage.old),
-            "new": str(self.passage.new),
+            "old": str(self.home_copy.old),
+            "new": str(self.home_copy.new),
             "memories": self.count,
             "directories": [_as_json(one) for one in self.found],
             "left": [{"directory": one.file, "why": one.why} for one in self.without],
@@ -60,27 +60,24 @@ class Arrived:
         }
 
 
-def bring_all(passage: HomeCopy, *, is_dry: bool) -> Arrived:
+def bring_all(home_copy: HomeCopy, *, is_dry: bool) -> Arrived:
     """Copy what is missing, directory by directory, or find out what that would be."""
-    crossings, without = passage.crossings()
-    if is_dry:
-        found = [passage.preview(one) for one in crossings]
-    else:
-        found = asyncio.run(_brought(passage, crossings))
-    return Arrived(passage=passage, found=tuple(found), without=tuple(without), is_dry=is_dry)
+    pairs, without = home_copy.directories()
+    found = [home_copy.preview(one) for one in pairs] if is_dry else asyncio.run(_brought(home_copy, pairs))
+    return Arrived(home_copy=home_copy, found=tuple(found), without=tuple(without), is_dry=is_dry)
 
 
-async def _brought(passage: HomeCopy, crossings: Sequence[DirectoryPair]) -> list[CopyResult]:
-    return [await passage.bring(one) for one in crossings]
+async def _brought(home_copy: HomeCopy, pairs: Sequence[DirectoryPair]) -> list[CopyResult]:
+    return [await home_copy.copy(one) for one in pairs]
 
 
 def _remarks(one: CopyResult) -> Iterator[str]:
-    source = one.crossing.source
+    source = one.pair.source
     if one.failed:
         yield f"left: {source}: {one.failed}"
     for renamed in one.imported.renamed:
-        target = one.crossing.target.directory
-        yield f"{renamed.was} of {one.crossing.whose} is another one there; it is {target / renamed.file}"
+        target = one.pair.target.directory
+        yield f"{renamed.was} of {one.pair.whose} is another one there; it is {target / renamed.file}"
     for each in (*one.imported.refused, *one.imported.skipped):
         yield f"left: {source / each.file} {each.why}"
     if one.staying:
@@ -93,8 +90,8 @@ def _remarks(one: CopyResult) -> Iterator[str]:
 def _as_json(one: CopyResult) -> JsonObject:
     done = one.imported
     return {
-        "directory": str(one.crossing.source),
-        "to": str(one.crossing.target.directory),
+        "directory": str(one.pair.source),
+        "to": str(one.pair.target.directory),
         "files": [*done.files],
         "same": [*done.same],
         "renamed": [{"was": each.was, "file": each.file} for each in done.renamed],

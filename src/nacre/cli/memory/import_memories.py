@@ -48,15 +48,15 @@ def import_(options: RunOptions, /, path: Path, **given: str | bool) -> int:
     is_dry = bool(given["dry_run"])
     if scope == "team" and given["allow_secret"]:
         raise click.UsageError("the team's memory never holds a secret; leave out --allow-secret")
-    terms = ImportOptions(
+    import_options = ImportOptions(
         origin="user" if given["trust"] else "untrusted", allow_secret=bool(given["allow_secret"])
     )
     opened = run(read_only(options, scope) if is_dry else writable(options, scope))
     if is_dry:
-        done = preview_import(opened.location, batch, terms=terms)
+        done = preview_import(opened.location, batch, options=import_options)
     else:
         change = MemoryChange(author="import", reason=f"imported from {path.absolute().name}")
-        done = run(import_batch(opened.location, batch, terms=terms, change=change))
+        done = run(import_batch(opened.location, batch, options=import_options, change=change))
     if given["as_json"]:
         print_json(_as_json(done, is_dry=is_dry))
     else:

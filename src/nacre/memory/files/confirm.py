@@ -1,7 +1,7 @@
-"""Which changes nobody vouches for yet, and the person's word that they are fine (M15).
+"""Unconfirmed changes of a memory, and their confirmation by the user (M15).
 
-An edit made by other means while an agent was at work is committed as `unconfirmed`. To confirm it, an empty
-commit by the user names it: nothing in the history is rewritten, and plain `git log` shows it.
+An edit by another program while an agent runs is committed as `unconfirmed`. An empty commit of the user that
+names it confirms it: no history is rewritten, and plain `git log` shows it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from nacre.store.history import Commit, History, Signature
 
 UNCONFIRMED: Author = "unconfirmed"
 CACHE_FILE = "unconfirmed"
-"""What the last look at the history found, so that a long one is not walked again; holds ids only."""
+"""Cache of the last survey of the history, with commit ids only."""
 MarkerWord: TypeAlias = Literal["confirmed", "doubted"]
 _MARKER = re.compile(r"(confirmed|doubted) \d+ changes?\n\n((?:Commit: [0-9a-f]{40}(?:\n|$))+)")
-"""The whole reason, so that no text that somebody else chose can pass for it."""
+"""Matches the whole reason, so that no other text can imitate it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmResult:
-    """What was confirmed, newest first, and the commit that says so; empty when there was nothing."""
+    """The confirmed commits, newest first, and the commit that records it; empty for none."""
 
     commits: tuple[Commit, ...]
     commit: str
@@ -43,16 +43,16 @@ class ConfirmResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnconfirmedChanges:
-    """What stands unconfirmed in a history."""
+    """The unconfirmed changes of a history."""
 
     files: Mapping[str, tuple[str, ...]]
-    """The commits, newest first, that leave a file unconfirmed, also one that is gone by such a commit."""
+    """The commits, newest first, that leave a file unconfirmed, also a file that such a commit removed."""
     confirmed: frozenset[str]
     """Unconfirmed commits that the user has confirmed since."""
 
 
 def unconfirmed_changes(location: Location) -> UnconfirmedChanges:
-    """What stands unconfirmed, and what did."""
+    """Return the unconfirmed files, and the commits that were confirmed."""
     history = History(location.history)
     with as_store_error(location.history):
         survey = _survey(history, location.cache / CACHE_FILE)
@@ -60,12 +60,12 @@ def unconfirmed_changes(location: Location) -> UnconfirmedChanges:
 
 
 def unconfirmed_files(location: Location) -> Mapping[str, tuple[str, ...]]:
-    """The files that hold, or lack, what nobody vouches for; and the commits that did it."""
+    """Return the files with unconfirmed changes, and the commits that made them."""
     return unconfirmed_changes(location).files
 
 
 def unconfirmed_commits(location: Location) -> list[Commit]:
-    """The unconfirmed commits that still matter, newest first: what was taken back since does not."""
+    """Return the unconfirmed commits that still have an effect, newest first."""
     history = History(location.history)
     wanted = {each for ids in unconfirmed_files(location).values() for each in ids}
     return [history.one(each) for each in _newest_first(history, wanted)]
@@ -78,7 +78,7 @@ async def confirm(
     clock: Clock = SYSTEM_CLOCK,
     watch: Watch | None = None,
 ) -> ConfirmResult:
-    """Vouch for these unconfirmed commits, or for all of them, in the user's name."""
+    """Confirm these unconfirmed commits, or all of them, in the user's name."""
     async with held(location, clock=clock, timeout=LOCK_WAIT, watch=watch) as place:
         return await in_thread(_confirm, place, clock, location, commits)
 
@@ -86,19 +86,19 @@ async def confirm(
 async def revoke_confirmation(
     location: Location, marker: Commit, *, clock: Clock = SYSTEM_CLOCK, watch: Watch | None = None
 ) -> str:
-    """Take back a confirmation; returns the commit that does so."""
+    """Revoke a confirmation; return the commit that does so."""
     async with held(location, clock=clock, timeout=LOCK_WAIT, watch=watch) as place:
         return await in_thread(_doubt, place, clock, location, marker)
 
 
 def is_confirmation(commit: Commit) -> bool:
-    """Whether a commit says that others are confirmed."""
+    """Return whether a commit confirms others."""
     found = _MARKER.fullmatch(commit.reason)
     return commit.author == "user" and found is not None and found[1] == "confirmed"
 
 
 def is_revoked(location: Location, marker: Commit) -> bool:
-    """Whether nothing that a confirmation confirmed is confirmed any more."""
+    """Return whether everything that a commit confirmed is unconfirmed again."""
     return not unconfirmed_changes(location).confirmed.intersection(_named(marker.reason))
 
 
@@ -140,7 +140,7 @@ def _mark(place: MemoryStorage, word: MarkerWord, ids: Sequence[str], clock: Clo
 
 @dataclass(frozen=True, slots=True)
 class _Survey:
-    """All that the messages of a history say about confirming."""
+    """The unconfirmed and confirmed commits of a history."""
 
     newest: str
     open: frozenset[str]
@@ -148,7 +148,7 @@ class _Survey:
 
 
 def _survey(history: History, cache: Path) -> _Survey:
-    """Walk the commits back to where the last look ended, or to the first."""
+    """Read the commits back to the last survey, or to the first."""
     known = _read(cache)
     words: dict[str, MarkerWord] = {}
     suspects: set[str] = set()
@@ -159,7 +159,7 @@ def _survey(history: History, cache: Path) -> _Survey:
         if signed.author == UNCONFIRMED:
             suspects.add(at)
         elif signed.author == "user" and (found := _MARKER.fullmatch(signed.reason)):
-            # What was said last about a commit counts.
+            # The last statement about a commit counts.
             words |= {each: _word(found[1]) for each in _named(signed.reason) if each not in words}
         at = head.parent
     if at:
@@ -183,7 +183,7 @@ def _named(reason: str) -> list[str]:
 
 
 def _files(history: History, suspects: frozenset[str]) -> dict[str, tuple[str, ...]]:
-    """What each file still owes to unconfirmed commits, looking back as far as the first of them."""
+    """Return the unconfirmed commits that still affect each file, back to the first of them."""
     found: dict[str, list[str]] = {}
     later: dict[str, set[str | None]] = {}
     left = set(suspects)
@@ -201,7 +201,7 @@ def _files(history: History, suspects: frozenset[str]) -> dict[str, tuple[str, .
 
 
 def _is_over(old: str | None, new: str | None, since: set[str | None]) -> bool:
-    """Whether nothing is left of a change: the file was since as before it, or was begun anew."""
+    """Return whether a change has no effect any more: it was reverted, or the file was created anew."""
     return old in since or (bool(since) if new is None else None in since)
 
 
@@ -222,7 +222,7 @@ def _read(cache: Path) -> _Survey:
 
 
 def _write(cache: Path, survey: _Survey) -> None:
-    """Only to save time later: failing to is no failure, and nothing is made where nacre never wrote."""
+    """Write the cache; failures are ignored, and no folder is created."""
     if not cache.parent.is_dir():
         return
     data = {"newest": survey.newest, "open": sorted(survey.open), "confirmed": sorted(survey.confirmed)}

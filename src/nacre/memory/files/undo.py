@@ -1,4 +1,4 @@
-"""Take back what stands in the history: undo a commit on top of the present, or purge a text for good."""
+"""Undo a commit of the memory history, or purge files and text from all of it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from nacre.store.history import Commit, History, PurgedHistory, Scrub
 from nacre.store.history import purge as purge_history
 
 LOOK_BACK = 1_000
-"""Changes that are looked through for one to take back; who wants an older one names it."""
+"""Commits that are searched for one to undo; an older one must be named."""
 _UNDO = re.compile(r"(?:undo|took back dream) ([0-9a-f]{4,40})\b")
-"""How the reason of a change begins that takes another back."""
+"""Start of the reason of a commit that undoes another."""
 
 
 async def undo(
@@ -35,10 +35,10 @@ async def undo(
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
     watch: Watch | None = None,
 ) -> str:
-    """Reverse one commit (the newest in force, unless one is named) and return the commit that does so.
+    """Reverse one commit (by default the newest in force) and return the commit that does so.
 
-    What others changed since stays. `VersionConflict` lists the files where both cannot be had. What a
-    confirmation confirmed is unconfirmed again.
+    Later changes stay. `VersionConflict` lists the files where that is impossible. Undoing a confirmation
+    makes its changes unconfirmed again.
     """
     history = History(location.history)
     undone = history.one(commit) if commit else newest_in_force(location)
@@ -50,7 +50,7 @@ async def undo(
 
 
 def newest_in_force(location: Location) -> Commit:
-    """The newest change that still holds and takes no other back: with each undo, one further back."""
+    """Return the newest commit that is not undone and is no undo itself."""
     history = History(location.history)
     if not history.newest:
         raise StoreError("there is nothing to undo: memory was never changed")
@@ -63,7 +63,7 @@ def newest_in_force(location: Location) -> Commit:
 
 
 def in_force(commits: Iterable[Commit]) -> Iterator[Commit]:
-    """Of these, newest first, those that were not taken back and take nothing back themselves."""
+    """Yield the commits, newest first, that are not undone and are no undo themselves."""
     taken_back: set[str] = set()
     for commit in commits:
         is_undone = any(commit.id.startswith(one) for one in taken_back)
@@ -82,7 +82,7 @@ async def purge(
     clock: Clock = SYSTEM_CLOCK,
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
 ) -> PurgedHistory:
-    """Take files and text out of the whole history; the directory must be rid of them already (M14b)."""
+    """Remove files and text from the whole history; the directory must not contain them any more (M14b)."""
     async with held(location, clock=clock, timeout=timeout) as place:
         return await in_thread(_purge, place, clock, files, scrub)
 
@@ -110,10 +110,10 @@ def _reverse(tx: Transaction, history: History, undone: Commit) -> None:
 
 
 def _merged(file: str, present: bytes | None, *, after: bytes | None, before: bytes | None) -> bytes | None:
-    """What a file becomes that changed since; none when the two changes cannot be told apart."""
+    """Return a file that changed since with a commit reversed; None where the changes overlap."""
     if present is None or after is None:
         return None
-    # A topic that this commit made goes whole or not at all; of an index or a log it made, its lines go.
+    # A topic that the commit created is removed whole or not at all; of an index or a log, only its lines.
     is_list = file.rpartition("/")[2] == INDEX_FILE or file.startswith(f"{LOGS}/")
     if before is None and not is_list:
         return None
@@ -121,9 +121,9 @@ def _merged(file: str, present: bytes | None, *, after: bytes | None, before: by
 
 
 def reversed_text(present: bytes, *, after: bytes, before: bytes) -> bytes | None:
-    """The present text with the way from `before` to `after` taken back; none where it changed since."""
+    """Return the present text with the change from `before` to `after` reversed; None on overlap."""
     now, new, old = (text.splitlines(keepends=True) for text in (present, after, before))
-    # Where each line of `after` is in the present text; None for those that changed since.
+    # Position of each line of `after` in the present text; None for those that changed since.
     places: list[int | None] = [None] * len(new)
     for at, to, size in SequenceMatcher(None, new, now, autojunk=False).get_matching_blocks():
         for offset in range(size):
@@ -142,13 +142,13 @@ def reversed_text(present: bytes, *, after: bytes, before: bytes) -> bytes | Non
 
 
 def _span(places: list[int | None], start: int, end: int, length: int) -> tuple[int, int] | None:
-    """Where lines `start` to `end` of the other text stand now, if they stand there together."""
+    """Return the present position of lines `start` to `end` of the other text, if they are still adjacent."""
     if start < end:
         first = places[start]
         if first is None or any(places[at] != first + at - start for at in range(start, end)):
             return None
         return first, first + end - start
-    # Nothing to take out, only something to put back: after the line before it, or before the next.
+    # Only lines to insert: after the line before them, or before the next.
     if start and (before := places[start - 1]) is not None:
         return before + 1, before + 1
     if start < len(places) and (after := places[start]) is not None:

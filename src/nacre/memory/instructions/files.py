@@ -1,4 +1,4 @@
-"""One instructions file at a time: reading it, following its includes, keeping strangers' paths out (M23)."""
+"""Read instructions files and follow their includes, within the paths that are allowed (M23)."""
 
 from __future__ import annotations
 
@@ -22,62 +22,62 @@ from nacre.memory.instructions.includes import (
 from nacre.store.disk import NotRegularError, explain, open_regular
 
 InstructionKind: TypeAlias = Literal["managed", "user", "project", "local"]
-"""Who wrote a file, weakest first (M22)."""
+"""Who wrote a file, in ascending order of precedence (M22)."""
 LoadReason: TypeAlias = Literal["start", "include", "scoped", "nested"]
-"""What made a file load."""
+"""Why a file is loaded."""
 
 MAX_BYTES = 4 * 1024 * 1024
-"""A larger file is no instructions: it would fill a window of a million tokens by itself."""
+"""Larger files are skipped."""
 WARN_CHARS = 40_000
-"""From here on a file is followed less well and costs about 10,000 tokens in every request (M24)."""
+"""Larger files are followed less well and cost about 10,000 tokens in every request (M24)."""
 MAX_FILES = 1_000
-"""Files of one load, rules and includes together: a bound for a tree that was made to be endless."""
+"""Limit on the files of one load, rules and includes together."""
 MAX_DEPTH = 4
-"""Hops from a file to what it includes (M23)."""
+"""Depth of includes (M23)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionPaths:
-    """Where instructions are looked for, and what the person has allowed."""
+    """Where to look for instructions, and what the user has allowed."""
 
     home: Path
     cwd: Path
     root: Path
-    """The top of the checkout in use; outside of git the working directory."""
+    """Root of the checkout; outside of git the working directory."""
     managed: Path = Path("/etc/nacre")
     claude_managed: Path = Path("/etc/claude-code/CLAUDE.md")
     """Read when the home is a Claude Code home."""
     tilde: Path = field(default_factory=Path.home)
-    """What `~` means in an include."""
+    """The folder that `~` in an include refers to."""
     excludes: tuple[str, ...] = ()
-    """Globs on absolute paths; files they mean are not loaded, managed ones always are."""
+    """Globs on absolute paths that are not loaded; managed files always are."""
     allow_outside: frozenset[Path] = frozenset()
-    """Real paths outside the working tree the person agreed to; a folder stands for all below it."""
+    """Real paths outside the working tree that the user allowed; a folder includes all below it."""
     max_depth: int = MAX_DEPTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionFile:
-    """One file as it reaches the model."""
+    """One instructions file as the model gets it."""
 
     path: Path
     kind: InstructionKind
     text: str
-    """Without its head and without block comments; not yet neutralised."""
+    """Without frontmatter and block comments; not yet neutralised."""
     bytes: int
     """Its size on disk."""
     real: Path
     identity: tuple[int, int]
-    """Device and inode: one file under two names is one file."""
+    """Device and inode, which identify a file with several names."""
     reason: LoadReason = "start"
     because: Path | None = None
-    """The file that includes it, or whose reading made it load."""
+    """The file that includes it, or that caused it to load."""
     problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ScopedRule:
-    """A rule file that waits until a file its globs mean is touched."""
+    """A rule file that loads when a file that matches its globs is touched."""
 
     path: Path
     kind: InstructionKind
@@ -86,7 +86,7 @@ class ScopedRule:
 
 @dataclass(frozen=True, slots=True)
 class SkippedInstructions:
-    """A file that was there and is not loaded, and why."""
+    """A file that exists and is not loaded, and why."""
 
     path: Path
     why: str
@@ -94,18 +94,18 @@ class SkippedInstructions:
 
 @dataclass(frozen=True, slots=True)
 class InstructionSource:
-    """A file to be read, and on whose account."""
+    """A file to load, and why."""
 
     path: Path
     kind: InstructionKind
     reason: LoadReason = "start"
     because: Path | None = None
     base: Path | None = None
-    """For a rule file: the folder its globs are relative to."""
+    """For a rule file: the folder that its globs are relative to."""
 
 
 class InstructionLoader:
-    """One load under way; mutable, and forgotten when the load is over."""
+    """The mutable state of one load."""
 
     def __init__(self, paths: InstructionPaths, known: Iterable[InstructionFile] = ()) -> None:
         self.paths = paths
@@ -120,7 +120,7 @@ class InstructionLoader:
         self._excludes = tuple(_with_home(glob, paths.tilde) for glob in paths.excludes)
 
     def add(self, source: InstructionSource, *, depth: int = 0) -> bool:
-        """Load a file with what it includes, those first; says whether there is such a file."""
+        """Load a file after the files that it includes; return whether it exists."""
         real = Path(os.path.realpath(source.path))
         if real in self._seen:
             return True
@@ -132,8 +132,10 @@ class InstructionLoader:
         if file is None or file.identity in self._seen:
             return file is not None or source.path in self.skipped
         if source.base:
-            file, globs = _without_head(file, source.base)
-            if globs and source.reason != "scoped":
+            patterns, text = split_head(file.text)
+            file = replace(file, text=text)
+            if patterns and source.reason != "scoped":
+                globs = Globs(source.base, patterns)
                 self.waiting.append(ScopedRule(source.path, source.kind, globs))
                 return True
         self._seen |= {file.identity, real}
@@ -143,7 +145,7 @@ class InstructionLoader:
         return True
 
     def may_enter(self, kind: InstructionKind, folder: Path) -> bool:
-        """Whether a folder of rules may be looked into; one outside is noted for consent."""
+        """Return whether a folder of rules may be read; one outside is recorded for consent."""
         real = Path(os.path.realpath(folder))
         if self._is_allowed(kind, real):
             return True
@@ -176,7 +178,7 @@ class InstructionLoader:
         return path
 
     def _may_read(self, kind: InstructionKind, real: Path) -> bool:
-        """A file in the working tree, or one the person agreed to; others are noted for consent."""
+        """Return whether a file may be read; one outside the working tree is recorded for consent."""
         if self._is_allowed(kind, real):
             return True
         if stat.S_ISREG(_mode(real)) and is_text_name(real):
@@ -184,7 +186,7 @@ class InstructionLoader:
         return False
 
     def _is_allowed(self, kind: InstructionKind, real: Path) -> bool:
-        # The person's own files and the organisation's may name anything; a repository's may not.
+        # The user's own files and the organisation's may include anything; a repository's may not.
         if kind in {"managed", "user"} or any(real.is_relative_to(tree) for tree in self._trees):
             return True
         return any(place in self.paths.allow_outside for place in (real, *real.parents))
@@ -222,35 +224,35 @@ class InstructionLoader:
         )
 
 
-def rule_files(folder: Path, gathering: InstructionLoader, kind: InstructionKind) -> Iterator[Path]:
-    """Every Markdown file in a folder of rules, sorted; a link that leads in a circle is entered once."""
-    yield from _walk(folder, gathering, kind, set())
+def rule_files(folder: Path, loader: InstructionLoader, kind: InstructionKind) -> Iterator[Path]:
+    """Yield every Markdown file in a folder of rules, sorted; a cyclic link is followed once."""
+    yield from _walk(folder, loader, kind, set())
 
 
 def _walk(
-    folder: Path, gathering: InstructionLoader, kind: InstructionKind, entered: set[tuple[int, int]]
+    folder: Path, loader: InstructionLoader, kind: InstructionKind, entered: set[tuple[int, int]]
 ) -> Iterator[Path]:
     try:
         found = folder.stat()
         mark = (found.st_dev, found.st_ino)
-        if mark in entered or len(entered) >= MAX_FILES or not gathering.may_enter(kind, folder):
+        if mark in entered or len(entered) >= MAX_FILES or not loader.may_enter(kind, folder):
             return
         entered.add(mark)
         names = sorted(os.listdir(folder))  # noqa: PTH208  # names alone are enough, and sort as text
     except OSError as error:
         if error.errno not in {errno.ENOENT, errno.ENOTDIR}:
-            gathering.skipped.setdefault(folder, _explained(error, folder))
+            loader.skipped.setdefault(folder, _explained(error, folder))
         return
     for name in names:
         path = folder / name
         if stat.S_ISDIR(_mode(path)):
-            yield from _walk(path, gathering, kind, entered)
+            yield from _walk(path, loader, kind, entered)
         elif name.lower().endswith(".md"):
             yield path
 
 
 def _content(real: Path) -> tuple[bytes, os.stat_result]:
-    # The path is real; a link put there since it was judged leads nowhere.
+    # The path is resolved; a link that replaced it since must not be followed.
     handle = open_regular(real, os.O_RDONLY | os.O_NOFOLLOW)
     with os.fdopen(handle, "rb") as source:
         found = os.fstat(handle)
@@ -270,13 +272,8 @@ def _decoded(content: bytes) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _without_head(file: InstructionFile, base: Path) -> tuple[InstructionFile, Globs | None]:
-    patterns, text = split_head(file.text)
-    return replace(file, text=text), Globs(base, patterns) if patterns else None
-
-
 def _finished(file: InstructionFile) -> InstructionFile:
-    """The file as it is injected, with a remark on its size."""
+    """Return the file without comments, with a warning about its size."""
     text = without_comments(file.text).strip("\n")
     problems = file.problems
     if len(text) > WARN_CHARS:
@@ -288,7 +285,7 @@ def _finished(file: InstructionFile) -> InstructionFile:
 
 
 def _mode(path: Path) -> int:
-    """What a path leads to; 0 for nothing, or for what cannot be seen."""
+    """Return the mode of a path; 0 if it does not exist or is not accessible."""
     try:
         return path.stat().st_mode
     except (OSError, ValueError):

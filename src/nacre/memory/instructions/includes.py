@@ -1,6 +1,6 @@
-"""What a Markdown file of instructions pulls in, and what of it is not meant for the model (M23).
+"""The syntax of instructions files: includes, comments, and the globs of rule files (M23).
 
-Pure text in, text out. Every scan is linear: a repository may bring a file that was made to be slow.
+Pure functions on text. Every scan is linear, because a repository may contain a file made to be slow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Literal
 
 MAX_NAMES = 1_000
-"""Includes looked up for one file; each costs a look at the disk, and nobody writes more by hand."""
+"""Includes of one file; each costs a file system access."""
 
 TEXT_SUFFIXES = frozenset(
     """
@@ -30,7 +30,7 @@ TEXT_SUFFIXES = frozenset(
     .xsl .yaml .yml .zig .zsh
     """.split()
 )
-"""What may be pulled in by its ending; a name without one may be as well."""
+"""Suffixes of files that may be included; a name without a suffix may be included as well."""
 
 _LEAD = r"^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?"
 _OPENER = re.compile(
@@ -38,11 +38,11 @@ _OPENER = re.compile(
     re.MULTILINE,
 )
 _BREAK = re.compile(rf"^[ \t]*$|{_LEAD}(?:`{{3,}}[^`\n]*$|~{{3,}})|^[ \t]*<!--", re.MULTILINE)
-"""Where a paragraph ends at the latest, and with it every code span."""
+"""The latest end of a paragraph, and with it of every code span."""
 _NAME = re.compile(r"(?<!\S)@((?:\\ |\S)+)")
 _REST_OF_LINE = re.compile(r"[ \t]*(?:\n|\Z)")
 _TRAILING = ".,;:!?)]}>\"'*_"
-"""What a sentence puts behind a path without meaning it as part of the path."""
+"""Punctuation after a path that is not part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class _Piece:
 
 
 def includes_in(text: str) -> tuple[str, ...]:
-    """The paths named by `@path` outside of code and comments, each once, in order of appearance."""
+    """Return the paths of `@path` outside of code and comments, each once, in order."""
     names: dict[str, None] = {}
     for piece in _pieces(text):
         if piece.kind != "text":
@@ -68,13 +68,13 @@ def includes_in(text: str) -> tuple[str, ...]:
 
 
 def spellings(name: str) -> tuple[str, ...]:
-    """A path as it stands, and without the punctuation of the sentence around it."""
+    """Return a path as written, and without trailing punctuation."""
     bare = name.rstrip(_TRAILING)
     return (name, bare) if bare and bare != name else (name,)
 
 
 def without_comments(text: str) -> str:
-    """The text less its HTML comments that begin a line; those in code stay, and so does one never closed."""
+    """Return the text without HTML comments at the start of a line; those in code or never closed stay."""
     kept: list[str] = []
     start = 0
     for piece in _pieces(text):
@@ -85,12 +85,12 @@ def without_comments(text: str) -> str:
 
 
 def is_text_name(path: PurePath) -> bool:
-    """Whether a file may be pulled in, going by how its name ends."""
+    """Return whether a file may be included, by its suffix."""
     return path.suffix == "" or path.suffix.lower() in TEXT_SUFFIXES
 
 
 def _pieces(text: str) -> Iterator[_Piece]:
-    """The text cut into prose, code and comments; whatever opens first decides."""
+    """Yield the text as pieces of prose, code and comments."""
     spans = _Spans(text)
     has_comments = True
     is_after_block = True
@@ -117,7 +117,7 @@ def _pieces(text: str) -> Iterator[_Piece]:
 
 
 def _fenced(text: str, opener: re.Match[str]) -> _Piece:
-    """A fenced block: up to a line with at least as many of the same mark, else to the end of the text."""
+    """Return a fenced block, up to the closing fence or the end of the text."""
     mark = opener["bar"][0]
     length = len(opener["bar"])
     closer = re.compile(rf"^[ \t>]*{re.escape(mark)}{{{length},}}[ \t]*$", re.MULTILINE)
@@ -126,7 +126,7 @@ def _fenced(text: str, opener: re.Match[str]) -> _Piece:
 
 
 def _comment(text: str, begin: int, start: int, *, is_after_block: bool) -> _Piece | None:
-    """A comment; one that begins a line is a block, and takes the line along when nothing else is on it."""
+    """Return a comment; at the start of a line it is a block comment, with the rest of the line if blank."""
     end = text.find("-->", begin + len("<!--"))
     if end < 0:
         return None
@@ -140,7 +140,7 @@ def _comment(text: str, begin: int, start: int, *, is_after_block: bool) -> _Pie
 
 
 class _Spans:
-    """Where code spans close; found once for the whole text, so that a lone tick costs no second look."""
+    """The closing backticks of code spans, found once for the whole text."""
 
     def __init__(self, text: str) -> None:
         self._closers: dict[int, list[int]] = {}
@@ -150,27 +150,26 @@ class _Spans:
         self._text = text
 
     def code(self, opener: re.Match[str]) -> _Piece | None:
-        """The span these ticks open, if as many stand again before the paragraph is over."""
+        """Return the code span that these backticks open, if it is closed within the paragraph."""
         if opener.start() and self._text[opener.start() - 1] == "\\":
             return None
         length = len(opener["ticks"])
         starts = self._closers[length]
         following = bisect_right(starts, opener.start())
-        if following == len(starts) or self._breaks_between(opener.end(), starts[following]):
+        if following == len(starts):
+            return None
+        paragraph_end = bisect_right(self._breaks, opener.end())
+        if paragraph_end < len(self._breaks) and self._breaks[paragraph_end] < starts[following]:
             return None
         return _Piece("code", opener.start(), starts[following] + length)
 
-    def _breaks_between(self, start: int, end: int) -> bool:
-        place = bisect_right(self._breaks, start)
-        return place < len(self._breaks) and self._breaks[place] < end
-
 
 MAX_HEAD_LINES = 200
-"""A head that is longer is not one: somebody drew two lines across a page."""
+"""A longer frontmatter is not one."""
 MAX_PATTERNS = 1_000
-"""Patterns of one rule after its braces are written out; `{a,b}{a,b}…` doubles with every pair."""
+"""Patterns of one rule with braces expanded; `{a,b}{a,b}…` doubles with every pair."""
 MAX_PATTERN_CHARS = 1_000
-"""A longer pattern is longer than a path can be."""
+"""A longer pattern cannot match a path."""
 
 _PATHS = re.compile(r"paths[ \t]*:(.*)", re.IGNORECASE)
 _ITEM = re.compile(r"[ \t]*-(?:[ \t]+(.*)|[ \t]*$)")
@@ -180,13 +179,13 @@ _REMARK = re.compile(r"(?:^|[ \t])#.*$")
 
 @dataclass(frozen=True, slots=True)
 class Globs:
-    """The patterns of one rule, and the folder they are relative to."""
+    """The patterns of one rule, and the folder that they are relative to."""
 
     base: Path
     patterns: tuple[str, ...]
 
     def matches(self, path: Path) -> bool:
-        """Whether a file is meant; the last pattern that fits decides, and nothing outside the base is."""
+        """Return whether a file below the base matches; the last matching pattern decides."""
         return any(self._covers(inside) for inside in _inside(path, self.base))
 
     def _covers(self, inside: PurePosixPath) -> bool:
@@ -201,7 +200,7 @@ class Globs:
 
 
 def split_head(text: str) -> tuple[tuple[str, ...], str]:
-    """The globs in the head of a rule file, and the text after the head; no globs means always."""
+    """Return the globs in the frontmatter of a rule file, and the text after it; no globs means always."""
     lines = text.split("\n", MAX_HEAD_LINES + 1)
     if lines[0].rstrip() != "---":
         return (), text
@@ -215,14 +214,14 @@ def split_head(text: str) -> tuple[tuple[str, ...], str]:
 
 
 def is_any(path: Path, patterns: tuple[str, ...]) -> bool:
-    """Whether an absolute path is meant by globs on absolute paths."""
+    """Return whether an absolute path matches globs on absolute paths."""
     return Globs(Path("/"), tuple(_written_out(patterns))).matches(path)
 
 
 def _patterns(head: list[str]) -> list[str]:
-    """What stands under `paths:`: a list in either form of YAML, or a string with commas.
+    """Return the patterns under `paths:`: a YAML list in either form, or a string with commas.
 
-    Read by hand: `*.py` and `{a,b}` mean something else in YAML, and people write them bare.
+    Not parsed as YAML: `*.py` and `{a,b}` mean something else there, and people write them unquoted.
     """
     start = next((number for number, line in enumerate(head) if _PATHS.match(line)), None)
     if start is None:
@@ -242,17 +241,17 @@ def _patterns(head: list[str]) -> list[str]:
 
 
 def _bare(item: str) -> str:
-    """One pattern without its quotes, or without a remark behind it."""
+    """Return a pattern without quotes or a trailing comment."""
     item = item.strip()
     for quote in "\"'":
         if item.startswith(quote) and (end := item.find(quote, 1)) > 0:
             return item[1:end].strip()
-    # One quote may be left: a quoted string with commas was cut at them.
+    # A quoted string with commas was split at them, so one quote may be left.
     return _REMARK.sub("", item).strip().strip("\"'").strip()
 
 
 def _parts(joined: str) -> Iterator[str]:
-    """The text cut at its commas, except those inside braces."""
+    """Yield the parts of a text between commas, except those inside braces."""
     depth = start = 0
     for place, letter in enumerate(joined):
         depth += {"{": 1, "}": -1}.get(letter, 0)
@@ -263,7 +262,7 @@ def _parts(joined: str) -> Iterator[str]:
 
 
 def _written_out(patterns: list[str] | tuple[str, ...]) -> Iterator[str]:
-    """Every pattern without braces; what goes over the limit is left out."""
+    """Yield the patterns with braces expanded, up to the limit."""
     waiting = [pattern for pattern in reversed(patterns) if pattern]
     given = 0
     while waiting and given < MAX_PATTERNS:
@@ -281,7 +280,7 @@ def _written_out(patterns: list[str] | tuple[str, ...]) -> Iterator[str]:
 
 
 def _inside(path: Path, base: Path) -> Iterator[PurePosixPath]:
-    """The path as seen from the base, as it is named and as it really is."""
+    """Yield the path relative to the base, as named and as resolved."""
     named = Path(os.path.abspath(path))  # noqa: PTH100  # Path.resolve would follow links
     for each, folder in ((named, base), (Path(os.path.realpath(path)), Path(os.path.realpath(base)))):
         if each.is_relative_to(folder) and each != folder:
@@ -289,13 +288,13 @@ def _inside(path: Path, base: Path) -> Iterator[PurePosixPath]:
 
 
 def _fits(pattern: str, parts: tuple[str, ...]) -> bool:
-    """Whether a gitignore pattern means this path or a folder it is in."""
+    """Return whether a gitignore pattern matches this path or a folder that contains it."""
     segments = [part for part in pattern.split("/") if part not in {"", "."}]
     if not segments:
         return False
     if "/" not in pattern.rstrip("/"):
         segments.insert(0, "**")
-    # A folder that is meant stands for everything below it; with a final slash only a folder is meant.
+    # A matching folder includes everything below it; with a final slash only a folder matches.
     segments.extend(["**", "*"] if pattern.endswith("/") else ["**"])
     reached = {0}
     for segment in segments:

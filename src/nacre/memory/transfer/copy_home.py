@@ -1,7 +1,7 @@
-"""All memories of one home taken into another: copied where they are missing, nothing overwritten (M1, M15).
+"""Copy all memories of one home into another; nothing is overwritten (M1, M15).
 
-Each directory is one change with its author. What the new home has known before, and has changed or forgotten
-since, does not come back.
+Each directory is one commit. A memory that the new home once had, and has changed or forgotten since, does
+not come back.
 """
 
 from __future__ import annotations
@@ -46,41 +46,41 @@ _CWD = re.compile(r'"cwd":\s?("(?:[^"\\]|\\.)*")')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryPair:
-    """One memory directory of the old home, and its place in the new one."""
+    """A memory directory of the old home and its location in the new one."""
 
     whose: str
-    """For a person: the project's directory, `every project`, or the type of agent."""
+    """A label: the project's directory, `every project`, or the type of agent."""
     source: Path
     target: Location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyResult:
-    """What came of one directory, or would come of it."""
+    """The result for one directory, also of a preview."""
 
-    crossing: DirectoryPair
+    pair: DirectoryPair
     imported: ImportResult = field(default_factory=ImportResult)
     staying: tuple[str, ...] = ()
-    """Local-only memories that were left where they are (M27)."""
+    """Local-only memories that were not copied (M27)."""
     has_team: bool = False
-    """There is a team's memory in it, which comes by its own way."""
+    """It contains a team memory, which is synchronised separately."""
     failed: str = ""
-    """Why nothing of it could be taken in."""
+    """Why nothing was copied; empty on success."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeCopy:
-    """From which home to which, and what is to stay behind."""
+    """The copy of all memories from one home to another."""
 
     old: Path
     new: Path
     keeps_index: bool = True
-    """Off: projects' memories have no index there (M17, M19)."""
+    """Off: memories of projects have no index there (M17, M19)."""
     leaves_local: bool = False
-    """Local-only memories stay: another program reads the new home, and sends what it reads (M27)."""
+    """Local-only memories are not copied, because another program reads and sends the new home (M27)."""
 
-    def crossings(self) -> tuple[list[DirectoryPair], list[SkippedFile]]:
-        """Every memory of the old home with its place in the new one, and those that have none."""
+    def directories(self) -> tuple[list[DirectoryPair], list[SkippedFile]]:
+        """Return every directory of the old home with its target, and those that have none."""
         found = list[DirectoryPair]()
         without = list[SkippedFile]()
         if any(self.old.glob("memory/*.md")):
@@ -104,53 +104,53 @@ class HomeCopy:
             found.append(DirectoryPair(whose=str(root), source=folder / "memory", target=target))
         return found, without
 
-    def preview(self, crossing: DirectoryPair) -> CopyResult:
-        """What `bring` would do, without doing it."""
-        batch, staying = self._batch(crossing)
+    def preview(self, pair: DirectoryPair) -> CopyResult:
+        """Return what `copy` would do, without doing it."""
+        batch, staying = self._batch(pair)
         imported = (
-            preview_import(crossing.target, batch, terms=self._terms(crossing)) if batch else ImportResult()
+            preview_import(pair.target, batch, options=self._options(pair)) if batch else ImportResult()
         )
-        return self._told(crossing, imported, staying)
+        return self._result(pair, imported, staying)
 
-    async def bring(self, crossing: DirectoryPair, *, clock: Clock = SYSTEM_CLOCK) -> CopyResult:
-        """Copy what is missing, in one change; what stands in the way is told, and stops nothing else."""
-        if crossing.target.root is not None:
-            # Another project of the same slug may have taken the folder a moment ago (M2).
-            crossing = replace(crossing, target=project_location(self.new, crossing.target.root))
-        batch, staying = self._batch(crossing)
+    async def copy(self, pair: DirectoryPair, *, clock: Clock = SYSTEM_CLOCK) -> CopyResult:
+        """Copy the missing files of a directory in one commit; a failure is part of the result."""
+        if pair.target.root is not None:
+            # Another project of the same slug may have taken the folder meanwhile (M2).
+            pair = replace(pair, target=project_location(self.new, pair.target.root))
+        batch, staying = self._batch(pair)
         imported = ImportResult()
         if batch:
             change = MemoryChange(author="import", reason=f"brought from {self.old}")
-            target = crossing.target
+            target = pair.target
             try:
                 await Memory.at(target, target.root or target.directory, clock=clock)
                 imported = await import_batch(
-                    target, batch, terms=self._terms(crossing), change=change, clock=clock
+                    target, batch, options=self._options(pair), change=change, clock=clock
                 )
             except StoreError as error:
-                return CopyResult(crossing=crossing, failed=str(error))
-        return self._told(crossing, imported, staying)
+                return CopyResult(pair=pair, failed=str(error))
+        return self._result(pair, imported, staying)
 
-    def _told(self, crossing: DirectoryPair, imported: ImportResult, staying: tuple[str, ...]) -> CopyResult:
-        has_team = next((crossing.source / TEAM).rglob("*.md"), None) is not None
-        return CopyResult(crossing=crossing, imported=imported, staying=staying, has_team=has_team)
+    def _result(self, pair: DirectoryPair, imported: ImportResult, staying: tuple[str, ...]) -> CopyResult:
+        has_team = next((pair.source / TEAM).rglob("*.md"), None) is not None
+        return CopyResult(pair=pair, imported=imported, staying=staying, has_team=has_team)
 
-    def _terms(self, crossing: DirectoryPair) -> ImportOptions:
-        is_project = crossing.target.root is not None
+    def _options(self, pair: DirectoryPair) -> ImportOptions:
+        is_project = pair.target.root is not None
         return ImportOptions(keeps_index=self.keeps_index or not is_project)
 
-    def _batch(self, crossing: DirectoryPair) -> tuple[ImportBatch | None, tuple[str, ...]]:
-        """What is to come, and the names of what is local and stays."""
-        files, skipped = _read(crossing.source)
+    def _batch(self, pair: DirectoryPair) -> tuple[ImportBatch | None, tuple[str, ...]]:
+        """Return the files to copy, and the names of local-only files that are not copied."""
+        files, skipped = _read(pair.source)
         index = files.pop(INDEX_FILE, None)
-        known = History(crossing.target.history).repository
+        known = History(pair.target.history).repository
         staying = [file for file, data in files.items() if self.leaves_local and _is_local(file, data)]
         forgotten = {file for file, data in files.items() if known.has(version_of(data))}
-        there = Folder(crossing.target.directory)
+        there = Folder(pair.target.directory)
         left_out = {*staying, *(file for file in forgotten if there.version(file) != version_of(files[file]))}
         for file in left_out:
             index = None if index is None else MemoryIndex.parse(index).without(file)
-        here = Folder(crossing.source)
+        here = Folder(pair.source)
         coming = tuple(
             ImportFile(file, data, here.written(file)) for file, data in files.items() if file not in left_out
         )
@@ -159,7 +159,7 @@ class HomeCopy:
 
 
 def _read(source: Path) -> tuple[dict[str, bytes], tuple[SkippedFile, ...]]:
-    """The files of a memory directory, the team's aside; what is a link or too large is told."""
+    """Return the files of a memory directory without the team's, and those that cannot be read."""
     folder = Folder(source)
     files = dict[str, bytes]()
     skipped = list[SkippedFile]()
@@ -179,7 +179,7 @@ def _is_local(file: str, data: bytes) -> bool:
 
 
 def _root_of(folder: Path) -> Path | None:
-    """Which project a folder is of: by its identity, else by where its sessions ran (M2)."""
+    """Return the project root of a folder: by its identity, else by its sessions (M2)."""
     try:
         claimed = read_identity(folder / IDENTITY)
     except StoreError:

@@ -1,4 +1,4 @@
-"""Take a memory directory elsewhere, byte for byte: as a folder or as one packed file."""
+"""Export a memory directory byte for byte, as a folder or an archive."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from nacre.store import disk
 
 PACKED = (".tar.gz", ".tgz")
 TOP = "memory"
-"""The folder in a packed file, so that unpacking it scatters nothing."""
+"""The folder in an archive."""
 _SECOND_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportResult:
-    """What was written where."""
+    """The result of an export."""
 
     path: Path
     files: tuple[str, ...]
     redacted: tuple[str, ...] = ()
-    """Files that are not byte for byte, because a secret was taken out."""
+    """Files in which a secret was redacted."""
     secrets: tuple[str, ...] = ()
-    """Files that seem to hold a credential, and went out with it."""
+    """Files with a possible credential that was not redacted."""
 
 
 def export(
     location: Location, target: Path, *, redacts: bool = False, replaces: bool = False
 ) -> ExportResult:
-    """Write every memory file and the index; nothing that exists is overwritten unless `replaces`."""
+    """Write every memory file and the index; existing files are overwritten only with `replaces`."""
     folder = Folder(location.directory)
     files = {file: folder.read(file) for file in sorted(folder.scan())}
     whole = {file: data for file, data in files.items() if data is not None}
@@ -95,7 +95,7 @@ def _temp(path: Path) -> str:
 
 
 def _written(path: Path) -> int:
-    """When a memory was last written: listings go by it, so a copy keeps it."""
+    """Return the modification time of a memory, which a copy keeps."""
     try:
         return path.stat().st_mtime_ns
     except OSError:

@@ -1,6 +1,6 @@
-"""Take memories in from elsewhere: what has the form stays byte for byte, the rest is given it.
+"""Import memories: files in nacre's format stay byte for byte, others are converted.
 
-What is there already is never overwritten: the same is skipped, another of the same name gets a new one.
+Nothing is overwritten: the same memory is skipped, and another one of the same name gets a new name.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from nacre.memory.secrets import find_secrets
 from nacre.memory.transfer.import_sources import ImportBatch, ImportedFact, ImportFile
 
 ROOM_FOR_A_LINE = 151
-"""What one more pointer takes at most; with more memories than fit, the rest are rightly unlisted (M8)."""
+"""Bytes of one more pointer at most; with more memories than fit, the rest are unlisted (M8)."""
 
 INDEX_COPY = "imported_index.md"
-"""Where the words of an index go that cannot become ours."""
+"""File for the text of an index that cannot be adopted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """On what conditions memories are taken in."""
+    """Options of an import."""
 
     origin: Origin = "untrusted"
-    """Who vouches for what another program worked out; files keep what they say of themselves."""
+    """Origin of memories of another program; files keep the origin in their frontmatter."""
     allow_secret: bool = False
     keeps_index: bool = True
     """Off: nothing is listed, because no index is loaded (M19) or only the dream writes it (M17)."""
@@ -54,7 +54,7 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A memory whose name was taken."""
+    """A memory that was renamed because its name was taken."""
 
     was: str
     file: str
@@ -62,72 +62,72 @@ class Renamed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportResult:
-    """What an import did, or would do."""
+    """The result of an import or its preview."""
 
     files: tuple[str, ...] = ()
     has_index: bool = False
     """Whether the index changes."""
     same: tuple[str, ...] = ()
-    """What was there already."""
+    """Memories that existed already."""
     renamed: tuple[Renamed, ...] = ()
     refused: tuple[SkippedFile, ...] = ()
-    """What holds a credential or has an impossible name, and why."""
+    """Files with a credential or an invalid name, and why."""
     skipped: tuple[SkippedFile, ...] = ()
-    """What could not be read as a memory."""
+    """Files that could not be read as a memory."""
     commit: str = ""
     feedback: str = ""
-    """What the index is in for (M16c)."""
+    """A warning when the index is nearly full (M16c)."""
 
 
 async def import_batch(
     location: Location,
     batch: ImportBatch,
     *,
-    terms: ImportOptions,
+    options: ImportOptions,
     change: MemoryChange,
     clock: Clock = SYSTEM_CLOCK,
     watch: Watch | None = None,
 ) -> ImportResult:
-    """Write all that is new in one change."""
+    """Import everything new in one commit."""
     async with transact(location, change, clock=clock, watch=watch) as tx:
         present = {file: tx.read(file)[0] or b"" for file in tx.files()}
-        plan = await asyncio.to_thread(_planned, batch, location, present, terms, clock.now())
+        plan = await asyncio.to_thread(_planned, batch, location, present, options, clock.now())
         for file, data in plan.writes.items():
             tx.write(file, data, if_version=version_of(present.get(file)), written=plan.written.get(file))
-    return replace(plan.told(batch), commit=tx.commit)
+    return replace(plan.result(batch), commit=tx.commit)
 
 
 def preview_import(
-    location: Location, batch: ImportBatch, *, terms: ImportOptions, clock: Clock = SYSTEM_CLOCK
+    location: Location, batch: ImportBatch, *, options: ImportOptions, clock: Clock = SYSTEM_CLOCK
 ) -> ImportResult:
-    """What `take_in` would do, without doing it."""
+    """Return what `import_batch` would do, without doing it."""
     folder = Folder(location.directory)
     present = {file: folder.read(file) or b"" for file in folder.scan()}
-    return _planned(batch, location, present, terms, clock.now()).told(batch)
+    return _planned(batch, location, present, options, clock.now()).result(batch)
 
 
 @dataclass(slots=True)
 class _Plan:
-    """What is to be written, as it grows file by file."""
+    """The planned writes of an import."""
 
     folder: Folder
     present: dict[str, bytes]
-    terms: ImportOptions
+    options: ImportOptions
     writes: dict[str, bytes] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
-    """The modification times of files that stay byte for byte, in nanoseconds."""
+    """Modification times of files that stay byte for byte, in nanoseconds."""
     landed: dict[str, str] = field(default_factory=dict)
-    """Under which name each source file is found afterwards."""
+    """The new name of each source file."""
     same: list[str] = field(default_factory=list)
     renamed: list[Renamed] = field(default_factory=list)
     refused: list[SkippedFile] = field(default_factory=list)
     feedback: str = ""
     names: set[str] = field(default_factory=set)
-    """Every name that is taken, in whatever folder and spelled alike."""
+    """All names that are taken, of any folder, in lower case."""
     places: dict[bytes, str] = field(default_factory=dict)
-    """Where each content is that we have already."""
+    """Existing files by content."""
 
-    def told(self, batch: ImportBatch) -> ImportResult:
+    def result(self, batch: ImportBatch) -> ImportResult:
         return ImportResult(
             files=tuple(sorted(file for file in self.writes if file != INDEX_FILE)),
             has_index=INDEX_FILE in self.writes,
@@ -139,7 +139,7 @@ class _Plan:
         )
 
     def add(self, file: str, data: bytes, *, called: str = "") -> None:
-        """Find a place for one file; what is wrong with it is written down instead."""
+        """Plan one file under a free name, or record why it is refused."""
         if objection := self.objection(file, data):
             self.refused.append(SkippedFile(called or file, objection))
             return
@@ -158,23 +158,23 @@ class _Plan:
         self.names.add(_last(place))
 
     def free(self, title: str) -> str:
-        """A file name that nothing has, here or in what comes in; each is given out once."""
+        """Return a file name that is not taken, and reserve it."""
         name = file_name(title)
         if name in self.names:
-            # Only a name that is taken needs all the others: there may be thousands.
+            # Only a taken name needs all the others: there may be thousands.
             name = file_name(title, taken=self.names)
         self.names.add(name)
         return name
 
     def objection(self, file: str, data: bytes) -> str:
-        """Why a file cannot be taken in, or nothing."""
+        """Return why a file cannot be imported; empty if it can."""
         if file.startswith(f"{TEAM}/"):
             return "is the team's memory, which is shared in its own way"
         try:
             text = data.decode()
         except UnicodeDecodeError:
             return "is not UTF-8; save it as UTF-8"
-        if not self.terms.allow_secret and (findings := find_secrets(text)):
+        if not self.options.allow_secret and (findings := find_secrets(text)):
             return f"holds {', '.join(map(str, findings))}; take it out, or say --allow-secret"
         try:
             self.folder.key(file)
@@ -184,9 +184,9 @@ class _Plan:
 
 
 def _planned(
-    batch: ImportBatch, location: Location, present: dict[str, bytes], terms: ImportOptions, now: datetime
+    batch: ImportBatch, location: Location, present: dict[str, bytes], options: ImportOptions, now: datetime
 ) -> _Plan:
-    plan = _Plan(Folder(location.directory), present, terms)
+    plan = _Plan(Folder(location.directory), present, options)
     plan.names |= {_last(file) for file in present}
     plan.places |= {data: file for file, data in present.items()}
     bodies = {
@@ -203,13 +203,13 @@ def _planned(
     theirs = _their_index(plan, batch)
     if theirs is not None and not _takes_over(plan):
         _keep_words(plan, theirs, bodies, now)
-    if terms.keeps_index:
+    if options.keeps_index:
         _list(plan, theirs)
     return plan
 
 
 def _keep(plan: _Plan, source: ImportFile, now: datetime) -> None:
-    """A file in the form of a memory stays as it is, its age included."""
+    """Plan a file in the format of a memory, which keeps its bytes and time."""
     elsewhere = plan.places.get(source.data)
     if elsewhere is not None and source.file not in plan.present:
         plan.same.append(source.file)
@@ -222,7 +222,7 @@ def _keep(plan: _Plan, source: ImportFile, now: datetime) -> None:
 
 
 def _note(plan: _Plan, source: ImportFile, bodies: dict[str, str], now: datetime) -> None:
-    """A plain note becomes an entry of its own, under the name its file had."""
+    """Plan a plain note as an entry under the name of its file."""
     text = source.data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
     if not text.strip():
         plan.refused.append(SkippedFile(source.file, "is empty"))
@@ -234,7 +234,7 @@ def _note(plan: _Plan, source: ImportFile, bodies: dict[str, str], now: datetime
         file = plan.free(stem)
         findings = _secret(plan, text) or _broken(source.data)
         if findings:
-            # The line is that of the note, not of what it would have become.
+            # The line numbers are those of the note, not of the entry.
             plan.refused.append(SkippedFile(source.file, findings))
             return
         draft = MemoryDraft(body=text, name=name, file=file)
@@ -254,7 +254,7 @@ def _fact(plan: _Plan, fact: ImportedFact, bodies: dict[str, str], now: datetime
     draft = MemoryDraft(
         body=fact.text,
         kind=next((kind for kind in KINDS if kind == fact.kind.lower()), None),
-        origin=plan.terms.origin,
+        origin=plan.options.origin,
         sources=(f"mem0 {fact.id}",) if fact.id else ("mem0",),
     )
     document = MarkdownFile.parse(compose(draft, file=file, now=fact.created or now))
@@ -268,7 +268,7 @@ def _fact(plan: _Plan, fact: ImportedFact, bodies: dict[str, str], now: datetime
 
 
 def _secret(plan: _Plan, text: str) -> str:
-    if plan.terms.allow_secret or not (findings := find_secrets(text)):
+    if plan.options.allow_secret or not (findings := find_secrets(text)):
         return ""
     return f"holds {', '.join(map(str, findings))}; take it out, or say --allow-secret"
 
@@ -289,12 +289,12 @@ def _their_index(plan: _Plan, batch: ImportBatch) -> bytes | None:
 
 
 def _takes_over(plan: _Plan) -> bool:
-    """Whether their index can be ours as it is: we have none, and every file has its name."""
-    return plan.terms.keeps_index and INDEX_FILE not in plan.present and not plan.renamed
+    """Return whether the imported index can be used as it is: there is none here, and no file was renamed."""
+    return plan.options.keeps_index and INDEX_FILE not in plan.present and not plan.renamed
 
 
 def _keep_words(plan: _Plan, theirs: bytes, bodies: dict[str, str], now: datetime) -> None:
-    """What an index says beyond pointers becomes a memory: many keep their facts there, and none is lost."""
+    """Plan a memory for the text of an imported index beyond its pointers, so that no fact is lost."""
     known = {line.raw.strip() for line in MemoryIndex.parse(plan.present.get(INDEX_FILE, b"")).lines}
     lines = [line for line in MemoryIndex.parse(theirs).lines if line.kind not in {"pointer", "heading"}]
     if {line.raw.strip() for line in lines} - known - {""}:
@@ -304,7 +304,7 @@ def _keep_words(plan: _Plan, theirs: bytes, bodies: dict[str, str], now: datetim
 
 
 def _list(plan: _Plan, theirs: bytes | None) -> None:
-    """Bring the index up to date: their own where we had none, else a line for each that may have one."""
+    """Plan the index: the imported one where there was none, else a line for each listable memory."""
     before = plan.present.get(INDEX_FILE)
     if theirs is not None and _takes_over(plan):
         new = theirs

@@ -1,4 +1,4 @@
-"""What an import reads: a folder of Markdown, a packed one, a single note, or memories exported by mem0."""
+"""Read what an import accepts: a folder of Markdown, an archive of one, a note, or a mem0 export."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from nacre.messages.blocks import Json, JsonObject
 from nacre.store import disk
 
 MAX_FILES = 20_000
-"""More files than this are not a memory: the wrong folder was named."""
+"""With more files, the wrong folder was probably named."""
 MAX_TOTAL_BYTES = 268_435_456
-"""A quarter of a gigabyte holds a million facts; what is larger, packed or not, is something else."""
+"""Limit on all files together, packed or not."""
 MAX_DEPTH = 16
-"""Folders deeper than this are not looked into."""
+"""Deeper folders are not searched."""
 _SECOND_NS = 1_000_000_000
 _MAX_SECONDS = 2**33
 NOT_MEMORIES = frozenset({"node_modules", "__pycache__"})
@@ -43,7 +43,7 @@ class ImportFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedFact:
-    """One memory of another program that keeps no files."""
+    """One memory of another program that has no files."""
 
     id: str
     text: str
@@ -51,22 +51,22 @@ class ImportedFact:
     created: datetime | None = None
     modified: datetime | None = None
     rest: JsonObject
-    """What else it says of itself."""
+    """Its other fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportBatch:
-    """All that was found at a path."""
+    """Everything at a path that can be imported."""
 
     files: tuple[ImportFile, ...] = ()
     index: bytes | None = None
-    """The index of a memory folder; none where there was only a heap of notes."""
+    """The index of a memory folder; None for a folder of notes."""
     facts: tuple[ImportedFact, ...] = ()
     skipped: tuple[SkippedFile, ...] = ()
 
 
 def read_batch(path: Path) -> ImportBatch:
-    """Everything at a path that could be a memory; raises `StoreError` when there is nothing."""
+    """Read everything at a path that may be a memory; raise `StoreError` if there is nothing."""
     try:
         batch = _read(path)
     except (tarfile.TarError, EOFError, zlib.error) as error:
@@ -92,7 +92,7 @@ FoundFile = ImportFile | SkippedFile
 
 
 def _folder_files(root: Path) -> Iterator[FoundFile]:
-    """Every Markdown file below a folder, in a fixed order; links are not followed."""
+    """Yield every Markdown file below a folder, in a fixed order; links are not followed."""
     pairs: list[tuple[str, Path]] = []
     for folder, below, names in os.walk(root):
         relative = Path(folder).relative_to(root)
@@ -128,7 +128,7 @@ def _opened(pairs: Iterable[tuple[str, Path]]) -> Iterator[FoundFile]:
 
 
 def _packed_files(path: Path) -> Iterator[FoundFile]:
-    """Every Markdown file of a packed folder; nothing is ever unpacked to disk."""
+    """Yield every Markdown file of an archive, without unpacking it to disk."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise StoreError(f"{path} is not a file or a folder that memories can be read from")
     if not tarfile.is_tarfile(path):
@@ -158,12 +158,12 @@ def _packed_files(path: Path) -> Iterator[FoundFile]:
 
 
 def _nanoseconds(mtime: float) -> int | None:
-    """The time of a packed file; none where it is not set or no time: an archive can say anything."""
+    """Return the time of a file in an archive; None where it is not set or out of range."""
     return int(mtime * _SECOND_NS) if 0 < mtime < _MAX_SECONDS else None
 
 
 def _memory_folder(found: Iterable[FoundFile], path: Path) -> ImportBatch:
-    """The files of the one memory folder among what was found; without an index, all of it."""
+    """Return the files of the only memory folder that was found; without an index, all files."""
     everything = list(found)
     sources = _sources(everything)
     homes = sorted(
@@ -188,7 +188,7 @@ def _memory_folder(found: Iterable[FoundFile], path: Path) -> ImportBatch:
 
 
 def _shared_folder(sources: tuple[ImportFile, ...]) -> str:
-    """The folder that all of a packed heap of notes lies in."""
+    """Return the folder that contains all notes of an archive."""
     folders = {one.file.partition("/")[0] + "/" if "/" in one.file else "" for one in sources}
     return folders.pop() if len(folders) == 1 else ""
 
@@ -208,7 +208,7 @@ def _facts(path: Path) -> ImportBatch:
 
 
 def _items(path: Path) -> list[Json]:
-    """The memories in a JSON document: a list, or an object with the list under a known name."""
+    """Return the memories in a JSON document: a list, or an object with the list under a known name."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
         if path.suffix == ".jsonl":

@@ -1,4 +1,4 @@
-"""Move a memory to another directory: promote it to what holds everywhere, or bring it back (M7b)."""
+"""Move a memory to another scope: to the user's memory of all projects, to the team, or back (M7b)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from nacre.memory.team.rules import UNTRUSTED
 from nacre.store.history import Commit, History
 
 MOVED = "moved from "
-"""How the reason of a move begins: whoever erases a memory looks for it on the other side, too."""
+"""Start of the reason of a move; a purge follows it to the other memory."""
 LOOK_BACK = 1_000
-"""Changes that are looked through for the other side of a move."""
+"""Commits that are searched for the other commit of a move."""
 _SIDES = re.compile(rf"(?P<undone>(?:undo [0-9a-f]{{4,40}}: )*){MOVED}(?P<source>\S+) to (?P<target>\S+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveScopes:
-    """Between which two scopes a commit moved a memory."""
+    """The two scopes between which a commit moved a memory."""
 
     source: str
     target: str
     is_back: bool = False
-    """It takes such a move back."""
+    """It undoes such a move."""
 
     def other(self, scope: str) -> str:
         return self.target if scope == self.source else self.source
@@ -37,23 +37,23 @@ class MoveScopes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveResult:
-    """Where a memory was and is, and the commit on either side."""
+    """The old and new file of a moved memory, and both commits."""
 
     was: str
     file: str
-    """Its name there; another one when the old was taken."""
+    """Its new file; another name when the old one was taken."""
     removed: str
     added: str
-    """Empty when the same bytes were there already."""
+    """Empty when the target already contained the same bytes."""
 
 
 async def move(
     wanted: str, *, source: Memory, target: Memory, change: MemoryChange, is_trusted: bool = False
 ) -> MoveResult:
-    """Take an entry over byte for byte, then remove it: a crash in between leaves it twice, never nowhere.
+    """Copy an entry byte for byte, then remove it: a crash in between leaves two copies, never none.
 
-    Its file keeps its modification time, so that it does not seem new. The team gets nothing that nobody
-    vouches for, unless the person does: `is_trusted` takes the mark off.
+    The file keeps its modification time. The team gets no untrusted memory, unless `is_trusted` removes the
+    mark.
     """
     entry = await source.find(wanted)
     here = Folder(source.location.directory)
@@ -74,7 +74,7 @@ async def move(
         present = None
     added = ""
     if present is None:
-        # What is private stays private on either side, so a secret that was allowed here is allowed there;
+        # A secret that was allowed in a private memory is allowed in another; the team memory refuses it.
         # the team's memory refuses it all the same.
         added = await target.put(file, carried, change, if_version=ABSENT, allow_secret=True, written=written)
     async with source.transact(change) as tx:
@@ -86,7 +86,7 @@ async def move(
 
 
 def move_scopes(commit: Commit) -> MoveScopes | None:
-    """The scopes of a move, or of one that was taken back; none for any other change."""
+    """Return the scopes of a move or of its undo; None for any other commit."""
     found = _SIDES.fullmatch(commit.reason.partition("\n")[0]) if commit.author == "user" else None
     if found is None:
         return None
@@ -95,7 +95,7 @@ def move_scopes(commit: Commit) -> MoveScopes | None:
 
 
 def other_side(commit: Commit, here: Location, there: Location) -> Commit | None:
-    """The change that moved the same memory on the other side; none where nothing was changed there."""
+    """Return the commit that moved the same memory on the other side; None if nothing changed there."""
     moved = _bodies(History(here.history), commit)
     history = History(there.history)
     found = [
@@ -103,12 +103,12 @@ def other_side(commit: Commit, here: Location, there: Location) -> Commit | None
         for each in history.log(LOOK_BACK)
         if move_scopes(each) == move_scopes(commit) and moved & _bodies(history, each)
     ]
-    # The same memory may have been moved before: what was one command was done in one go.
+    # The same memory may have been moved before: both commits of a move are close in time.
     return min(found, key=lambda each: abs(each.at - commit.at), default=None)
 
 
 def _bodies(history: History, commit: Commit) -> set[str]:
-    """What the memories say that came or went with a commit."""
+    """Return the bodies of the memories that a commit added or removed."""
     states = (history.head(commit.id).parent, commit.id)
     topics = [file for file in commit.files if file.rpartition("/")[2] != INDEX_FILE]
     found = (history.read(state, file) for state in states if state for file in topics)
