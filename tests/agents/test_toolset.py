@@ -167,10 +167,7 @@ async def test_the_persons_time_to_answer_is_not_the_tools(tmp_path: Path) -> No
         return "once"
 
     tool = Tool(name="nap", description="", input_schema={}, call=nap, max_seconds=0.2)
-    tools = {
-        one.name: one
-        for one in Guard(PermissionPolicy(root=tmp_path), workspace, ask=ask).stand_before([tool])
-    }
+    tools = {one.name: one for one in Guard(PermissionPolicy(root=tmp_path), workspace, ask=ask).wrap([tool])}
     quick, hung = await run_all(
         [ToolCall("a", "nap", {"seconds": 0}), ToolCall("b", "nap", {"seconds": 1000})], tools
     )

@@ -47,7 +47,7 @@ def at_work(base: Path, *denied: str) -> Iterator[tuple[Callable[..., Awaitable[
         rules = tuple(parse_rule(one.format(directory.resolve()), "deny", "settings") for one in denied)
         may = Narrowing(tools=TOOLS, writes_in=desk.places)
         guard = Guard(PermissionPolicy(root=project, rules=rules).narrowed(may), workspace)
-        tools = {one.name: one for one in guard.stand_before(default_tools(workspace))}
+        tools = {one.name: one for one in guard.wrap(default_tools(workspace))}
 
         async def called(name: str, **arguments: str) -> object:
             return await tools[name].call(dict(arguments))

@@ -11,9 +11,6 @@ from nacre.errors import ConfigError
 from nacre.providers.base import Request, capabilities_of, complete
 from nacre.providers.choose import (
     ModelChoice,
-    RoleModel,
-    RoleModels,
-    RoleName,
     build,
     choose,
     preload,
@@ -131,22 +128,6 @@ async def test_a_vendor_that_is_not_installed_is_one_line_of_advice(
     provider = build(choose(None, environ), environ)
     with pytest.raises(ConfigError, match=rf"pip install .*\[{package}\]'$"):
         await complete(provider, Request(model="m", messages=[]))
-
-
-def test_unset_roles_are_forks_of_the_main_model_and_side_queries_go_to_the_small_one() -> None:
-    """P2."""
-    roles = RoleModels(main="big", small="little", notes="big", dream="other", summary="third")
-    wanted: dict[RoleName, RoleModel] = {
-        "main": RoleModel(model="big", shares_cache=True),
-        "extract": RoleModel(model="big", shares_cache=True),
-        "notes": RoleModel(model="big", shares_cache=True),
-        "compact": RoleModel(model="big", shares_cache=True),
-        "dream": RoleModel(model="other", shares_cache=False),
-        "select": RoleModel(model="little", shares_cache=False),
-        "summary": RoleModel(model="third", shares_cache=False),
-    }
-    assert {role: roles.resolve(role) for role in wanted} == wanted
-    assert RoleModels(main="only").resolve("select") == RoleModel(model="only", shares_cache=False)
 
 
 def test_the_small_model_is_one_the_same_provider_serves() -> None:

@@ -96,7 +96,7 @@ def effect(root: Path, command: str, *allow: str, cwd: Path | None = None) -> st
 async def unasked(root: Path, command: str) -> ToolResult:
     """What a line prints where nobody can be asked."""
     workspace = Workspace(root)
-    tools = Guard(PermissionPolicy(root=root), workspace).stand_before([bash_tool(workspace)])
+    tools = Guard(PermissionPolicy(root=root), workspace).wrap([bash_tool(workspace)])
     [result] = await run_all([ToolCall("c", "Bash", {"command": command})], {one.name: one for one in tools})
     return result
 

@@ -205,7 +205,7 @@ def test_a_malformed_rule_is_refused_with_its_place(text: str) -> None:
 async def test_a_refused_call_tells_the_model_what_is_allowed(workspace: Workspace) -> None:
     """F3: so that the model can adapt; denials are counted."""
     guard = Guard(PermissionPolicy(root=workspace.root), workspace)
-    tools = {one.name: one for one in guard.stand_before(default_tools(workspace))}
+    tools = {one.name: one for one in guard.wrap(default_tools(workspace))}
     [result] = await run_all([ToolCall("c", "Bash", {"command": "touch made"})], tools)
     assert result.is_error
     assert "nobody is there to ask" in result.text
@@ -225,7 +225,7 @@ async def test_a_person_sees_a_diff_and_their_always_is_remembered(workspace: Wo
         return answers.pop()
 
     guard = Guard(PermissionPolicy(root=workspace.root), workspace, ask=ask, learn=learnt.append)
-    tools = {one.name: one for one in guard.stand_before(default_tools(workspace))}
+    tools = {one.name: one for one in guard.wrap(default_tools(workspace))}
     read = ToolCall("r", "Read", {"file_path": "src/app.py"})
     edit = {"file_path": "src/app.py", "old_string": "old", "new_string": "new"}
     back = {"file_path": "src/app.py", "old_string": "new", "new_string": "old"}
@@ -242,7 +242,7 @@ async def test_a_no_changes_nothing(workspace: Workspace) -> None:
         return "no"
 
     guard = Guard(PermissionPolicy(root=workspace.root), workspace, ask=ask)
-    tools = {one.name: one for one in guard.stand_before(default_tools(workspace))}
+    tools = {one.name: one for one in guard.wrap(default_tools(workspace))}
     [result] = await run_all([ToolCall("c", "Bash", {"command": "touch made"})], tools)
     assert "the user said no" in result.text
     assert not (workspace.root / "made").exists()
@@ -260,7 +260,7 @@ async def test_a_link_that_moves_after_the_decision_leads_nowhere(workspace: Wor
 
     given = rules(ask=["Read"])
     guard = Guard(PermissionPolicy(root=workspace.root, rules=given), workspace, ask=ask)
-    tools = {one.name: one for one in guard.stand_before(default_tools(workspace))}
+    tools = {one.name: one for one in guard.wrap(default_tools(workspace))}
     [result] = await run_all([ToolCall("c", "Read", {"file_path": "door"})], tools)
     assert result.is_error
     assert "secret" not in result.text
@@ -385,7 +385,7 @@ async def test_a_path_that_cannot_be_resolved_is_not_written_to_where_nobody_can
 ) -> None:
     """Also where it can be resolved again by the time the tool looks."""
     guard = Guard(PermissionPolicy(root=workspace.root, mode="acceptEdits"), workspace)
-    tools = guard.stand_before([replace(tool("Write"), call=_nothing)])
+    tools = guard.wrap([replace(tool("Write"), call=_nothing)])
     monkeypatch.setattr(os, "readlink", _vanished)
     call = ToolCall("c", "Write", {"file_path": "link"})
     [result] = await run_all([call], {one.name: one for one in tools})
@@ -537,12 +537,12 @@ def test_a_rule_can_mean_kinds_of_agents_receivers_and_skills(
 async def test_a_wish_is_for_one_call_and_not_for_those_it_leads_to(workspace: Workspace) -> None:
     """Who lets an agent be started has not let it do whatever it likes."""
     guard = Guard(PermissionPolicy(root=workspace.root), workspace)
-    (inner,) = guard.stand_before([tool("Other")])
+    (inner,) = guard.wrap([tool("Other")])
 
     async def leads_on(arguments: JsonObject) -> str:
         return str(await inner.call({}))
 
-    (outer,) = guard.stand_before([replace(tool("Starts"), call=leads_on)])
+    (outer,) = guard.wrap([replace(tool("Starts"), call=leads_on)])
     with (
         permission_override(PermissionOverride("allow")),
         pytest.raises(ToolError, match="Other comes from outside"),
@@ -563,7 +563,7 @@ async def test_a_wish_to_ask_holds_in_every_mode_and_after_every_always(
         return "always"
 
     guard = Guard(PermissionPolicy(root=workspace.root, mode=mode), workspace, ask=ask)
-    (reader,) = guard.stand_before([tool("Read")])
+    (reader,) = guard.wrap([tool("Read")])
     for _ in range(2):
         with permission_override(PermissionOverride("ask", "it is Friday")):
             assert await reader.call({"file_path": "src/app.py"}) == "done"
@@ -573,7 +573,7 @@ async def test_a_wish_to_ask_holds_in_every_mode_and_after_every_always(
 async def test_a_yes_does_not_pass_a_line_on_which_a_rule_cannot_be_checked(workspace: Workspace) -> None:
     """A rule against `rm` holds although nobody can say what such a line runs."""
     guard = Guard(PermissionPolicy(root=workspace.root, rules=rules(deny=["Bash(rm:*)"])), workspace)
-    (bash,) = guard.stand_before([tool("Bash")])
+    (bash,) = guard.wrap([tool("Bash")])
     with (
         permission_override(PermissionOverride("allow")),
         pytest.raises(ToolError, match="nobody is there to ask"),

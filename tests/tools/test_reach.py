@@ -199,7 +199,7 @@ def linked(workspace: Workspace) -> Workspace:
 
 async def answered(workspace: Workspace, tool: Tool, **arguments: str) -> str:
     """What a call gives where nobody can be asked."""
-    [guarded] = Guard(PermissionPolicy(root=workspace.root), workspace).stand_before([tool])
+    [guarded] = Guard(PermissionPolicy(root=workspace.root), workspace).wrap([tool])
     [result] = await run_all([ToolCall("c", tool.name, dict(arguments))], {tool.name: guarded})
     return result.text
 
@@ -362,7 +362,7 @@ async def test_a_pattern_that_names_a_directory_is_looked_for_there_behind_a_gua
     workspace: Workspace,
 ) -> None:
     guard = Guard(PermissionPolicy(root=workspace.root), workspace)
-    [glob] = guard.stand_before([glob_tool(workspace)])
+    [glob] = guard.wrap([glob_tool(workspace)])
     assert await glob.call({"pattern": "src/*.py"}) == "src/app.py"
     assert await glob.call({"pattern": "*.py", "path": "src"}) == "src/app.py"
     with pytest.raises(ToolError, match="outside the project"):

@@ -260,16 +260,14 @@ def _hands(birth: ChildSpec, parent: ParentAgent, settings: Settings, stack: Asy
     workspace.owned = dict(parent.hands.workspace.owned)
     stack.push_async_callback(workspace.close)
     policy = _policy(parent.hands.guard.policy, birth.tree)
-    guard = parent.hands.guard.apart(workspace, who=birth.name, policy=policy)
+    guard = parent.hands.guard.for_workspace(workspace, who=birth.name, policy=policy)
     guard.waiting = birth.pulse.held
     skills = SkillRegistry(skill_places(settings)) if settings.switches.skills else None
     board = TaskBoard()
     desks = ToolBindings(skills=skills)
     built = own_tools(settings, workspace, board, desks)
     theirs = parent.agent.tools
-    tools = deny_other_checkouts(
-        guard.stand_before(one for one in built if one.name in theirs), workspace, policy
-    )
+    tools = deny_other_checkouts(guard.wrap(one for one in built if one.name in theirs), workspace, policy)
     # Tools of servers stand behind the parent's guard already; a caller's own stand behind none.
     lent = [one for one in theirs.values() if one.name.startswith(FROM_SERVERS) or not one.guarded]
     return toolset_of(workspace, guard, board, desks, [*tools, *lent])
@@ -296,7 +294,7 @@ def _tools(kind: AgentType, hands: Toolset, known: StartupContext, memory: Agent
     else:
         pattern = f"//{str(memory.memory.location.directory).lstrip('/')}/**"
         hands.guard.policy = hands.guard.policy.with_rules([PermissionRule("allow", "Read", pattern, MEMORY)])
-        brought = hands.guard.stand_before(memory.tools)
+        brought = hands.guard.wrap(memory.tools)
     return [one for one in (*usual, *brought) if one.name not in kind.disallowed]
 
 

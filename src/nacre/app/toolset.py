@@ -49,7 +49,7 @@ async def build_toolset(
         servers = Servers(configured, on_notice=notices.add)
         await stack.enter_async_context(servers)
         tools += mcp_tools(servers)
-    return toolset_of(workspace, guard, board, desks, guard.stand_before(tools), notices)
+    return toolset_of(workspace, guard, board, desks, guard.wrap(tools), notices)
 
 
 def own_tools(
@@ -116,4 +116,4 @@ def with_memory(toolset: Toolset, known: StartupContext) -> list[Tool]:
             PermissionRule("allow", "Edit", pattern, "memory"),
         ]
         toolset.guard.policy = toolset.guard.policy.with_rules(rules)
-    return [*toolset.tools, *toolset.guard.stand_before(known.tools)]
+    return [*toolset.tools, *toolset.guard.wrap(known.tools)]

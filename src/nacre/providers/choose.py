@@ -1,4 +1,4 @@
-"""Choose the provider and model from settings and environment (P3), and the model for each role (P2)."""
+"""Choose the provider and model from settings and environment (P3), and build the provider."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from nacre.providers.base import Provider
 from nacre.providers.retry import RetrySettings, with_retry
 
 ProviderName = Literal["anthropic", "openai", "embedded"]
-RoleName = Literal["main", "select", "extract", "notes", "compact", "dream", "summary"]
 
 ANTHROPIC_MAIN = "claude-sonnet-5-5"
 """Strong enough for work with tools, at half the price of larger models, with cheap cache reads."""
@@ -32,8 +31,6 @@ OPENAI_SMALL = "gpt-6-luna"
 EMBEDDED = "embedded"
 """nacre's own rule-based engine: no network, no key, no language model."""
 
-SIDE_QUERIES: frozenset[RoleName] = frozenset({"select", "summary"})
-"""Roles with a prompt of their own, which share no prefix with the session."""
 _SMALL: Mapping[ProviderName, str] = {
     "anthropic": ANTHROPIC_SMALL,
     "openai": OPENAI_SMALL,
@@ -134,36 +131,6 @@ def preload(choice: ModelChoice) -> None:
     if choice.provider_name != EMBEDDED:
         with suppress(ImportError):  # the first call reports what to install
             import_module(choice.provider_name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoleModel:
-    """The model of a role."""
-
-    model: str
-    shares_cache: bool
-    """Runs as a fork on the prefix of the main model; otherwise as a separate request."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoleModels:
-    """A model per role; the default is the main model, for side queries the small one."""
-
-    main: str
-    small: str | None = None
-    select: str | None = None
-    extract: str | None = None
-    notes: str | None = None
-    compact: str | None = None
-    dream: str | None = None
-    summary: str | None = None
-
-    def resolve(self, role: RoleName) -> RoleModel:
-        if role in SIDE_QUERIES:
-            named = self.select if role == "select" else self.summary
-            return RoleModel(model=named or self.small or self.main, shares_cache=False)
-        named = getattr(self, role) or self.main
-        return RoleModel(model=named, shares_cache=named == self.main)
 
 
 def small_model(choice: ModelChoice) -> str:

@@ -224,7 +224,7 @@ class ForkRunner(Layer):
             workspace.saw(path, await asyncio.to_thread(_version, path))
         guard = self._guard(task.access, workspace)
         built = {one.name: one for one in self._make(workspace)} if task.access is not None else {}
-        guarded = guard.stand_before(_same(one, built.get(one.name)) for one in self._tools.values())
+        guarded = guard.wrap(_same(one, built.get(one.name)) for one in self._tools.values())
         tools = {one.name: one for one in deny_other_checkouts(guarded, workspace, guard.policy)}
         if task.access == FULL_ACCESS:
             for one in self._tools.values():
@@ -239,7 +239,7 @@ class ForkRunner(Layer):
     def _guard(self, access: Narrowing | FullAccess | None, workspace: Workspace) -> Guard:
         """Return the fork's guard; only one with full access may ask the person, as the parent does."""
         if isinstance(access, FullAccess):
-            return self._parent_guard.apart(workspace, who="A fork of this conversation")
+            return self._parent_guard.for_workspace(workspace, who="A fork of this conversation")
         policy = self._parent_guard.policy
         return Guard(policy.narrowed(access or Narrowing(tools=frozenset())), workspace)
 

@@ -99,7 +99,9 @@ class Guard:
         """The workspace of the guarded tools."""
         return self._workspace
 
-    def apart(self, workspace: Workspace, *, who: str, policy: PermissionPolicy | None = None) -> Guard:
+    def for_workspace(
+        self, workspace: Workspace, *, who: str, policy: PermissionPolicy | None = None
+    ) -> Guard:
         """Return a guard for another workspace; questions share one queue and name the agent.
 
         With a policy of its own, rules that the user adds there are added here as well if both policies are
@@ -125,7 +127,7 @@ class Guard:
         if self._learn is not None:
             self._learn(rule)
 
-    def stand_before(self, tools: Iterable[Tool]) -> list[Tool]:
+    def wrap(self, tools: Iterable[Tool]) -> list[Tool]:
         """Return the tools wrapped by this guard; their definitions do not change."""
         return [self._guarded(one) for one in tools]
 
