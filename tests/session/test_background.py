@@ -119,7 +119,7 @@ async def test_draining_waits_for_what_ends_in_time_with_a_countdown_and_cancels
         await go.wait()
         await asyncio.sleep(0.05)
 
-    background.start("extract", saving(), grace=60, told="saving memories")
+    background.start("extract", saving(), grace=60, label="saving memories")
     background.start("dream", asyncio.sleep(FOREVER), grace=0.01)
     await background.drain(tell=tell)
     assert endings(background) == [("dream", "cancelled"), ("extract", "done")]
@@ -172,7 +172,7 @@ async def test_who_asks_twice_to_leave_leaves_at_once_and_what_was_spent_is_stil
             await draining
     assert endings(background) == [("extract", "cancelled")]
     assert len(session.view.noted("side_query")) == 1
-    assert "background dream does not stop and is left to itself" in caplog.messages
+    assert "background dream does not stop and is abandoned" in caplog.messages
     freed.set()
     await background.wait("dream")
 

@@ -207,7 +207,7 @@ async def test_background_work_that_goes_on_at_the_end_is_waited_for_and_what_it
         async with talking_to(sim, CLAUDE, quiet(tmp_path / "work")) as ready:
             await say(ready.agent, "Hello")
             ready.background.tell = told.append
-            ready.background.start("notes", ready.forker(NOTES), told="writing notes")
+            ready.background.start("notes", ready.forker(NOTES), label="writing notes")
         session = ready.agent.session
     assert [(one.name, one.ending) for one in ready.background.outcomes] == [("notes", "done")]
     assert told == ["writing notes: 5 s at most", ""]

@@ -388,7 +388,7 @@ async def test_leaving_waits_with_a_countdown_that_ctrl_c_cuts_short(
     """F5: what is being saved is waited for, and nobody is kept against their will."""
     async with staged(tmp_path, provider) as stage:
         saving = anyio.Event()
-        stage.ready.background.start("extract", saving.wait(), grace=60.0, told="saving memories")
+        stage.ready.background.start("extract", saving.wait(), grace=60.0, label="saving memories")
         await stage.see("saving… F4")
         await stage.pilot.press("ctrl+d")
         await stage.see("saving memories: 60 s at most")

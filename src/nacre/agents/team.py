@@ -96,7 +96,7 @@ class Team(Layer):
         session.layers.append(self)
         roll.on_change.append(self._heed)
         # Let go once nothing of it is under way any more.
-        self._parent.background.held.push_async_callback(self.close)
+        self._parent.background.resources.push_async_callback(self.close)
 
     def states(self) -> tuple[AgentState, ...]:
         """All agents of the session, in the order they were started."""
@@ -301,7 +301,7 @@ class Team(Layer):
         work = self._work.play(member, text)
         told = f"waiting for {member.name}"
         member.cancel = partial(background.cancel, name)
-        is_begun = background.start(name, work, grace=GRACE_SECONDS, told=told)
+        is_begun = background.start(name, work, grace=GRACE_SECONDS, label=told)
         if not is_begun:
             state = self.house.roll.change(member.name, status="stopped", background=False)
             raise ToolError(f"{state.name} was not started: what background work may cost is used up.")

@@ -154,7 +154,7 @@ def _onlooker(session: Session, settings: Settings, background: Background) -> A
     if choice.provider_name == "embedded" or (session.telemetry.hides_words and leaves):
         return None
     provider = build(choice, settings.environ)
-    background.held.push_async_callback(provider.close)
+    background.resources.push_async_callback(provider.close)
 
     def pay(usage: Usage, model: str) -> None:
         session.add_usage(usage, model, purpose=PURPOSE)

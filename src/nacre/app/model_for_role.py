@@ -42,5 +42,5 @@ def model_for_role(named: str | None, forker: ForkRunner, settings: Settings) ->
         )
         return forker if forker.has_model else None
     provider = build(choice, settings.environ)
-    forker.background.held.push_async_callback(provider.close)
+    forker.background.resources.push_async_callback(provider.close)
     return Side(forker, provider, choice.model)

@@ -183,7 +183,7 @@ def watch_instructions(session: Session, hooks: Hooks, background: Background) -
         told = [_told(file, is_again=is_again) for file in files]
         due = [one for one in told if hooks.waits_at(EVENT, str(one["load_reason"]))]
         if due:
-            background.start(f"hooks {next(runs)}", _tell(hooks, due), told="finishing hooks")
+            background.start(f"hooks {next(runs)}", _tell(hooks, due), label="finishing hooks")
 
     announcer.on_loaded = loaded
 

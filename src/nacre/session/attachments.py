@@ -1,4 +1,4 @@
-"""What rides at the tail of a message: changed instructions, memories, a new day; the prefix stays (M25)."""
+"""Attachments: text that layers add behind a message, so that the prefix stays unchanged (M25)."""
 
 from __future__ import annotations
 
@@ -13,85 +13,74 @@ from nacre.messages.records import Noted, Record, Said
 from nacre.messages.view import View
 
 RECORD = "record"
-"""The fact of a note that names the record whose words it is about."""
+"""The fact of a note that names the record it is about."""
 
 
 INSIDE = "inside"
-"""The fact of a note that tells such words apart from the tool's own, when they ride inside its result."""
+"""The fact of a note with the digest of an attachment that is part of a tool result."""
 
 
 INSTRUCTIONS = "instructions"
-"""The kind of note that says which instructions the model was told, in which version."""
+"""The kind of note that says which version of which instructions the model has seen."""
 WHOLE = "whole"
-"""The fact of such a note that says that nothing told before it is seen any more (C21)."""
+"""The fact of such a note that says that earlier ones no longer hold (C21)."""
 DAY = "day"
-"""The kind of note that says which date the model was told last."""
+"""The kind of note that says which date the model has seen last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """Something added to a message."""
+    """Text that is added behind a message, with a note in the log."""
 
     kind: str
-    """What it is, as the note in the log says."""
+    """The kind of the note in the log."""
     text: str = ""
-    """For the model; without any only the log is told."""
+    """For the model; without text only the note is written."""
     facts: JsonObject = field(default_factory=dict)
     notice: str = ""
     """For the person."""
 
 
 def with_attachments(
-    said: Said, extras: Sequence[Attachment], clock: Clock, *, inside_results: bool = False
+    message: Said, attachments: Sequence[Attachment], clock: Clock, *, inside_results: bool = False
 ) -> list[Record]:
-    """The record with everything that rides behind it, each with a note for the log.
+    """Return the records of a message and its attachments, each attachment with its note.
 
-    On models that lose their thinking, and with it the cache, at a person's words between two tool rounds,
-    it rides inside the last result.
+    `inside_results` puts them inside the last tool result, for models that drop their thinking, and with it
+    the cache, at user text between two tool rounds.
     """
-    records: list[Record] = [said]
-    inside = inside_results and isinstance(said.blocks[-1], ToolResult)
-    for extra in extras:
-        place = said.id
-        if extra.text and inside:
-            records[0] = said = _inside(said, extra.text)
-        elif extra.text:
-            behind = message_record("user", (Text(extra.text),), clock, meta=True)
-            records.append(behind)
-            place = behind.id
-        facts: JsonObject = {**extra.facts, RECORD: place}
-        if extra.text and inside:
-            facts[INSIDE] = digest(extra.text)
-        records.append(Noted(id=clock.new_id(), at=clock.now(), kind=extra.kind, facts=facts))
-    return records
+    notes: list[Record] = []
+    for one in attachments:
+        facts: JsonObject = {**one.facts, RECORD: message.id}
+        last = message.blocks[-1] if inside_results else None
+        if one.text and isinstance(last, ToolResult):
+            extended = replace(last, content=(*last.content, Text(one.text)))
+            message = replace(message, blocks=(*message.blocks[:-1], extended))
+            facts[INSIDE] = digest(one.text)
+        elif one.text:
+            attached = message_record("user", (Text(one.text),), clock, meta=True)
+            notes.append(attached)
+            facts[RECORD] = attached.id
+        notes.append(Noted(id=clock.new_id(), at=clock.now(), kind=one.kind, facts=facts))
+    return [message, *notes]
 
 
 def digest(text: str) -> str:
-    """What stands for a text in a note."""
+    """Return a short digest of a text, for notes."""
     return hashlib.blake2b(text.encode(errors="replace"), digest_size=8).hexdigest()
 
 
 def notes_in_view(view: View, kind: str) -> list[Noted]:
-    """The notes of a kind whose words the model still sees: a compaction frees the others by itself (R7)."""
+    """Return the notes of a kind whose records are in view; a compaction removes the others (R7)."""
     return [note for note in view.noted(kind) if view.has_record(str(note.fact(RECORD)))]
 
 
-def _inside(said: Said, text: str) -> Said:
-    *before, last = said.blocks
-    assert isinstance(last, ToolResult), "only results are written into"
-    return replace(said, blocks=(*before, replace(last, content=(*last.content, Text(text)))))
-
-
 def digests_in(notes: Iterable[Noted], fact: str = "files") -> dict[str, str]:
-    """Digests, by path or name, of what such notes say was told."""
-    told: dict[str, str] = {}
+    """Return the digests in such notes by path or name: the versions that the model has seen."""
+    seen: dict[str, str] = {}
     for note in notes:
-        now = _as_told(note.fact(fact))
-        told = now if note.fact(WHOLE) is True else told | now
-    return told
-
-
-def _as_told(written: object) -> dict[str, str]:
-    if not isinstance(written, dict):
-        return {}
-    return {str(path): digest for path, digest in written.items() if isinstance(digest, str)}
+        value = note.fact(fact)
+        items = value.items() if isinstance(value, dict) else ()
+        digests = {str(path): digest for path, digest in items if isinstance(digest, str)}
+        seen = digests if note.fact(WHOLE) is True else seen | digests
+    return seen

@@ -1,7 +1,7 @@
-"""How long the provider should keep a session's prefix: chosen by expected cost (C31c).
+"""Chooses how long the provider should keep a session's prefix, by expected cost (C31c).
 
-Asked only where the cache is cold: there everything is written anyway, and another lifetime costs nothing
-but its own price.
+Only when the cache is cold: everything is written again then, so that a change costs nothing extra. The
+choice depends on the records alone, so that a resumed or replayed session decides as the first one did.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from nacre.messages.view import View
 from nacre.session.meter import KEEP_WARM, SIDE_QUERY
 
 LIFETIME = "lifetime"
-"""The kind of note that says which lifetime a session's requests ask for from here on."""
+"""The kind of note that says which lifetime requests ask for from here on."""
 TURNS_AHEAD = 5
-"""How many turns a choice is made for: recorded sessions have about so many, and it can be changed later."""
+"""How many turns a choice plans for: about as many as recorded sessions have; it can be changed later."""
 TURN_TOKENS = 10_000
-"""What a turn adds to the prefix where a session has not shown it yet: a few files read and edited."""
+"""What a turn adds to the prefix before the session shows it: a few files read and edited."""
 NO_CEILING = SessionCost(conversation_usd=float("inf"))
-"""What a session will have cost is not known ahead; the ceiling on refreshes is looked at when one is due."""
+"""The later cost of a session is unknown; the limit on refreshes applies when one is due."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class ExpectedUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TtlChoice:
-    """A lifetime, and what each would cost on average, in USD."""
+    """The cheapest lifetime, and what each would cost on average, in USD."""
 
     lifetime: Lifetime
     costs_usd: Mapping[Lifetime, float]
@@ -54,12 +54,12 @@ DEFAULT_USE = ExpectedUse()
 
 
 def lifetime_seconds(lifetime: Lifetime) -> float:
-    """How long all of a prefix stays warm; of a mixed one the tail goes first."""
+    """Return how long all of a prefix stays cached; with `mixed`, the tail expires first."""
     return HOUR if lifetime == "1h" else FIVE_MINUTES
 
 
 def cheapest_lifetime(pauses: Pauses, prefix: Prefix, *, ahead: ExpectedUse = DEFAULT_USE) -> TtlChoice:
-    """The cheapest lifetime for what is ahead; `prefix` is what the next request will write."""
+    """Return the cheapest lifetime for the expected use; `prefix` is what the next request writes."""
     tier = prefix.profile.tier(prefix.tokens)
     if tier is None or not prefix.profile.cache_markers:
         return TtlChoice(lifetime="5m", costs_usd={})
@@ -68,12 +68,12 @@ def cheapest_lifetime(pauses: Pauses, prefix: Prefix, *, ahead: ExpectedUse = DE
         "mixed": _stretch("mixed", pauses, prefix, ahead),
         "1h": _stretch("1h", pauses, prefix, ahead),
     }
-    # On a draw the shortest wins: it is the first, and what is not written for longer need not be paid back.
+    # Of equal costs the shortest lifetime wins, because it comes first and is cheapest to write.
     return TtlChoice(lifetime=min(costs, key=lambda one: costs[one]), costs_usd=costs)
 
 
 def _stretch(lifetime: Lifetime, pauses: Pauses, prefix: Prefix, ahead: ExpectedUse) -> float:
-    """The first write, then pause and turn so many times; a person who does not come back costs no more."""
+    """Return the cost of the first write and of the expected pauses and turns; none after a last pause."""
     tier = prefix.profile.tier(prefix.tokens)
     assert tier is not None
     total = _written(lifetime, prefix.tokens, prefix.head_tokens, tier)
@@ -93,7 +93,7 @@ def _stretch(lifetime: Lifetime, pauses: Pauses, prefix: Prefix, ahead: Expected
 
 
 def _pause(pauses: Pauses, prefix: Prefix, warming: KeepWarmSettings | None, tier: PriceTier) -> float:
-    """What a pause and the first look at the prefix after it cost on average, per million."""
+    """Return the average cost of a pause and of the first request after it, per million."""
     warm_until = lifetime_seconds(prefix.lifetime)
     upkeep = 0.0
     if warming is not None:
@@ -117,7 +117,7 @@ def _pause(pauses: Pauses, prefix: Prefix, warming: KeepWarmSettings | None, tie
 def _kept_warm(
     pauses: Pauses, prefix: Prefix, warming: KeepWarmSettings, tier: PriceTier
 ) -> tuple[float, float]:
-    """How long the refreshes that would be sent keep it warm, and what they cost on average, per million."""
+    """Return how long refreshes would keep the prefix cached, and their average cost per million."""
     step = FIVE_MINUTES - warming.margin_seconds
     warm_until = lifetime_seconds(prefix.lifetime)
     upkeep = 0.0
@@ -143,20 +143,26 @@ def _written(lifetime: Lifetime, tokens: int, head: int, tier: PriceTier) -> flo
 
 _LIFETIMES: Mapping[str, Lifetime] = {name: name for name in get_args(Lifetime)}
 TOUCHED = "touched"
-"""The fact of a note that says that a fork read the session's own prefix, which lives on from there."""
+"""The fact of a note that says that a fork's request renewed the session's cached prefix."""
 CENTS = 6
 """Decimals of a dollar that a note keeps."""
 
 
 def last_touched(records: Sequence[Record]) -> datetime | None:
-    """When the last request or refresh of a resumed log began."""
-    asked = [at for _, at in asked_at(records)]
-    # A refresh of the pause that goes on is later than any request; earlier ones are not asked about.
-    return max([*asked[-1:], *(note.at for note in records if _is_refresh(note))], default=None)
+    """Return when the last request or refresh in a log began."""
+    requests = [at for _, at in asked_at(records)][-1:]
+    refreshes = [
+        note.at
+        for note in records
+        if isinstance(note, Noted)
+        and note.kind == SIDE_QUERY
+        and (note.fact("purpose") == KEEP_WARM or note.fact(TOUCHED) is True)
+    ]
+    return max([*requests, *refreshes], default=None)
 
 
 def pauses_in(records: Iterable[Record]) -> Pauses:
-    """From the start of each turn's last request to the person's next words."""
+    """Return the pauses in a log: from each turn's last request to the person's next prompt."""
     moments: list[tuple[datetime, datetime]] = []
     before: datetime | None = None
     asked: datetime | None = None
@@ -174,18 +180,18 @@ def pauses_in(records: Iterable[Record]) -> Pauses:
 
 
 def noted_lifetime(view: View) -> Lifetime | None:
-    """What was chosen last; none where nothing ever was."""
+    """Return the lifetime that was chosen last, if there is one."""
     note = view.last_noted(LIFETIME)
     return _LIFETIMES.get(str(note.fact("lifetime"))) if note else None
 
 
 def choose_lifetime(view: View, prefix: Prefix, warming: KeepWarmSettings | None) -> TtlChoice:
-    """The lifetime that costs least from here on; `prefix` is what the next request will write."""
+    """Return the cheapest lifetime for a session, by its own pauses and growth."""
     pauses = pauses_in(view.records)
     turns = len(pauses.own) + 1
-    said = max(0, prefix.tokens - prefix.head_tokens)
+    conversation = max(0, prefix.tokens - prefix.head_tokens)
     # One turn says little about the next: the first often reads half a project.
-    growth = said // turns if turns > 1 else TURN_TOKENS
+    growth = conversation // turns if turns > 1 else TURN_TOKENS
     return cheapest_lifetime(pauses, prefix, ahead=ExpectedUse(turn_tokens=growth, warming=warming))
 
 
@@ -199,12 +205,6 @@ def lifetime_change(
     costs: JsonObject = {name: round(usd, CENTS) for name, usd in choice.costs_usd.items()}
     facts: JsonObject = {"lifetime": choice.lifetime, "costs_usd": costs}
     return [Noted(id=clock.new_id(), at=clock.now(), kind=LIFETIME, facts=facts)]
-
-
-def _is_refresh(record: Record) -> bool:
-    if not isinstance(record, Noted) or record.kind != SIDE_QUERY:
-        return False
-    return record.fact("purpose") == KEEP_WARM or record.fact(TOUCHED) is True
 
 
 def _is_persons(said: Said) -> bool:

@@ -17,21 +17,17 @@ HOW: dict[DraftKind, str] = {
 }
 
 
-def _silently(_: str) -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRequest:
     """What a compaction is asked to do."""
 
     trigger: Trigger = "auto"
     focus: str = ""
-    """What the summary should dwell on."""
+    """What the summary should focus on."""
     span: ItemSpan = WHOLE
     by_rule: bool = False
-    """Without asking any model."""
-    on_progress: Callable[[str], None] = _silently
+    """Without a model request."""
+    on_progress: Callable[[str], None] = lambda line: None
 
 
 AUTOMATIC = CompactionRequest()
@@ -39,30 +35,30 @@ AUTOMATIC = CompactionRequest()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """What was done, for people and for the log."""
+    """What a compaction did."""
 
     record: Compacted
     records: tuple[Record, ...]
-    """All of it, in order; the record above among them."""
+    """All records of the compaction in order, including `record`."""
     kind: DraftKind
     trigger: Trigger
     before: int
     after: int
     kept_messages: int
-    """At the end."""
+    """Messages at the end that stay as they are."""
     words_kept: int
     words_left: int
     kept_before: int = 0
-    """Messages that stand before the part it is about."""
+    """Messages ahead of the compacted span."""
     files: tuple[str, ...] = ()
-    """Read again from disk."""
+    """Files that were read again from disk."""
     dropped: int = 0
-    """Quotations that the user never said, taken out of the summary."""
+    """Quotations removed from the summary because the user never said them."""
     seconds: float = 0.0
 
     @property
     def line(self) -> str:
-        """One line for the person."""
+        """The result as one line for the person."""
         more = f" ({self.words_left:,} more in a file)" if self.words_left else ""
         parts = [
             f"Compacted {HOW[self.kind]}: about {self.before:,} tokens became {self.after:,}",
@@ -75,5 +71,5 @@ class Compaction:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 message`, `2 messages`."""
+    """Return a number with its noun: `1 message`, `2 messages`."""
     return f"{number:,} {noun}" + "s" * (number != 1)

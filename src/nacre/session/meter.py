@@ -1,4 +1,4 @@
-"""What a session has used so far: tokens, money, and how much of it came from the cache."""
+"""Sums the tokens and the cost of a session's requests."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from nacre.messages.usage import Usage
 
 NO_USAGE = Usage()
 SIDE_QUERY = "side_query"
-"""The kind of note that says what a question beside the conversation cost."""
+"""The kind of note that says what a request outside the conversation cost."""
 METER = "meter"
-"""The kind of note that says what all before a compaction cost, for whoever reads only from there on (T9)."""
+"""The kind of note with the sums up to a compaction, for readers that start there (T9)."""
 UNFINISHED = "unfinished"
-"""The purpose of requests of the conversation whose reply was interrupted, broke off or was repeated."""
+"""The purpose of requests whose reply was interrupted, broke off or was repeated."""
 KEEP_WARM = "keep_warm"
-"""The purpose of such a question that asks nothing: it keeps the provider's cache from expiring (C8b)."""
+"""The purpose of requests without output that keep the provider's cache from expiring (C8b)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,24 +31,26 @@ class Meter:
     usage: Usage = NO_USAGE
     cost_usd: float = 0.0
     unpriced: int = 0
-    """Requests to models of which no price is known."""
+    """Requests to models without a known price."""
     refreshes: int = 0
     """Requests that only kept the cache warm; they and their price are part of the sums above."""
     refresh_usd: float = 0.0
 
     @staticmethod
     def of(records: Iterable[Record]) -> Meter:
-        """What a loaded transcript has cost; a reply split over several records counts once, by its last.
+        """Return the sums over a log; of a reply split over several records, the last one counts.
 
-        What a compaction carries counts in place of everything before it, so that it makes no difference how
-        much of that was read.
+        The sums that a compaction carries replace everything before it, so that it does not matter how much
+        of that was loaded.
         """
         meter = Meter()
         replies: dict[str, Said] = {}
         aside: list[Noted] = []
         for record in records:
-            if isinstance(record, Compacted) and (carried := _carried(record)) is not None:
-                meter = carried
+            carried = record.carries if isinstance(record, Compacted) else ()
+            sums = [note for note in carried if note.kind == METER]
+            if sums:
+                meter = Meter.of_json(sums[-1].facts)
                 replies.clear()
                 aside.clear()
             elif isinstance(record, Said) and record.reply and record.reply.usage:
@@ -58,7 +60,7 @@ class Meter:
         return meter.over([*replies.values(), *aside])
 
     def over(self, records: Iterable[Said | Noted]) -> Meter:
-        """The sums with these replies and notes of questions, each of them one request more."""
+        """Return the sums with the requests of these replies and side-query notes added."""
         meter = self
         for record in records:
             if isinstance(record, Noted):
@@ -70,7 +72,7 @@ class Meter:
         return meter
 
     def after(self, usage: Usage, model: str, *, purpose: str = "") -> Meter:
-        """The sums with one more request."""
+        """Return the sums with one more request."""
         price = cost(profile(model), usage)
         return Meter(
             requests=self.requests + 1,
@@ -83,11 +85,11 @@ class Meter:
 
     @property
     def about(self) -> str:
-        """What to print before a price: a word where part of it is estimated, else nothing."""
+        """The prefix for printing the cost: "about " if part of it is estimated, else empty."""
         return "about " if self.usage.approximate else ""
 
     def as_json(self) -> JsonObject:
-        """For a note in the log."""
+        """Return the facts of a note."""
         return {
             "requests": self.requests,
             "usage": {**self.usage.as_json()},
@@ -99,7 +101,7 @@ class Meter:
 
     @staticmethod
     def of_json(written: JsonObject) -> Meter:
-        """From such a note; what is no number counts as none."""
+        """Return the sums in the facts of a note; a value that is not a number counts as 0."""
         return Meter(
             requests=_count(written.get("requests")),
             usage=Usage.of_json(written.get("usage")),
@@ -113,10 +115,10 @@ class Meter:
 async def metered(
     stream: AsyncGenerator[ProviderEvent, None], prompt: Usage, pay: Callable[[Usage], None]
 ) -> AsyncGenerator[ProviderEvent, None]:
-    """A provider's events, where an attempt that ends without its reply is paid for as well.
+    """Yield a provider's events and account for attempts that end without a reply.
 
-    What such an attempt used is part of `StartedOver`, or is given to `pay` where no such event follows: the
-    stream was cancelled, or failed. `prompt` is the estimated input, for providers that report it last.
+    Their usage is added to `StartedOver`; if no such event follows, because the stream was cancelled or
+    failed, `pay` is called with it. `prompt` is the estimated input, for providers that report it last.
     """
     started: ReplyStarted | None = None
     try:
@@ -147,11 +149,6 @@ async def metered(
 def _used(started: ReplyStarted, prompt: Usage) -> Usage:
     used = started.usage_so_far()
     return used if used.prompt else used + prompt
-
-
-def _carried(record: Compacted) -> Meter | None:
-    found = [note for note in record.carries if note.kind == METER]
-    return Meter.of_json(found[-1].facts) if found else None
 
 
 def _count(value: Json) -> int:

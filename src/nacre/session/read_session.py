@@ -1,4 +1,4 @@
-"""A session looked at without opening it: no lease is taken and nothing changes, so it may be in use (T9)."""
+"""Reads session logs without opening them: no lock is taken, so that another process may use them (T9)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nacre.store.lines import read_lines
 
 @dataclass(frozen=True, slots=True)
 class ReadSession:
-    """What a session would be resumed with."""
+    """A session as it would be resumed."""
 
     path: Path
     loaded: LoadedLog
@@ -33,7 +33,7 @@ class ReadSession:
 
 
 def read_view(path: Path, *, most: int = MAX_RESUME_BYTES) -> ReadSession | None:
-    """The present view, read from the last compaction on; None when more than `most` bytes lie behind it."""
+    """Return the current view, read from the last compaction on; None if more than `most` bytes follow it."""
     index = boundaries.up_to_date(path, boundaries.load(path.with_suffix("") / "boundaries.json"))
     where = index.resume(path.stat().st_size)
     if where.bytes_to_read > most:
@@ -43,37 +43,33 @@ def read_view(path: Path, *, most: int = MAX_RESUME_BYTES) -> ReadSession | None
 
 
 def read_log(path: Path, *, most: int = MAX_RESUME_BYTES) -> LoadedLog | None:
-    """Everything that was ever recorded; None when it is more than `most` bytes."""
+    """Return all records; None if the log has more than `most` bytes."""
     if path.stat().st_size > most:
         return None
     return decode(_lines(path), session_id=path.stem)
 
 
 def stream(path: Path) -> Iterator[Record]:
-    """Record by record as they were written, one in memory at a time.
+    """Yield the records as they were written, with one in memory at a time.
 
-    What only the whole log tells is not told: which messages are on a branch left behind.
+    Abandoned branches are included, because only the whole log shows which messages are on one.
     """
     for line in _lines(path):
         yield from decode([line], session_id=path.stem).records
 
 
 def spent(path: Path) -> Meter:
-    """What a session has cost so far, from its first request on."""
+    """Return the cost of a session from its first request on."""
     reader = SlimReader(session_id=path.stem)
     for line in read_lines(path):
         if b'"usage"' in line:
             reader.line(line)
-    # What a program wrote in the model's name was never asked for.
-    return Meter.of(record for record in reader.records if not _is_display(record))
-
-
-def _is_display(record: Record) -> bool:
-    return isinstance(record, Said) and record.aside == "display"
+    # Replies that a program wrote in the model's name were never requested.
+    return Meter.of(one for one in reader.records if not (isinstance(one, Said) and one.aside == "display"))
 
 
 def _lines(path: Path, start: int = 0) -> Iterator[bytes]:
-    """With their ends, by which a reader tells a torn line from a damaged one."""
+    """Yield lines with their line ends, which distinguish a torn line from a damaged one."""
     at_end = path.stat().st_size
     for line in read_lines(path, start=start, end=at_end):
         start += len(line) + 1
@@ -81,18 +77,18 @@ def _lines(path: Path, start: int = 0) -> Iterator[bytes]:
 
 
 class SlimReader(LogReader):
-    """Reads a log like any reader, but remembers only the beginnings of its texts."""
+    """Reads a log but keeps only the beginning of each text."""
 
     def take(self, line: JsonObject) -> None:
         if line.get("type") in METADATA_TYPES:
-            # Nothing is read off these but their place; the digest stands for the rest, which may be long.
+            # Only their position matters; a digest replaces the rest, which may be long.
             rest = blake2b(canonical(line), digest_size=8).hexdigest()
             super().take({name: line[name] for name in PLACE_FIELDS if name in line} | {"rest": rest})
         else:
             super().take({name: _slim(value) for name, value in line.items() if name != "toolUseResult"})
 
     def finished(self, stem: str) -> LoadedLog:
-        """What was read; a log named after one of the sessions in it is that session's."""
+        """Return what was read; the file name decides which of several sessions in a log it belongs to."""
         if stem in self.sessions:
             self.session_id = stem
         return self.done()
@@ -103,7 +99,7 @@ def _slim(value: Json, depth: int = 0) -> Json:
         case str() if len(value) > MAX_TEXT_CHARS:
             if value.isspace():
                 return value[:MAX_TEXT_CHARS]
-            # The digest keeps texts apart that only begin alike.
+            # The digest distinguishes texts with the same beginning.
             return (
                 value[:MAX_TEXT_CHARS]
                 + blake2b(value.encode(errors="surrogatepass"), digest_size=8).hexdigest()
@@ -117,14 +113,14 @@ def _slim(value: Json, depth: int = 0) -> Json:
 
 
 MAX_TEXT_CHARS = 200
-"""Of a longer text only the beginning is kept: no finding depends on more."""
+"""How much of a text is kept; no check depends on more."""
 
 
 MAX_DEPTH = 40
-"""Deeper than this nothing is shortened; real lines nest a fifth as deep."""
+"""Texts nested deeper than this are not shortened; real lines nest a fifth as deep."""
 
 
 PLACE_FIELDS = (
     "type", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "timestamp", "cwd", "isSidechain",
 )  # fmt: skip
-"""What a line says about where it belongs."""
+"""The fields that say where in the log a line belongs."""

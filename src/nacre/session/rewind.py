@@ -1,7 +1,7 @@
-"""What files held before the agent changed them, tied to the message that led to it, and the way back.
+"""Checkpoints of files before the agent changes them, and the way back to an earlier message.
 
-Before each change the old content goes to the session's folder and a `Noted` says so. Commands that Bash runs
-are not seen here: what they change cannot be rewound.
+Before each change the old content is stored in the session's folder and noted in the log. Changes made by
+Bash commands are not tracked and cannot be rewound.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from nacre.store import disk
 
 KIND = "checkpoint"
 MAX_BYTES = 10 * 1024 * 1024
-"""What Edit and Write refuse to touch needs no checkpoint."""
+"""Edit and Write refuse larger files, so that no checkpoint is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileCheckpoint:
-    """One file as it was."""
+    """One file as it was before a change."""
 
     path: Path
     blob: str | None
-    """The digest of its content; none when there was no such file."""
+    """The digest of its content; None if the file did not exist."""
     mode: int | None = None
     made: tuple[Path, ...] = ()
-    """Directories that did not exist either, innermost first."""
+    """Directories that did not exist either, innermost first; a restore removes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RewindPoint:
-    """A message of the person, and what was changed because of it."""
+    """A message of the person, and the checkpoints of the changes that followed it."""
 
     message_id: str
     at: datetime
@@ -54,7 +54,7 @@ class RewindPoint:
 
 
 class Rewind:
-    """Keeps and restores the files of one session; without a folder it keeps them in memory."""
+    """Stores and restores files of one session; without a folder checkpoints are in memory."""
 
     def __init__(self, transcript: Transcript, clock: Clock, *, folder: Path | None) -> None:
         self._transcript = transcript
@@ -63,19 +63,20 @@ class Rewind:
         self._in_memory: dict[str, bytes] = {}
 
     async def keep(self, path: Path) -> None:
-        """Remember a file as it is now; called before it is changed."""
-        kept = await asyncio.to_thread(self._keep, path)
-        await asyncio.to_thread(self._store, _proof(kept))
+        """Store a checkpoint of a file; called before it is changed."""
+        checkpoint = await asyncio.to_thread(self._keep, path)
+        await asyncio.to_thread(self._store, _proof(checkpoint))
+        facts = _facts(checkpoint)
         await self._transcript.append(
-            Noted(id=self._clock.new_id(), at=self._clock.now(), kind=KIND, facts=_facts(kept))
+            Noted(id=self._clock.new_id(), at=self._clock.now(), kind=KIND, facts=facts)
         )
 
     def points(self) -> list[RewindPoint]:
-        """The person's messages that can be rewound to, oldest first."""
+        """Return the person's messages, oldest first."""
         return points(self._transcript.records)
 
     async def restore(self, point: RewindPoint) -> list[Path]:
-        """Put every file back as it was when this was said; what stands there now is kept first."""
+        """Restore every file to its state at this message, after a checkpoint of its current state."""
         listed = self.points()
         place = next(i for i, each in enumerate(listed) if each.message_id == point.message_id)
         first: dict[Path, FileCheckpoint] = {}
@@ -88,24 +89,24 @@ class Rewind:
             except StoreError as error:
                 failures.append(str(error))
                 del first[path]
-        failures += await asyncio.to_thread(self._put_all_back, list(first.values()))
+        failures += await asyncio.to_thread(self._restore_all, list(first.values()))
         if failures:
             more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
             raise StoreError(f"not everything could be put back: {failures[0]}{more}")
         return sorted(first)
 
     async def forget(self, point: RewindPoint) -> int:
-        """Take the conversation back to before this was said; the log keeps all of it."""
+        """Undo all records from this message on; the log keeps them. Return how many were undone."""
         records = self._transcript.records
         dead = {record.target for record in records if isinstance(record, Undone)}
-        # What was taken back before stays so: undoing an undoing would only make the log longer.
+        # Records that were undone before stay undone; undoing them again would only make the log longer.
         live = [one for one in records if one.id not in dead and not isinstance(one, Noted | Undone)]
         start = next(i for i, record in enumerate(live) if record.id == point.message_id)
         if all(isinstance(record, Said) and record.meta for record in live[:start]):
-            start = 0  # what was said ahead of the first message goes with it, and comes again with the next
+            start = 0  # the opening text goes with the first message and is added again to the next one
         undone: list[Record] = list(live[start:])
         gone = {record.id for record in undone}
-        # What the log says of words that are gone is no longer so: layers must tell it again.
+        # Notes about records that are gone no longer hold, so that layers attach their text again.
         undone += [
             one
             for one in records
@@ -152,20 +153,20 @@ class Rewind:
             raise StoreError("is not what this session kept")
         return content
 
-    def _put_all_back(self, kept: Sequence[FileCheckpoint]) -> list[str]:
-        """What went wrong: a file that cannot be put back keeps none of the others from it."""
+    def _restore_all(self, checkpoints: Sequence[FileCheckpoint]) -> list[str]:
+        """Restore files and return the failures; one failure does not stop the others."""
         failures: list[str] = []
-        for one in kept:
+        for one in checkpoints:
             try:
-                self._put_back(one)
+                self._restore(one)
             except StoreError as error:
                 failures.append(f"{one.path}: {error}")
             except OSError as error:
                 failures.append(f"{one.path}: {error.strerror}")
         return failures
 
-    def _put_back(self, one: FileCheckpoint) -> None:
-        # A log may come from anywhere and say anything; what was kept here lies in the session's own folder.
+    def _restore(self, one: FileCheckpoint) -> None:
+        # A log may come from anywhere; only checkpoints with a proof in the session's own folder are trusted.
         self._load(hashlib.sha256(_proof(one)).hexdigest())
         if one.blob is None:
             one.path.unlink(missing_ok=True)
@@ -180,7 +181,7 @@ class Rewind:
 
 
 def points(records: Sequence[Record]) -> list[RewindPoint]:
-    """The person's messages, each with what was changed until the next one."""
+    """Return the person's messages, each with the checkpoints until the next one."""
     dead = {record.target for record in records if isinstance(record, Undone)}
     found: list[RewindPoint] = []
     for record in records:
@@ -219,7 +220,7 @@ def _parse(noted: Noted) -> FileCheckpoint:
 
 
 def _proof(kept: FileCheckpoint) -> bytes:
-    """What lies beside the kept content to show that this very file was kept so."""
+    """Return the bytes that are stored to prove that this session made the checkpoint."""
     return canonical(_facts(kept))
 
 

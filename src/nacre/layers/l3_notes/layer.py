@@ -84,7 +84,7 @@ class Notes(Layer):
         self._calls = self._calls + calls
         self._is_pause = not calls
         if self._fork is not None and self._is_due(is_running=self.is_under_way):
-            self._background.start(WORK, self._keep_up(self._fork), told="finishing the session's notes")
+            self._background.start(WORK, self._keep_up(self._fork), label="finishing the session's notes")
 
     @property
     def is_under_way(self) -> bool:

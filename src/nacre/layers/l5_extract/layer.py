@@ -122,7 +122,7 @@ class Extract(Layer):
             self._turns = 0
         elif due(conditions, self.settings):
             self._turns = 0
-            self._background.start(WORK, self._work(view), grace=EXTRACTION_GRACE_SECONDS, told=PROGRESS)
+            self._background.start(WORK, self._work(view), grace=EXTRACTION_GRACE_SECONDS, label=PROGRESS)
 
     async def _work(self, view: View) -> None:
         """Run once, and again for the messages that came meanwhile."""

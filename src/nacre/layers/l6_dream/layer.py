@@ -210,7 +210,7 @@ class Dream(Layer):
 
     def begin(self) -> bool:
         """Start a dream in the background, without asking the gates; False if one is running."""
-        return self._background.start(WORK, self._run(), told="finishing a dream")
+        return self._background.start(WORK, self._run(), label="finishing a dream")
 
     @property
     def last(self) -> DreamState:
