@@ -138,7 +138,7 @@ GROUPS = (
         "Have other agents at work",
         "[Start other agents](../how-to/agents.md), [why forks](../why/forks.md).",
         (
-            ("nacre.agents.tools", "Order"),
+            ("nacre.agents.tools", "AgentRequest"),
             ("nacre.loop.fork", "ForkTask"),
             ("nacre.agents.team_roster", "Roster"),
             ("nacre.layers.l7_mail.mailbox", "peek"),
