@@ -87,7 +87,7 @@ async def test_rules_draw_nothing_from_what_a_tool_said(tmp_path: Path) -> None:
         async for _ in ready.agent.stream(f"Look at page.txt. Remember that {TOLD}"):
             pass
         words = Facts.of(ready.agent.session.transcript.records).words
-    found = by_rule.found(words, zone=words[0].at.tzinfo)
+    found = by_rule.stated_facts(words, zone=words[0].at.tzinfo)
     assert found, "what the person said is found"
     assert not [one for one in found if CANARY in one.text]
 

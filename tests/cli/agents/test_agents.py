@@ -152,7 +152,7 @@ def test_a_letter_reaches_the_inbox_of_an_agent_and_is_shown_without_being_taken
     assert "waiting · other:terminal · now: Look at the loom.\n  Look at the loom.\n  Then stop.\n" in shown
     assert "\x1b" not in shown
     assert len(box.waiting().letters) == 2
-    box.settle(box.waiting().place)
+    box.settle(box.waiting().position)
     assert "No letter waits for explorer" in nacre(tmp_path, "agents", "inbox", "explorer").stdout
     told = json.loads(nacre(tmp_path, "agents", "inbox", "explorer", "--all", "--json").stdout)
     assert [(each["summary"], each["waiting"]) for each in told] == [
@@ -266,7 +266,7 @@ def test_an_agent_is_asked_to_stop_and_what_it_answers_is_said(tmp_path: Path) -
     refused = answering(tmp_path, roster, yes=False)
     assert (refused.returncode, refused.stderr) == (1, "nacre: bob goes on: The loom is open.\n")
     box = Mailbox(roster.inbox_path("bob"))
-    box.settle(box.waiting().place)
+    box.settle(box.waiting().position)
     stopped = answering(tmp_path, roster, yes=True)
     assert (stopped.returncode, stopped.stdout) == (0, "bob has stopped\n")
 
