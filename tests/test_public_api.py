@@ -222,8 +222,10 @@ async def test_long_results_go_to_a_file_that_the_model_can_read() -> None:
     assert len(texts[1]) < 10_000
     assert "line 3999" in texts[2]
     assert "Only files in" in texts[3]
-    folder = agent.session.layer(Offload)._shelf.folder  # type: ignore[union-attr]
-    assert folder is not None and folder.is_dir()
+    found = re.search(r"(/\S+/nacre-\w+)/", texts[1])
+    assert found is not None
+    folder = Path(found[1])
+    assert folder.is_dir()
     del agent
     gc.collect()
     assert not folder.exists()

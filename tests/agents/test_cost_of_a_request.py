@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from nacre.app.layers import kept_warm
+from nacre.app.layers import keep_cache_warm
 from nacre.app.open_agent import open_agent
 from nacre.loop.round import message_record, reply_record
 from nacre.messages.blocks import Message, Text, ToolCall, ToolResult
@@ -45,7 +45,7 @@ async def _steps(work: Path, *, rounds: int) -> int:
     clock = FrozenClock()
     async with (
         open_agent(settings, provider=ScriptedProvider(), ephemeral=True, clock=clock) as ready,
-        kept_warm(ready.agent, settings),
+        keep_cache_warm(ready.agent, settings),
     ):
         session = ready.agent.session
         await session.add_user("go on")

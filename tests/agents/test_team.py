@@ -474,7 +474,7 @@ async def test_after_a_compaction_nobody_is_sent_twice(tmp_path: Path) -> None:
     async with opened(tmp_path, Cast(main, {"You are the agent": child})) as ready:
         for text in ("Go", *("More" for _ in long)):
             await played(ready, text)
-        await ready.compacting.compact(CompactionRequest(trigger="manual", by_rule=True))
+        await ready.compact.compact(CompactionRequest(trigger="manual", by_rule=True))
         await played(ready, "Go on")
         held.set()
     told = str(main.requests[-1].messages)

@@ -54,7 +54,7 @@ async def test_what_the_command_line_said_holds_in_the_process_of_a_teammate(
     async with open_agent(settings, provider=ScriptedProvider([say("Hello.")])) as ready:
         await played(ready, "Hi")
         monkeypatch.setattr(sys, "executable", str(program))
-        await ready.hands.crew.answer(AgentRequest(prompt="Wait.", name="mate", team="crew"))
+        await ready.toolset.crew.answer(AgentRequest(prompt="Wait.", name="mate", team="crew"))
         with anyio.fail_after(20):
             while not found.exists():  # another process writes it
                 await anyio.sleep(0.02)
@@ -77,7 +77,7 @@ async def test_the_person_is_told_that_a_teammate_was_woken_too_often_and_their_
     async with open_agent(settings, provider=provider) as ready:
         await played(ready, "Hi")
         monkeypatch.setattr(sys, "executable", "/bin/false")
-        await ready.hands.crew.answer(AgentRequest(prompt="Wait.", name="mate", team="crew"))
+        await ready.toolset.crew.answer(AgentRequest(prompt="Wait.", name="mate", team="crew"))
         roster, session = Roster(settings.home, "crew"), ready.agent.session
         at = session.clock.now()
         held = Letter(id="report-held-1", sender="mate", to="main", text="Too often.", at=at)
@@ -110,7 +110,7 @@ async def test_a_teammate_with_a_living_process_counts_as_at_work_and_so_do_its_
         root = ready.agent.session.id
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(sys, "executable", str(program))
-            await ready.hands.crew.answer(AgentRequest(prompt="Wait.", name="mate", team="crew"))
+            await ready.toolset.crew.answer(AgentRequest(prompt="Wait.", name="mate", team="crew"))
         assert count_running(settings.home, root) == 1
         # The process has joined the team with a session of its own, and waits.
         Roster(settings.home, "crew").join(member_here("mate", session=mate.agent.session.id))
@@ -146,5 +146,5 @@ async def test_what_such_a_process_would_not_heed_is_refused_before_it_begins(
         team = team_of(ready)
         monkeypatch.setattr(team, "_parent", replace(team._parent, leaves=False))
         with pytest.raises(ToolError, match=why):
-            await ready.hands.crew.answer(order)
+            await ready.toolset.crew.answer(order)
         assert team_of(ready).states() == ()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nacre.app.open_agent import NEW, OpenedAgent, open_agent
-from nacre.app.permissions import FILE
+from nacre.app.toolset import FILE
 from nacre.messages.blocks import JsonObject, ToolCall, ToolResult
 from nacre.messages.events import Event, Notice, ToolResultEvent
 from nacre.settings import load
@@ -79,10 +79,10 @@ async def test_the_task_list_is_there_again_when_the_session_is_resumed(
         session = ready.agent.session.id
         assert len(ready.agent.session.view.noted(TASKS)) == 2
     async with at_work(project, home, ScriptedProvider(), session=session) as ready:
-        assert ready.hands.board.tasks == (Task("look", "done"), Task("mend", "in_progress"))
-        assert str(ready.hands.board) == "1. [x] look\n2. [>] mend"
+        assert ready.toolset.board.tasks == (Task("look", "done"), Task("mend", "in_progress"))
+        assert str(ready.toolset.board) == "1. [x] look\n2. [>] mend"
     async with at_work(project, home, ScriptedProvider()) as ready:
-        assert ready.hands.board.tasks == ()
+        assert ready.toolset.board.tasks == ()
 
 
 async def test_files_changed_before_the_session_was_resumed_can_still_be_rewound(

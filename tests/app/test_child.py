@@ -85,8 +85,8 @@ async def test_nothing_leaks_between_twenty_agents_at_once(tmp_path: Path) -> No
         with anyio.fail_after(60):
             events = await played(ready, "Go")
         assert WHO.get() == "nobody"
-        assert ready.hands.workspace.recently_seen() == []
-        assert ready.hands.workspace.cwd == cwd.resolve()
+        assert ready.toolset.workspace.recently_seen() == []
+        assert ready.toolset.workspace.cwd == cwd.resolve()
         assert all(len(one.hands.workspace.recently_seen()) == 1 for one in children)
         assert len({one.hands.workspace.cwd for one in children}) == count
     assert all(before == ["nobody"] for before in seen.values())

@@ -54,7 +54,7 @@ async def test_memory_that_cannot_be_told_is_wholly_off_and_leaves_nothing_open(
     async with open_agent(settings, provider=provider) as ready:
         assert [notice for notice in ready.notices if notice.startswith("memory is off: ")]
         assert ready.memories == ()
-        assert ready.recaller is None
+        assert ready.recall is None
         assert list((project.location.cache / LIVE).iterdir()) == []
         async for _ in ready.agent.stream("what does the person like, whales?"):
             pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nacre.app.mcp_tools import mcp_tools
+from nacre.app.toolset import mcp_tools
 from nacre.mcp_client import Servers
 from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.tools.run import run_all

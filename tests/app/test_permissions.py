@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.app.permissions import FILE, Learned, policy_of
+from nacre.app.toolset import FILE, LearnedPermissions, session_policy
 from nacre.errors import ConfigError
 from nacre.settings import load
 from nacre.tools.rules import PermissionRule
@@ -23,7 +23,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-def texts(learned: Learned) -> list[str]:
+def texts(learned: LearnedPermissions) -> list[str]:
     return [rule.text for rule in learned.rules()]
 
 
@@ -31,7 +31,7 @@ def test_what_was_allowed_for_good_is_known_to_the_next_session_of_that_project_
     project: Path, home: Path
 ) -> None:
     """Permissions: kept in the home by project, readable by nobody else, nothing written into the project."""
-    learned = Learned(home / "deep", project)
+    learned = LearnedPermissions(home / "deep", project)
     for rule in (MAKE, EDIT, MAKE):
         learned.add(rule)
     path = home / "deep" / FILE
@@ -39,14 +39,14 @@ def test_what_was_allowed_for_good_is_known_to_the_next_session_of_that_project_
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert sorted(each.name for each in path.parent.iterdir()) == ["locks", FILE]
     assert list(project.iterdir()) == []
-    assert texts(Learned(home / "deep", project)) == ["Bash(make test:*)", "Edit(/a.py)"]
-    assert texts(Learned(home / "deep", project.parent)) == []
+    assert texts(LearnedPermissions(home / "deep", project)) == ["Bash(make test:*)", "Edit(/a.py)"]
+    assert texts(LearnedPermissions(home / "deep", project.parent)) == []
 
 
 def test_a_rule_comes_back_as_it_was_whatever_it_holds(project: Path, home: Path) -> None:
     odd = PermissionRule("allow", "Bash", 'for f in *; do\n  echo "$f" (ü)\ndone', "your answer")
-    Learned(home, project).add(odd)
-    (back,) = Learned(home, project).rules()
+    LearnedPermissions(home, project).add(odd)
+    (back,) = LearnedPermissions(home, project).rules()
     assert (back.tool, back.pattern, back.effect) == (odd.tool, odd.pattern, "allow")
 
 
@@ -65,7 +65,7 @@ def test_a_rule_comes_back_as_it_was_whatever_it_holds(project: Path, home: Path
 def test_a_file_that_is_odd_is_left_as_it_is_and_named(content: bytes, project: Path, home: Path) -> None:
     """Nothing is lost: not by reading, and not by the next answer."""
     (home / FILE).write_bytes(content)
-    learned = Learned(home, project)
+    learned = LearnedPermissions(home, project)
     for use in (learned.rules, lambda: learned.add(MAKE)):
         with pytest.raises(ConfigError, match="correct it or move it away") as caught:
             use()
@@ -77,14 +77,14 @@ def test_a_file_that_is_odd_is_left_as_it_is_and_named(content: bytes, project: 
 def test_an_odd_rule_among_the_answers_is_named_with_its_file(project: Path, home: Path) -> None:
     (home / FILE).write_text(json.dumps({str(project): ["Bash(x"]}))
     with pytest.raises(ConfigError, match=r"permissions\.json: 'Bash\(x' is no permission rule"):
-        Learned(home, project).rules()
+        LearnedPermissions(home, project).rules()
 
 
 def test_a_home_that_takes_no_file_is_one_line(project: Path, tmp_path: Path) -> None:
     """Also for whoever may write anywhere: a file stands where the home should be."""
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="choose another name"):
-        Learned(tmp_path / "file" / "home", project).add(MAKE)
+        LearnedPermissions(tmp_path / "file" / "home", project).add(MAKE)
 
 
 def test_the_policy_holds_every_rule_with_its_place_and_the_persons_answers(
@@ -104,9 +104,9 @@ def test_the_policy_holds_every_rule_with_its_place_and_the_persons_answers(
         )
     )
     settings = load(project, {"NACRE_HOME": str(home)}, policy_path=home / "none")
-    learned = Learned(home, settings.project_root)
+    learned = LearnedPermissions(home, settings.project_root)
     learned.add(EDIT)
-    policy = policy_of(settings, learned)
+    policy = session_policy(settings, learned)
     assert [(rule.effect, rule.text) for rule in policy.rules] == [
         ("deny", "Read(.env)"),
         ("ask", "Bash(git push:*)"),

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from nacre.agents.toolset import Toolset
-from nacre.app.layers import join
-from nacre.app.open_agent import base_of
-from nacre.app.restored_context import SessionRestorer, join_restoring
+from nacre.app.layers import add_startup_layers
+from nacre.app.open_agent import build_base
+from nacre.app.restored_context import SessionRestorer, add_restorer
 from nacre.app.startup_context import StartupContext, load_startup_context
 from nacre.app.toolset import build_toolset, with_memory
 from nacre.errors import StoreError, ToolError
@@ -106,10 +106,10 @@ async def at_a_desk(
         hands = await build_toolset(settings, stack)
         known = await load_startup_context(settings, stack, writer=writer, clock=clock, leaves=leaves)
         with_memory(hands, known)
-        base = base_of("claude-opus-5-5", known, hands.tools, settings, clock)
+        base = build_base("claude-opus-5-5", known, hands.tools, settings, clock)
         session = Session(base, writer=writer, clock=clock)
-        join(session, known, hands, leaves=leaves)
-        restorer = join_restoring(session, known, hands, settings, leaves=leaves)
+        add_startup_layers(session, known, hands, leaves=leaves)
+        restorer = add_restorer(session, known, hands, settings, leaves=leaves)
         yield Desk(session, hands, known, restorer, clock, project)
 
 

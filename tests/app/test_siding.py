@@ -43,7 +43,7 @@ async def test_another_model_gets_the_conversation_as_text_and_only_the_tools_it
     async with opened(tmp_path) as ready:
         (tmp_path / "work" / "a.txt").write_text("the parser is green\n", encoding="utf-8")
         may = Narrowing(tools=frozenset({"Read"}))
-        side = Side(ready.forker, other, OTHER)
+        side = Side(ready.forks, other, OTHER)
         done = await side(ForkTask(source="session_memory", directive="Check it.", access=may, max_rounds=2))
         await ready.background.flush()
         notes = ready.agent.session.view.noted(SIDE_QUERY)
@@ -65,17 +65,17 @@ async def test_a_side_agent_cannot_be_sent_from_a_fork(tmp_path: Path) -> None:
         history = await branch(ready.agent.session.view, ForkTask(source="side", directive="x"))
         errand = ForkTask(source="side", directive="y", view=history.view)
         with pytest.raises(ToolError, match="cannot fork"):
-            await ready.forker.side(errand, ScriptedProvider(), OTHER)
+            await ready.forks.side(errand, ScriptedProvider(), OTHER)
 
 
 async def test_who_plays_a_role_follows_from_the_model_that_is_named_for_it(tmp_path: Path) -> None:
     """F7: none or the same one is a fork; the embedded engine leaves it to rules."""
     settings = settings_in(tmp_path / "work")
     async with opened(tmp_path) as ready:
-        assert model_for_role(None, ready.forker, settings) is ready.forker
-        assert model_for_role(MAIN, ready.forker, settings) is ready.forker
-        assert model_for_role("embedded", ready.forker, settings) is None
-        other = model_for_role(OTHER, ready.forker, settings)
+        assert model_for_role(None, ready.forks, settings) is ready.forks
+        assert model_for_role(MAIN, ready.forks, settings) is ready.forks
+        assert model_for_role("embedded", ready.forks, settings) is None
+        other = model_for_role(OTHER, ready.forks, settings)
         assert isinstance(other, Side)
         assert other.model == OTHER
 
@@ -86,5 +86,5 @@ async def test_a_conversation_that_stays_on_the_machine_is_told_to_no_side_agent
     """M27: a name in the settings is no leave to send what a model here was told."""
     async with opened(tmp_path) as ready:
         ready.agent.session.telemetry.hides_words = True  # as it is where the session's model is here
-        assert model_for_role(OTHER, ready.forker, settings_in(tmp_path / "work")) is ready.forker
+        assert model_for_role(OTHER, ready.forks, settings_in(tmp_path / "work")) is ready.forks
         assert any("stays here" in one.text for one in ready.agent.session.notices())

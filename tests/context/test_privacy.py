@@ -79,7 +79,7 @@ async def test_a_report_from_the_background_loses_what_must_stay(tmp_path: Path)
     async with open_agent(settings, provider=Cast(main, {"Find it.": child})) as ready:
         await played(ready, "Go")
         assert ready.team is not None
-        await ready.forker.background.wait("agent general-1")
+        await ready.forks.background.wait("agent general-1")
         await played(ready, "And now?")
     assert "Found:" in sent(main)
     assert "4711" not in sent(main)

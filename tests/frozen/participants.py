@@ -29,7 +29,7 @@ Orders = Mapping[str, list[str]]
 """Labels by point; a point at which nobody is called is left out."""
 
 OWNERS = {
-    "Agent": "Agent",
+    "SessionAgent": "Agent",
     "InstructionUpdates": "Instructions",
     "Background": "Background",
     "CurrentDate": "Date",
@@ -231,7 +231,7 @@ def _takes_part(layer: Layer, point: str) -> bool:
 
 def _drafts(ready: OpenedAgent) -> list[str]:
     """What may give a compaction its text."""
-    compacting, noting = ready.compacting, ready.agent.session.layer(Notes)
+    compacting, noting = ready.compact, ready.agent.session.layer(Notes)
     drafts = {
         "PreparedSummary": compacting.preparation is not None,
         "Notes": noting is not None and noting.gives_drafts,

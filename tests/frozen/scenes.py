@@ -137,11 +137,11 @@ async def at_rest(ready: OpenedAgent) -> None:
 
 async def compact(ready: OpenedAgent, *, by_rule: bool = False, focus: str = "") -> None:
     """As if a person had asked for it."""
-    await ready.compacting.compact(CompactionRequest(by_rule=by_rule, focus=focus))
+    await ready.compact.compact(CompactionRequest(by_rule=by_rule, focus=focus))
 
 
 async def write_plan(ready: OpenedAgent, text: str) -> None:
-    await ready.planning.write(text)
+    await ready.plan.write(text)
 
 
 async def remember(scene: Scene, text: str) -> None:

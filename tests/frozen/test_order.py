@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from nacre.app.layers import kept_warm
+from nacre.app.layers import keep_cache_warm
 from nacre.devtools.replay.driver import Driven
 from nacre.devtools.replay.policies import POLICIES
 from nacre.devtools.replay.schema import Setting
@@ -265,7 +265,7 @@ async def opened_orders(scene: Scene, variant: str) -> tuple[Orders, list[str]]:
         async with scene.opened(settings, ephemeral=variant == "unkept", **given) as ready:
             if variant == "default":
                 # As the chat does it; whoever asks once keeps nothing warm.
-                async with kept_warm(ready.agent, settings):
+                async with keep_cache_warm(ready.agent, settings):
                     found = orders(ready)
             else:
                 found = orders(ready)

@@ -91,7 +91,7 @@ async def test_a_compaction_with_a_focus_keeps_words_invents_none_and_can_be_und
                 break
             await said(ready, timetable(number))
         before = session.view
-        done = await ready.compacting.compact(CompactionRequest(focus=FOCUS))
+        done = await ready.compact.compact(CompactionRequest(focus=FOCUS))
         told(ready, f"{done.line} ({done.kind})")
         assert done.after < done.before
         assert_honest(session.view, done.record, RULES)

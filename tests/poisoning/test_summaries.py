@@ -43,7 +43,7 @@ async def compacted(
                 pass
         page.unlink()  # else the file itself is shown again, as a file
         facts = Facts.of(ready.agent.session.transcript.records)
-        return await ready.compacting.compact(CompactionRequest(by_rule=by_rule)), facts
+        return await ready.compact.compact(CompactionRequest(by_rule=by_rule)), facts
 
 
 @MOVES

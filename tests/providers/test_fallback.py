@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.app.open_agent import hire
+from nacre.app.open_agent import build_provider
 from nacre.cache.models import cost, profile
 from nacre.errors import AuthError, ConfigError, InvalidRequest, Overloaded, ProviderError, StreamBroken
 from nacre.messages.events import Event, Notice, ProviderEvent, Reply, StartedOver, TextDelta, TurnDone
@@ -117,7 +117,7 @@ def test_a_fallback_nobody_serves_is_refused_before_anything_begins(tmp_path: Pa
     environ = {"NACRE_HOME": str(tmp_path), "ANTHROPIC_API_KEY": "k", "NACRE_FALLBACK_MODEL": "gpt-6-luna"}
     settings = load(tmp_path, environ, policy_path=tmp_path / "none")
     with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
-        hire(choose(MAIN, environ), settings)
+        build_provider(choose(MAIN, environ), settings)
 
 
 class _Elsewhere(ScriptedProvider):

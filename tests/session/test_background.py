@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.app.layers import supervised
+from nacre.app.layers import add_background
 from nacre.errors import SpendCapReached
 from nacre.messages.events import Reply
 from nacre.messages.records import Noted
@@ -238,7 +238,7 @@ async def test_a_supervised_agent_records_before_it_asks_after_its_turn_and_at_t
             seen.append(len(session.view.noted("side_query")))
 
     async with AsyncExitStack() as stack:
-        background = await supervised(agent, settings, stack)
+        background = await add_background(agent, settings, stack)
         session.layers.append(Looks())
         background.record(note("side_query", clock))
         _ = [event async for event in agent.stream("go")]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.app.layers import kept_warm
+from nacre.app.layers import keep_cache_warm
 from nacre.app.open_agent import open_agent
 from nacre.cache.keep_warm import Prefix
 from nacre.cache.models import cost, profile
@@ -97,7 +97,7 @@ async def scene(tmp_path: Path, *, ephemeral: bool = True, **environ: str) -> As
         stack.push_async_callback(provider.close)
         opening = open_agent(settings, provider=provider, tools=[], ephemeral=ephemeral, clock=clock)
         ready = await stack.enter_async_context(opening)
-        warmer = await stack.enter_async_context(kept_warm(ready.agent, settings, sleep=sleep))
+        warmer = await stack.enter_async_context(keep_cache_warm(ready.agent, settings, sleep=sleep))
         yield Scene(ready.agent, sim, clock, waits, warmer)
 
 
@@ -359,7 +359,7 @@ async def test_whoever_keeps_an_agent_warm_is_stopped_by_its_next_request_in_the
         # Behind the one refresh it is still waited for, as long as nobody asks.
         await (asyncio.sleep(0) if provider.calls < 2 else asyncio.Event().wait())
 
-    async with kept_warm(agent, settings, sleep=sleep):
+    async with keep_cache_warm(agent, settings, sleep=sleep):
         _ = [event async for event in agent.stream("hi")]
         records = agent.session.transcript.records
         kinds = [

@@ -76,15 +76,15 @@ async def test_a_fork_writes_into_memory_through_its_owner_and_nowhere_else(
             say("Saved."),
         )
         may = Narrowing(tools=frozenset({"Write", "Bash"}), writes_in=(memory,))
-        forked = await ready.forker(
+        forked = await ready.forks(
             ForkTask(source="extract_memories", directive="Save.", access=may, max_rounds=3)
         )
         assert forked.denials == 3
         assert "tea.md" in (memory / "MEMORY.md").read_text(encoding="utf-8")
         log = await ready.memories[0].log(limit=5)
         assert len(log) >= 1
-        assert ready.hands.workspace.seen(memory / "tea.md") is None
-        assert ready.hands.guard.denials == 0
+        assert ready.toolset.workspace.seen(memory / "tea.md") is None
+        assert ready.toolset.guard.denials == 0
         assert not list((tmp_path / "work").glob("outside*"))
 
 
@@ -108,11 +108,11 @@ async def test_a_fork_knows_what_the_parent_has_read_and_keeps_what_it_learns_to
         may = Narrowing(
             tools=frozenset({"Edit", "Read", "TaskList"}), writes_in=((tmp_path / "work").resolve(),)
         )
-        await ready.forker(ForkTask(source="side", directive="Try.", access=may, max_rounds=2))
-        workspace = ready.hands.workspace
+        await ready.forks(ForkTask(source="side", directive="Try.", access=may, max_rounds=2))
+        workspace = ready.toolset.workspace
         assert (tmp_path / "work" / "a.txt").read_text(encoding="utf-8") == "uno\n"
         assert [path.name for path in workspace.recently_seen()] == ["a.txt"]
-        assert ready.hands.board.tasks == ()
+        assert ready.toolset.board.tasks == ()
         seen = workspace.seen((tmp_path / "work" / "a.txt").resolve())
         assert seen is not None
         assert seen.size == len("one\n")
@@ -126,7 +126,7 @@ async def test_a_fork_asks_in_its_own_name_and_the_parents_books_stay_as_they_ar
     async with opened(tmp_path, provider) as ready:
         session = ready.agent.session
         answered, paid = session.answered, session.meter.requests
-        forked = await ready.forker(NOTES)
+        forked = await ready.forks(NOTES)
         assert forked.first == READ
         assert (session.answered, session.meter.requests) == (answered, paid + 1)
         assert purposes(ready) == []
@@ -152,10 +152,10 @@ async def test_a_fork_that_read_the_prefix_keeps_it_warm_live_and_resumed_alike(
         session, clock = ready.agent.session, ready.agent.session.clock
         assert isinstance(clock, FrozenClock)
         clock.advance(100)
-        await ready.forker(NOTES)
+        await ready.forks(NOTES)
         read_at = clock.now()
         clock.advance(100)
-        await ready.forker(NOTES)
+        await ready.forks(NOTES)
         assert session.warmth.touched_at == read_at
         await ready.background.flush()
         assert last_touched(session.transcript.records) == read_at
@@ -168,11 +168,11 @@ async def test_a_failed_fork_raises_what_the_provider_raised_and_among_several_o
     provider.script(say("Hello."), Overloaded("busy"), Overloaded("busy"), say("Two."), say("Three."))
     async with opened(tmp_path, provider) as ready:
         with pytest.raises(Overloaded):
-            await ready.forker(NOTES)
-        first, *others = await ready.forker.fan_out([NOTES, NOTES, NOTES])
+            await ready.forks(NOTES)
+        first, *others = await ready.forks.fan_out([NOTES, NOTES, NOTES])
         assert isinstance(first, Overloaded)
         assert [one.text for one in others if isinstance(one, ForkResult)] == ["Two.", "Three."]
-        assert await ready.forker.fan_out([]) == []
+        assert await ready.forks.fan_out([]) == []
 
 
 class Silent(ScriptedProvider):
@@ -199,7 +199,7 @@ async def test_the_rest_of_a_fan_waits_until_the_first_reply_has_begun_but_not_u
     gate, provider = anyio.Event(), Silent()
     provider.script(say("Hello."), together("One.", gate=gate), say("Two."))
     async with opened(tmp_path, provider) as ready:
-        task = asyncio.create_task(ready.forker.fan_out([NOTES, NOTES]))
+        task = asyncio.create_task(ready.forks.fan_out([NOTES, NOTES]))
         await asyncio.sleep(0.05)
         assert provider.asked == 2
         provider.may_begin.set()
@@ -218,7 +218,7 @@ async def test_a_fan_that_is_cancelled_leaves_nothing_running(
         say("Hello."), together("never", gate=anyio.Event()), together("never", gate=anyio.Event())
     )
     async with opened(tmp_path, provider) as ready:
-        task = asyncio.create_task(ready.forker.fan_out([NOTES, NOTES]))
+        task = asyncio.create_task(ready.forks.fan_out([NOTES, NOTES]))
         while provider.calls < 3:
             await asyncio.sleep(0)
         task.cancel()
@@ -233,9 +233,9 @@ async def test_a_tool_that_only_the_parent_has_says_so_to_a_fork_that_may_name_i
     """F3, A2: definitions stay; what cannot be built for a fork is refused when called."""
     provider.script(say("Hello."), call("WebFetch", url="http://localhost", prompt="x"), say("Then not."))
     async with opened(tmp_path, provider, NACRE_WEB_FETCH="1") as ready:
-        ready.forker._make = lambda workspace: ()  # as if nobody could build it
+        ready.forks._make = lambda workspace: ()  # as if nobody could build it
         may = Narrowing(tools=frozenset({"WebFetch"}))
-        await ready.forker(ForkTask(source="side", directive="Fetch.", access=may, max_rounds=2))
+        await ready.forks(ForkTask(source="side", directive="Fetch.", access=may, max_rounds=2))
     assert "WebFetch cannot be called from a fork." in str(provider.requests[-1].messages[-1])
 
 
@@ -252,14 +252,14 @@ async def test_background_forks_stop_at_a_cap_and_forks_of_a_turn_do_not(
     may = Narrowing(tools=frozenset({"Read"}))
     errand = ForkTask(source="extract_memories", directive="Look.", access=may, max_rounds=5)
     async with opened(tmp_path, provider, NACRE_SPEND_SESSION_TOKENS="1000") as ready:
-        assert ready.background.start("extract", ready.forker(errand))
+        assert ready.background.start("extract", ready.forks(errand))
         await ready.background.wait("extract")
         assert [one.ending for one in ready.background.outcomes] == ["cancelled"]
         assert provider.calls == 2
-        assert not ready.background.start("extract", ready.forker(errand))
+        assert not ready.background.start("extract", ready.forks(errand))
         told = [one.text for one in ready.agent.session.notices()]
         assert len([line for line in told if "spend.sessionTokens (1,000)" in line]) == 1
-        assert (await ready.forker(NOTES)).text == "never"
+        assert (await ready.forks(NOTES)).text == "never"
         assert ready.background.failures("extract") == 0
 
 
@@ -278,7 +278,7 @@ async def test_inside_a_fork_nobody_can_send_another(tmp_path: Path, provider: S
 
             async def filter(self, message: Said, view: View) -> tuple[Said, Sequence[Attachment]]:
                 try:
-                    await ready.forker(NOTES)
+                    await ready.forks(NOTES)
                 except ToolError as error:
                     tried.append(error)
                 return message, ()
@@ -286,5 +286,5 @@ async def test_inside_a_fork_nobody_can_send_another(tmp_path: Path, provider: S
         ready.agent.session.layers.append(Nested())
         provider.script(asked, say("Done."))  # type: ignore[arg-type]
         may = Narrowing(tools=frozenset({"Read"}))
-        await ready.forker(ForkTask(source="side", directive="Try.", access=may, max_rounds=2))
+        await ready.forks(ForkTask(source="side", directive="Try.", access=may, max_rounds=2))
         assert [str(one)[:25] for one in tried] == ["A fork cannot fork (side)"]

@@ -116,7 +116,7 @@ async def test_a_fork_sent_on_purpose_may_do_what_its_parent_may_and_agents_it_m
             ),
             say("Done."),
         )
-        forked = await ready.forker.detached("Make two files.")
+        forked = await ready.forks.detached("Make two files.")
     assert (forked.source, forked.text, forked.denials, forked.stop_reason) == (
         "agent", "Done.", 0, "end_turn"
     )  # fmt: skip
@@ -140,9 +140,9 @@ async def test_the_person_is_asked_for_it_and_what_is_allowed_for_good_holds_for
             call("Bash", command="touch made"),
             say("Fine."),
         )
-        forked = await ready.forker.detached("Touch.")
+        forked = await ready.forks.detached("Touch.")
         assert forked.denials == 1
-        assert ready.hands.guard.denials == 0
+        assert ready.toolset.guard.denials == 0
         _ = [event async for event in ready.agent.stream("Touch it, too.")]
     assert [one.reason.startswith("A fork of this conversation asks: ") for one in person.asked] == [True] * 2
     assert not (tmp_path / "work" / "refused").exists()
@@ -155,7 +155,7 @@ async def test_where_nobody_can_be_asked_it_is_refused_like_its_parent(
     """F3: a fork widens nothing."""
     provider.script(say("Hello."), call("Bash", command="touch made"), say("Then not."))
     async with opened(tmp_path, provider, person=None, **ASKS) as ready:
-        forked = await ready.forker.detached("Touch.")
+        forked = await ready.forks.detached("Touch.")
     assert forked.denials == 1
     assert not (tmp_path / "work" / "made").exists()
 
@@ -171,7 +171,7 @@ async def test_what_the_person_refuses_to_read_a_fork_does_not_read_either(
     reads = [call("Read", file_path=str(secret)), call("Bash", command=f"cat {secret}")]
     provider.script(reads[0], say("Hello."), together(*reads), say("Then not."))
     async with opened(tmp_path, provider, person=person, **ASKS) as ready:
-        forked = await ready.forker.detached("Read it.")
+        forked = await ready.forks.detached("Read it.")
     assert forked.denials == 2
     assert person is None or len(person.asked) == 3
     assert "sleeps at noon" not in str([request.messages for request in provider.requests])
@@ -183,7 +183,7 @@ async def test_it_starts_from_what_was_said_when_it_was_sent_for(
     """A1: whatever the parent says until it really begins."""
     provider.script(say("Hello."), say("Later."), say("Forked."))
     async with opened(tmp_path, provider) as ready:
-        running = ready.forker.detached("Go.")
+        running = ready.forks.detached("Go.")
         _ = [event async for event in ready.agent.stream("Meanwhile")]
         await running
     assert "Meanwhile" in str(provider.requests[1].messages)
@@ -197,7 +197,7 @@ async def test_everything_on_its_way_is_heard_and_what_it_costs_is_booked_under_
     provider.script(say("Hello."), call("Glob", pattern="*"), say("Done."))
     events: list[Event] = []
     async with opened(tmp_path, provider) as ready:
-        await ready.forker.detached("Look.", heard=events.append)
+        await ready.forks.detached("Look.", heard=events.append)
         await ready.background.flush()
         notes = ready.agent.session.view.noted(SIDE_QUERY)
     assert [type(one) for one in events if isinstance(one, Reply | ToolResultEvent)] == [
@@ -215,7 +215,7 @@ async def test_one_that_goes_on_for_too_long_is_stopped_and_says_so(
     provider.script(say("Hello."), *[call("Glob", pattern="*")] * 3)
     async with opened(tmp_path, provider) as ready:
         with log_for(ready) as log:
-            forked = await ready.forker.detached("Look.", max_rounds=3, write=log.write)
+            forked = await ready.forks.detached("Look.", max_rounds=3, write=log.write)
         assert (len(forked.replies), forked.stop_reason) == (3, "tool_use")
         loaded(ready)
 
@@ -227,9 +227,9 @@ async def test_one_that_has_ended_can_go_on_with_the_same_bytes_before(
     provider.script(say("Hello."), call("Glob", pattern="*"), say("Done."), say("Also that."))
     async with opened(tmp_path, provider) as ready:
         with log_for(ready) as log:
-            first = await ready.forker.detached("Look.", write=log.write)
+            first = await ready.forks.detached("Look.", write=log.write)
         with log_for(ready) as log:
-            second = await ready.forker.detached("Now the rest.", view=first, write=log.write)
+            second = await ready.forks.detached("Now the rest.", view=first, write=log.write)
         found = loaded(ready)
         assert len(second.view.noted(FORK)) == 1
     *_, before, after = provider.requests
@@ -245,9 +245,9 @@ async def test_a_fork_of_a_forks_history_is_refused_at_once(
     """F6: not only once a supervisor runs it, where nobody would hear of it."""
     provider.script(say("Hello."), say("Done."))
     async with opened(tmp_path, provider, ephemeral=True) as ready:
-        forked = await ready.forker.detached("Go.")
+        forked = await ready.forks.detached("Go.")
         with pytest.raises(ToolError, match=r"A fork cannot fork \(agent\)"):
-            _ = ready.forker.detached("Go on.", view=forked.view)
+            _ = ready.forks.detached("Go on.", view=forked.view)
 
 
 async def test_a_cancelled_turn_leaves_it_running(tmp_path: Path, provider: ScriptedProvider) -> None:
@@ -255,7 +255,7 @@ async def test_a_cancelled_turn_leaves_it_running(tmp_path: Path, provider: Scri
     gate = anyio.Event()
     provider.script(say("Hello."), together("Done.", gate=gate))
     async with opened(tmp_path, provider) as ready:
-        assert ready.background.start("agent 1", ready.forker.detached("Go."))
+        assert ready.background.start("agent 1", ready.forks.detached("Go."))
         while provider.calls < 2:
             await asyncio.sleep(0)
         ready.agent.session.cancel_turn()
@@ -280,7 +280,7 @@ async def test_wherever_it_is_cancelled_its_log_is_a_whole_conversation(
     calls: list[Event] = []
     async with opened(tmp_path, provider) as ready:
         with log_for(ready) as log:
-            running = ready.forker.detached("Go.", write=log.write, heard=calls.append)
+            running = ready.forks.detached("Go.", write=log.write, heard=calls.append)
             assert ready.background.start("agent 1", running)
             while provider.calls < 3:
                 await asyncio.sleep(0)
@@ -297,8 +297,8 @@ async def test_what_the_provider_refuses_ends_it_with_a_whole_log(
     provider.script(say("Hello."), Overloaded("busy"), say("Second."))
     async with opened(tmp_path, provider) as ready:
         with log_for(ready) as log:
-            failing = ready.forker.detached("One.", write=log.write)
-            other = ready.forker.detached("Two.")
+            failing = ready.forks.detached("One.", write=log.write)
+            other = ready.forks.detached("Two.")
             outcomes = await asyncio.gather(failing, other, return_exceptions=True)
         assert isinstance(outcomes[0], Overloaded)
         assert isinstance(outcomes[1], ForkResult)

@@ -272,14 +272,14 @@ async def test_every_kind_of_note_that_an_agent_writes_is_declared() -> None:
         provider = Cast(main, {"Count it.": ScriptedProvider(otherwise=say("Three."))})
         settings = scene.settings({"NACRE_CACHE_TTL": "auto"}, interactive=True)
         async with scene.opened(settings, provider=provider) as ready:
-            assert ready.planning is not None and ready.mail is not None
-            await ready.planning.write("1. Look.")
+            assert ready.plan is not None and ready.mail is not None
+            await ready.plan.write("1. Look.")
             await scene.said(ready, "do all of it")
             scene.clock.advance(90_000)
             ready.mail.inbox("main").put(letter(scene, "l1"))
             await scene.said(ready, "which tea does the person drink?")
             await scene.said(ready, "go on")
-            await ready.compacting.compact(CompactionRequest())
+            await ready.compact.compact(CompactionRequest())
             await scene.said(ready, "go on")
         paths = [*scene.home.glob("projects/*/*.jsonl"), *scene.home.glob("projects/*/*/subagents/*.jsonl")]
         logs = [back for path in paths if (back := read_log(path)) is not None]
@@ -318,8 +318,8 @@ def covered(ready: OpenedAgent) -> str | None:
 
 
 def extracted(ready: OpenedAgent) -> str | None:
-    assert ready.extracting is not None
-    return ready.extracting._cursor
+    assert ready.extract is not None
+    return ready.extract._cursor
 
 
 TASKS_LEFT = (Task("look", "done"), Task("mend", "in_progress"))
@@ -343,7 +343,7 @@ KEPT = {
     "tasks": Kept(
         "NACRE_SKILLS",
         ((TASKS, {"tasks": []}), (TASKS, {"tasks": stored(TASKS_LEFT)})),
-        lambda ready: ready.hands.board.tasks,
+        lambda ready: ready.toolset.board.tasks,
         TASKS_LEFT,
     ),
 }
@@ -372,7 +372,7 @@ async def test_a_layer_that_was_off_during_a_compaction_goes_on_as_if_it_had_bee
         async with scene.opened(usual, **resumed) as ready:
             assert one.read(ready) == one.state
         async with scene.opened(scene.settings(given, interactive=True), **resumed) as ready:
-            await ready.compacting.compact(CompactionRequest(by_rule=True))
+            await ready.compact.compact(CompactionRequest(by_rule=True))
         async with scene.opened(usual, **resumed) as ready:
             assert len(ready.agent.session.transcript.records) < len(session.transcript.records)
             assert one.read(ready) == one.state

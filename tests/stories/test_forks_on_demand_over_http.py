@@ -116,7 +116,7 @@ async def sending(sim: Simulator, model: str, cwd: Path) -> AsyncIterator[Opened
             with log:
                 await running  # type: ignore[misc]
 
-        running = ready.forker.detached(prompt, write=log.write)
+        running = ready.forks.detached(prompt, write=log.write)
         assert ready.background.start(f"agent {number}", work(running))
         return "It is on its way."
 

@@ -64,7 +64,7 @@ async def test_a_fork_between_turns_reads_the_parents_last_request_and_leaves_no
     async with Simulator(script) as sim, talking_to(sim, model, quiet(tmp_path / "work")) as ready:
         await say(ready.agent, "Read everything.")
         before, view = log_of(ready), ready.agent.session.view
-        forked = await ready.forker(NOTES)
+        forked = await ready.forks(NOTES)
         assert (log_of(ready), ready.agent.session.view) == (before, view)
         await say(ready.agent, "thanks")
         session = ready.agent.session
@@ -135,7 +135,7 @@ async def test_forks_that_are_fanned_out_read_each_others_prefix(model: str, tmp
     errands = [ForkTask(source="side", directive=f"Look at it from side {n}.") for n in range(3)]
     async with Simulator(script) as sim, talking_to(sim, model, quiet(tmp_path / "work")) as ready:
         await say(ready.agent, "Read everything.")
-        forked = await ready.forker.fan_out(errands)
+        forked = await ready.forks.fan_out(errands)
         await say(ready.agent, "Done?")
     *_, parent, one, two, three, after = sim.log
     assert all(isinstance(each, ForkResult) for each in forked)
@@ -182,7 +182,7 @@ async def test_a_fork_of_several_rounds_reads_its_own_rounds_and_may_do_what_it_
     cwd = quiet(tmp_path / "work")
     async with Simulator(script) as sim, talking_to(sim, model, cwd) as ready:
         await say(ready.agent, "Read everything.")
-        forked = await ready.forker(errand)
+        forked = await ready.forks(errand)
         await say(ready.agent, "thanks")
         session = ready.agent.session
     assert (len(forked.replies), forked.denials, forked.text) == (3, 1, "Enough.")
@@ -207,7 +207,7 @@ async def test_background_work_that_goes_on_at_the_end_is_waited_for_and_what_it
         async with talking_to(sim, CLAUDE, quiet(tmp_path / "work")) as ready:
             await say(ready.agent, "Hello")
             ready.background.tell = told.append
-            ready.background.start("notes", ready.forker(NOTES), label="writing notes")
+            ready.background.start("notes", ready.forks(NOTES), label="writing notes")
         session = ready.agent.session
     assert [(one.name, one.ending) for one in ready.background.outcomes] == [("notes", "done")]
     assert told == ["writing notes: 5 s at most", ""]
@@ -222,9 +222,9 @@ async def test_a_cancelled_turn_ends_its_forks_but_not_those_of_the_background(t
     script: list[Json] = ["Hello.", hanging, {"text": "Greeted.", "delay": 0.05}]
     async with Simulator(script) as sim, talking_to(sim, CLAUDE, quiet(tmp_path / "work")) as ready:
         await say(ready.agent, "Hello")
-        foreground = asyncio.create_task(ready.forker(NOTES))
+        foreground = asyncio.create_task(ready.forks(NOTES))
         await sim.arrivals(2)
-        ready.background.start("notes", ready.forker(NOTES))
+        ready.background.start("notes", ready.forks(NOTES))
         await sim.arrivals(3)
         ready.agent.session.cancel_turn()
         with pytest.raises(asyncio.CancelledError):
@@ -247,7 +247,7 @@ async def waiting(
         return "waited"
 
     async with talking_to(sim, model, quiet(cwd), tools=lambda usual: [*usual, wait]) as ready:
-        held.append(ready.forker)
+        held.append(ready.forks)
         yield ready
 
 

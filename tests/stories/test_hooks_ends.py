@@ -306,7 +306,7 @@ async def test_what_a_compaction_has_read_again_is_told_as_such(project: Path) -
         for text in ("one", "two", "three"):
             _ = [each async for each in ready.agent.stream(text)]
         assert told(project) == []
-        await ready.compacting.compact(CompactionRequest(by_rule=True))
+        await ready.compact.compact(CompactionRequest(by_rule=True))
     assert {load[:3] for load in loads(project)} == {
         ("home/CLAUDE.md", "User", "compact"),
         ("CLAUDE.md", "Project", "compact"),

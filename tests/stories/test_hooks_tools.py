@@ -308,7 +308,7 @@ async def test_in_a_fork_they_stand_before_the_tools_too(tmp_path: Path) -> None
         both = together(call("Bash", command="touch made"), call("Read", file_path="a.txt"))
         provider.script(both, say("seen"), say("on"))
         may = Narrowing(tools=frozenset({"Read"}))
-        forked = await ready.forker(ForkTask(source="side", directive="Look.", access=may, max_rounds=2))
+        forked = await ready.forks(ForkTask(source="side", directive="Look.", access=may, max_rounds=2))
         _ = [each async for each in ready.agent.stream("go on")]
     assert forked.denials == 1
     refused, read = results(provider, 2)

@@ -172,8 +172,8 @@ async def test_a_fork_and_a_summary_that_are_interrupted_are_counted(tmp_path: P
     async with Simulator(story) as sim, talking_to(sim, CLAUDE, quiet(tmp_path / "work")) as ready:
         await say(ready.agent, "tell me a story")
         errand = ForkTask(source="session_memory", directive="Say what was done.")
-        ready.forker.provider = watched = Watched(ready.forker.provider)
-        for work in (ready.forker(errand), ready.compacting.compact(CompactionRequest())):
+        ready.forks.provider = watched = Watched(ready.forks.provider)
+        for work in (ready.forks(errand), ready.compact.compact(CompactionRequest())):
             task = asyncio.ensure_future(work)
             await watched.sent(2_700)
             task.cancel()

@@ -47,7 +47,7 @@ async def test_a_session_writes_its_notes_beside_the_work_and_a_compaction_stand
         assert [one.body for one in sections(notes.read_text(), TEMPLATE) if one.body] == [FORMER]
         assert ready.background.failures("notes") == 0
         before = len(sim.log)
-        done = await ready.compacting.compact(CompactionRequest())
+        done = await ready.compact.compact(CompactionRequest())
         assert len(sim.log) == before, "nobody was asked"
         assert done.kind == "notes"
         assert FORMER in str(done.record.summary)

@@ -177,7 +177,9 @@ async def test_a_selector_adds_what_words_do_not_show_beside_the_reply(settings:
         session.layers = [one for one in session.layers if not isinstance(one, Recall)]
         index = LocalIndex(memory.location.directory, memory.location.cache)
         selector = Selector(provider=small, model="small", pay=lambda usage, model: asked.set())
-        recaller = Recall([index], ready.hands.workspace, session.clock, aid=RecallOptions(selector=selector))
+        recaller = Recall(
+            [index], ready.toolset.workspace, session.clock, aid=RecallOptions(selector=selector)
+        )
         session.layers.append(recaller)
         async for _ in ready.agent.stream("what would be nice to serve our guest?"):
             if not asked.is_set() and len(provider.requests) == 1:
@@ -243,7 +245,9 @@ async def test_a_cancelled_turn_ends_the_question_to_the_small_model(settings: S
     async with open_agent(settings, provider=ScriptedProvider([say("never read to its end")])) as ready:
         session = ready.agent.session
         selector = Selector(provider=Hanging([]), model="small")
-        recaller = Recall([index], ready.hands.workspace, session.clock, aid=RecallOptions(selector=selector))
+        recaller = Recall(
+            [index], ready.toolset.workspace, session.clock, aid=RecallOptions(selector=selector)
+        )
         session.layers = [recaller]
         turn = ready.agent.stream("which tea is it, and the orca backups?")
         await anext(turn)
@@ -282,7 +286,7 @@ async def test_an_index_that_is_not_ready_delays_nothing_and_its_picks_come_late
     provider = ScriptedProvider([say("one"), say("two")])
     async with open_agent(settings, provider=provider) as ready:
         session = ready.agent.session
-        recaller = Recall([slow], ready.hands.workspace, session.clock)
+        recaller = Recall([slow], ready.toolset.workspace, session.clock)
         session.layers = [recaller]
         await talk(ready, "when do releases go out?")
         assert RELEASES not in last(provider)
@@ -303,7 +307,7 @@ async def test_late_picks_are_counted_told_and_looked_at_further_like_any_others
         session = ready.agent.session
         counting = RecallStats([memory], session.id, session.clock)
         aid = RecallOptions(counting=counting, selector=Selector(provider=small, model="small"))
-        recaller = Recall([slow], ready.hands.workspace, session.clock, aid=aid)
+        recaller = Recall([slow], ready.toolset.workspace, session.clock, aid=aid)
         session.layers = [recaller]
         async for _ in ready.agent.stream("when do releases go out?"):
             if len(provider.requests) == 1 and not slow.gate.is_set():
@@ -328,7 +332,7 @@ async def test_a_reply_that_was_given_before_a_late_pick_rode_does_not_cite_it(s
     async with open_agent(settings, provider=provider) as ready:
         session = ready.agent.session
         aid = RecallOptions(counting=RecallStats([memory], session.id, session.clock))
-        recaller = Recall([slow], ready.hands.workspace, session.clock, aid=aid)
+        recaller = Recall([slow], ready.toolset.workspace, session.clock, aid=aid)
         session.layers = [recaller]
         await talk(ready, "when do releases go out?")
         slow.gate.set()
@@ -355,7 +359,7 @@ async def test_a_late_failure_is_told_and_stops_nothing(settings: Settings) -> N
     slow = Broken(LocalIndex(memory.location.directory, memory.location.cache))
     provider = ScriptedProvider([say("one"), call("Glob", pattern="*"), say("two")])
     async with open_agent(settings, provider=provider) as ready:
-        recaller = Recall([slow], ready.hands.workspace, ready.agent.session.clock)
+        recaller = Recall([slow], ready.toolset.workspace, ready.agent.session.clock)
         ready.agent.session.layers = [recaller]
         await talk(ready, "when do releases go out?")
         slow.gate.set()

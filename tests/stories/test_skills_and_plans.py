@@ -173,7 +173,7 @@ async def test_what_was_loaded_comes_back_from_disk_after_every_compaction(skill
         for text in ("deploy it", "and then?"):
             await turn(ready, text)
         write(skill, DEPLOY + "And tell Ada.\n" + "One more line of it.\n" * 3_000)
-        done = await ready.compacting.compact(BY_RULE)
+        done = await ready.compact.compact(BY_RULE)
         blocks = [block.text for block in done.record.summary if hasattr(block, "text")]
         (deploy,) = (text for text in blocks if "And tell Ada." in text)
         (house,) = (text for text in blocks if "Short sentences." in text)
@@ -189,7 +189,7 @@ async def test_what_was_loaded_comes_back_from_disk_after_every_compaction(skill
         assert [note.fact("name") for note in ready.agent.session.view.noted(SKILL)] == ["deploy", "house"]
         await turn(ready, LONG)
         assert "No longer there: deploy." in str(again.requests[0].messages[-1])
-        await ready.compacting.compact(BY_RULE)
+        await ready.compact.compact(BY_RULE)
         await turn(ready, "and on")
     assert "The skill deploy was loaded in this session, and its file is no longer there." in sent(again)
     assert "Short sentences." in sent(again)
@@ -204,7 +204,7 @@ async def test_a_list_for_which_there_was_no_room_is_told_with_the_next_message(
         many = "---\ndescription: " + "d" * 390 + "\n---\nx"
         for number in range(40):
             write(skilled / ".claude" / "skills" / f"s{number}", many)
-        done = await ready.compacting.compact(BY_RULE)
+        done = await ready.compact.compact(BY_RULE)
         assert "- s39" not in str(done.record.summary)
         await turn(ready, "go on")
         assert "- s39" in tail(provider)
@@ -217,21 +217,21 @@ async def test_a_plan_is_shown_when_it_changes_and_comes_back(project: Path) -> 
     """Skills and plans: in the session, after a compaction, and to who resumes; never twice the same."""
     provider = ScriptedProvider([say("one"), say(LONG), say("three"), say("four")])
     async with at_work(project, provider) as ready:
-        await ready.planning.write("1. Look.")
+        await ready.plan.write("1. Look.")
         await turn(ready, "hello")
         assert "1. Look." in tail(provider)
         await turn(ready, LONG)
         assert "1. Look." not in tail(provider)
-        await ready.planning.write("1. Look.\n2. Mend.")
-        done = await ready.compacting.compact(BY_RULE)
+        await ready.plan.write("1. Look.\n2. Mend.")
+        done = await ready.compact.compact(BY_RULE)
         assert "2. Mend." in str(done.record.summary)
         await turn(ready, "go on")
         assert sent(provider).count("2. Mend.") == 1
-        path = ready.planning.path
+        path = ready.plan.path
     assert path is not None
     again = ScriptedProvider([say("five"), say("six")])
     async with at_work(project, again, "latest") as ready:
-        assert ready.planning.path == path
+        assert ready.plan.path == path
         await turn(ready, "and on")
         assert "Mend" not in tail(again)
         path.write_text("3. Rest.\n")
@@ -243,9 +243,9 @@ async def test_the_model_keeps_the_plan_up_to_date_without_a_question(project: P
     """One file is open to it, and nothing else beside the log; what it wrote it is not shown."""
     provider = ScriptedProvider()
     async with at_work(project, provider) as ready:
-        path = ready.planning.path
+        path = ready.plan.path
         assert path is not None
-        await ready.planning.write("1. Look.")
+        await ready.plan.write("1. Look.")
         provider.script(
             call("Read", file_path=str(path)),
             call("Edit", file_path=str(path), old_string="Look", new_string="Listen"),
@@ -284,7 +284,7 @@ async def test_a_plan_of_an_unkept_session_leaves_no_trace(project: Path) -> Non
     before = sorted(home.rglob("*"))
     provider = ScriptedProvider([say("one")])
     async with at_work(project, provider, ephemeral=True) as ready:
-        await ready.planning.write("1. Look.")
+        await ready.plan.write("1. Look.")
         await turn(ready, "hello")
     assert "1. Look." in tail(provider)
     assert sorted(home.rglob("*")) == before
@@ -293,7 +293,7 @@ async def test_a_plan_of_an_unkept_session_leaves_no_trace(project: Path) -> Non
 async def test_context_says_what_skills_and_plan_take(skilled: Path) -> None:
     """C34: of a session, and of one that would begin now."""
     async with at_work(skilled, ScriptedProvider([say("one")])) as ready:
-        await ready.planning.write("1. Look.")
+        await ready.plan.write("1. Look.")
         await turn(ready, "hello")
     settings = settings_of(skilled)
     found = await contents(settings, Sessions(settings.home).latest(skilled))
@@ -307,12 +307,12 @@ async def test_context_says_what_skills_and_plan_take(skilled: Path) -> None:
 async def test_a_branch_of_a_session_that_is_open_elsewhere_has_its_plan(project: Path) -> None:
     """T8b: the plan lies in a folder that the branch does not share."""
     async with at_work(project, ScriptedProvider([say("one")])) as ready:
-        await ready.planning.write("1. Look.")
+        await ready.plan.write("1. Look.")
         await turn(ready, "hello")
         await asyncio.sleep(0)
         provider = ScriptedProvider([say("two")])
         async with at_work(project, provider, ready.agent.session.id) as other:
-            assert other.planning.path != ready.planning.path
+            assert other.planning.path != ready.plan.path
             await turn(other, "go on")
             assert await other.planning.read() == "1. Look.\n"
     assert sent(provider).count("1. Look.") == 1

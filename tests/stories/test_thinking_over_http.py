@@ -121,7 +121,7 @@ async def test_after_a_compaction_is_undone_the_next_turn_is_accepted(tmp_path: 
     script += [SUMMARY, thought("five"), thought("six"), "seven"]
     async with Simulator(script) as sim, opened(sim, cwd) as ready:
         await say(ready.agent, "one", "two", "three", "four")
-        await ready.compacting.compact(CompactionRequest())
+        await ready.compact.compact(CompactionRequest())
         await say(ready.agent, "five")
         assert await undo_compaction(ready.agent.session) is not None
         await say(ready.agent, "six", "seven")
@@ -135,7 +135,7 @@ async def test_a_fork_on_a_refused_prefix_drops_thinking_in_its_own_copy(tmp_pat
             await say(ready.agent, "first")
             session_id = ready.agent.session.id
         async with opened(sim, cwd, session_id, NACRE_AGENTS="0") as ready:
-            assert (await ready.forker(NOTES)).text == "noted"
+            assert (await ready.forks(NOTES)).text == "noted"
             items = ready.agent.session.view.items
             assert any(isinstance(one.block, Thinking) for item in items for one in item.parts)
     assert len(refusals(sim)) == 1
@@ -149,7 +149,7 @@ async def test_a_summary_that_is_asked_for_again_without_the_oldest_rounds_has_n
     too_long: JsonObject = {"text": "never", "fault": "prompt_too_long"}
     async with Simulator([*script, too_long, SUMMARY, "on"]) as sim, opened(sim, cwd) as ready:
         await say(ready.agent, "one", "two", "three", "four", "five")
-        done = await ready.compacting.compact(CompactionRequest())
+        done = await ready.compact.compact(CompactionRequest())
         await say(ready.agent, "go on")
     assert done.kind == "full"
     assert [one.refusal.message[:18] for one in sim.log if one.refusal] == ["prompt is too long"]
@@ -162,7 +162,7 @@ async def test_a_summary_of_the_newest_messages_leaves_the_thinking_before_them(
         await say(ready.agent, "one", "two", "three", "four", "five", "six")
         items = ready.agent.session.view.items
         pivot = next(n for n, item in enumerate(items) if "four" in str(item.parts))
-        await ready.compacting.compact(CompactionRequest(span=ItemSpan(first=pivot)))
+        await ready.compact.compact(CompactionRequest(span=ItemSpan(first=pivot)))
         await say(ready.agent, "go on")
     assert refusals(sim) == []
     before = sim.log[3].usage

@@ -381,6 +381,6 @@ async def test_a_letter_makes_no_memory_and_is_none_of_the_persons_words(tmp_pat
         await ready.background.drain()
         (memory, *_) = ready.memories
         files = "".join(path.read_text() for path in memory.location.directory.rglob("*.md"))
-        summary = str((await ready.compacting.compact(CompactionRequest())).record.summary)
+        summary = str((await ready.compact.compact(CompactionRequest())).record.summary)
     assert ("lemons" in files) is (by == "the person")
     assert ("lemons" in summary) is (by == "the person")

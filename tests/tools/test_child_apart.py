@@ -18,7 +18,7 @@ OTHERS = "belongs to another checkout"
 
 def let_do_everything(ready: OpenedAgent, *, deny: Sequence[str] = ()) -> None:
     """What is not denied is done without a question."""
-    guard = ready.hands.guard
+    guard = ready.toolset.guard
     guard.policy = replace(guard.policy, mode="bypassPermissions").with_rules(
         parse_rule(rule, "deny") for rule in deny
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from textual import events
 from textual.pilot import Pilot
 
-from nacre.app.chat_session import enter
+from nacre.app.chat_session import open_chat
 from nacre.app.open_agent import OpenedAgent
 from nacre.cli.chat.slash import COMMANDS, Scene, obey
 from nacre.providers.base import Provider
@@ -117,8 +117,8 @@ async def staged(
     settings, clock = settings_in(tmp_path, **environ), clock or FrozenClock()
     commands = {name: command.summary for name, command in COMMANDS.items()}
     slash = Slash(commands, lambda line, ready, run, go_on: obey(line, Scene(ready, settings, run, go_on)))
-    opening = partial(enter, provider=provider, clock=clock)
-    start = Start(settings=settings, session=session, slash=slash, enter=opening, clock=clock)
+    opening = partial(open_chat, provider=provider, clock=clock)
+    start = Start(settings=settings, session=session, slash=slash, open_chat=opening, clock=clock)
     app = ChatApp(start, settle_seconds=0.0)
     app.theme = theme
     try:

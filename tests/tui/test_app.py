@@ -472,7 +472,7 @@ async def test_the_plan_is_edited_on_the_screen(tmp_path: Path, provider: Script
         await stage.see("│ First this,")
         await stage.pilot.press("ctrl+s")
         await stage.see("the plan is set")
-        assert await stage.ready.planning.read() == "First this,\nthen that.\n"
+        assert await stage.ready.plan.read() == "First this,\nthen that.\n"
 
 
 async def test_whoever_has_scrolled_up_stays_there_while_more_comes(

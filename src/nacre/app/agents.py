@@ -18,7 +18,7 @@ from nacre.agents.teams import Teams
 from nacre.agents.tools import AGENT
 from nacre.agents.types import agent_types
 from nacre.app.child import check_process_child, open_child
-from nacre.app.compaction import Staff
+from nacre.app.compaction import SessionServices
 from nacre.app.startup_context import StartupContext
 from nacre.errors import ConfigError, MailError
 from nacre.layers.l7_mail.letter import MAIN, Letter
@@ -40,7 +40,7 @@ UNFINISHED = "It did not finish: the program ended while it was at work. It can 
 def join_team(
     agent: SessionAgent,
     settings: Settings,
-    staff: Staff,
+    staff: SessionServices,
     known: StartupContext,
     *,
     folder: Path | None,
@@ -53,7 +53,7 @@ def join_team(
     if AGENT not in agent.tools:
         return None
     session = agent.session
-    forker = staff.forker
+    forker = staff.forks
     types = agent_types(settings)
     for line in (*types.notices, *types.unknown_tools(agent.tools)):
         session.notify(line)
@@ -63,7 +63,7 @@ def join_team(
         recover(roll, read_states(folder))
     parent = ParentAgent(
         agent=agent,
-        hands=staff.hands,
+        hands=staff.toolset,
         settings=settings,
         forker=forker,
         folder=folder,
@@ -95,7 +95,7 @@ def recover(roll: AgentRegistry, states: Iterable[AgentState]) -> None:
 
 async def join_mail(
     agent: SessionAgent,
-    staff: Staff,
+    staff: SessionServices,
     settings: Settings,
     stack: AsyncExitStack,
     *,
@@ -106,7 +106,7 @@ async def join_mail(
     if not settings.switches.agents:
         return None
     teams = Teams(agent.session, settings, keeps=folder is not None)
-    room = MailRoom(agent, staff.hands, staff.background, teams, folder=folder, team=team)
+    room = MailRoom(agent, staff.toolset, staff.background, teams, folder=folder, team=team)
     room.join()
     stack.push_async_callback(room.close)
     await join_socket(room, agent.session, settings, stack)

@@ -1,4 +1,4 @@
-"""A person in one session after another, whichever door they stand at: entering one, moving on, leaving."""
+"""Opens the sessions of a chat one after another, for the line mode and for the full screen."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from nacre.agents.registry import AgentState
-from nacre.app.layers import kept_warm
+from nacre.app.layers import keep_cache_warm
 from nacre.app.open_agent import NEW, OpenedAgent, open_agent
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import TranscriptError
@@ -25,39 +25,39 @@ from nacre.tools.guard import Ask
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """The person is done."""
+    """The person leaves the chat."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reopen:
-    """Go on with another session, or with a new one."""
+    """Continue with another session, or with a new one."""
 
     session: str | None = NEW
     """None for one that leaves nothing on disk."""
     is_clear: bool = False
-    """The new session stands in for the one that is left."""
+    """The new session replaces the one that is closed."""
 
 
 Ending: TypeAlias = Leave | Reopen | None
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The session the person is in, and what must be let go when they leave it."""
+class OpenedChat:
+    """The open session of a chat, and the stack that closes it."""
 
     ready: OpenedAgent
     held: AsyncExitStack
 
     def leaves(self, reason: EndReason) -> None:
-        """Have the person's commands told why."""
+        """Set the reason that the SessionEnd hooks get."""
         if self.ready.hooks:
             self.ready.hooks.ending = reason
 
 
-Enter: TypeAlias = Callable[[str | None], Awaitable[Place]]
+Enter: TypeAlias = Callable[[str | None], Awaitable[OpenedChat]]
 
 
-async def enter(
+async def open_chat(
     settings: Settings,
     session: str | None,
     *,
@@ -65,8 +65,8 @@ async def enter(
     tell: Callable[[str], None],
     provider: Provider | None = None,
     clock: Clock = SYSTEM_CLOCK,
-) -> Place:
-    """Open a session for a person: its cache is kept warm, and `tell` gets the countdown at its end."""
+) -> OpenedChat:
+    """Open a session for a chat, with its cache kept warm; `tell` gets the countdown at its end."""
     held = AsyncExitStack()
     opening = open_agent(
         settings, provider=provider, session=session or NEW, ephemeral=session is None, ask=ask, clock=clock
@@ -74,21 +74,21 @@ async def enter(
     try:
         ready = await held.enter_async_context(opening)
         ready.background.tell = tell
-        await held.enter_async_context(kept_warm(ready.agent, settings))
+        await held.enter_async_context(keep_cache_warm(ready.agent, settings))
     except BaseException:
         await held.aclose()
         raise
-    return Place(ready, held)
+    return OpenedChat(ready, held)
 
 
-def others(session: Session, settings: Settings) -> list[SessionSummary]:
-    """Sessions of this directory that could be gone on with instead; raises where none may be looked at."""
-    listed = reachable(session, settings).list(settings.cwd)
+def other_sessions(session: Session, settings: Settings) -> list[SessionSummary]:
+    """Return the other sessions of this directory; raises `TranscriptError` in an ephemeral chat."""
+    listed = session_store(session, settings).list(settings.cwd)
     return [each for each in listed if each.messages and each.session != session.id]
 
 
-def reachable(session: Session, settings: Settings) -> Sessions:
-    """Where other sessions lie; raises for one that leaves no trace, and a listing keeps what it has read."""
+def session_store(session: Session, settings: Settings) -> Sessions:
+    """Return the stored sessions; raises `TranscriptError` in an ephemeral chat."""
     if isinstance(session.writer, NullRecordWriter):
         raise TranscriptError(
             "this chat leaves nothing on disk and opens nothing there; start another for that"
@@ -96,14 +96,16 @@ def reachable(session: Session, settings: Settings) -> Sessions:
     return Sessions(settings.home)
 
 
-async def move(here: Place, to: Reopen, enter: Enter, let_go: Callable[[Place], Awaitable[None]]) -> Place:
-    """Let a session go only once the other is open: where that fails, the person stays."""
+async def switch_session(
+    here: OpenedChat, to: Reopen, open_chat: Enter, let_go: Callable[[OpenedChat], Awaitable[None]]
+) -> OpenedChat:
+    """Open the next session before the current one is closed; if that fails, the current one stays."""
     if to.session == here.ready.agent.session.id:
-        # The same one, read again: only one of them can hold it.
+        # The same session again: only one process can have it open, so it is closed first.
         here.leaves("resume")
         await let_go(here)
-        return await enter(to.session)
-    there = await enter(to.session)
+        return await open_chat(to.session)
+    there = await open_chat(to.session)
     if to.is_clear and there.ready.hooks:
         there.ready.hooks.source = "clear"
     here.leaves("clear" if to.is_clear else "resume")
@@ -116,7 +118,7 @@ async def move(here: Place, to: Reopen, enter: Enter, let_go: Callable[[Place], 
 
 
 async def end_agent(ready: OpenedAgent, state: AgentState) -> str:
-    """Stop an agent that works, or let one go that waits for letters; what there is to say about it."""
+    """Stop a running agent or end a waiting one; returns a line for the person."""
     waking = ready.mail.waking if ready.mail else None
     name = printable(state.name)
     if state.status == "idle" and waking is not None:

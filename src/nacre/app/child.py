@@ -17,10 +17,10 @@ from nacre.agents.tools import AgentRequest
 from nacre.agents.toolset import ToolBindings, Toolset, toolset_of
 from nacre.agents.types import INHERIT, SMALL, AgentType
 from nacre.agents.worktree import Worktree, worktree_prompt
-from nacre.app.compaction import Staff, join_compacting
-from nacre.app.layers import join, join_layers, join_skills
+from nacre.app.compaction import SessionServices, add_compact
+from nacre.app.layers import add_result_layers, add_skills, add_startup_layers
 from nacre.app.memory_locations import memory_paths
-from nacre.app.restored_context import join_restoring
+from nacre.app.restored_context import add_restorer
 from nacre.app.startup_context import StartupContext, instructions_context
 from nacre.app.toolset import own_tools, skill_places, with_memory
 from nacre.clock import Clock
@@ -110,9 +110,9 @@ async def open_child(birth: ChildSpec, parent: ParentAgent, stack: AsyncExitStac
     forker = _forker(agent, hands, settings, background)
     session.layers.append(forker)
     stack.push_async_callback(agent.cancel)
-    restorer = join_restoring(session, outfit.known, hands, settings, leaves=hired.leaves)
-    join_skills(session, hands, tools=tools)
-    join_compacting(session, settings, Staff(hands, forker, restorer))
+    restorer = add_restorer(session, outfit.known, hands, settings, leaves=hired.leaves)
+    add_skills(session, hands, tools=tools)
+    add_compact(session, settings, SessionServices(hands, forker, restorer))
     notices = (hired.notice, outfit.memory.notice if outfit.memory else "")
     return ChildAgent(
         agent=agent,
@@ -151,9 +151,9 @@ async def _session(outfit: _ChildSetup, parent: ParentAgent) -> Session:
         clock=parent.session.clock,
     )
     session.is_one_shot = True
-    join(session, known, hands, leaves=outfit.hired.leaves)
+    add_startup_layers(session, known, hands, leaves=outfit.hired.leaves)
     folder = opened.writer.folder if opened else None
-    join_layers(session, hands, outfit.settings, tools=outfit.tools, folder=folder)
+    add_result_layers(session, hands, outfit.settings, tools=outfit.tools, folder=folder)
     hands.belong_to(session, folder)
     if outfit.birth.tree is None:
         # What it changes is part of the parent's work, which a person can take back as a whole.

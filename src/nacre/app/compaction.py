@@ -1,4 +1,4 @@
-"""Tie layers 3 and 4 to a session: who writes summaries and notes, what is read again, who is told."""
+"""Adds notes and compaction, layers 3 and 4, to a session as the settings say."""
 
 from __future__ import annotations
 
@@ -36,61 +36,61 @@ from nacre.tools.rules import PermissionRule
 
 
 @dataclass(frozen=True, slots=True)
-class Staff:
-    """Everybody a session has that a compaction can make use of."""
+class SessionServices:
+    """Parts of a session that other layers are built from."""
 
-    hands: Toolset
-    forker: ForkRunner
+    toolset: Toolset
+    forks: ForkRunner
     restorer: SessionRestorer
     hooks: Hooks | None = None
 
     @property
     def background(self) -> Background:
-        return self.forker.background
+        return self.forks.background
 
     @property
     def fork(self) -> Fork | None:
-        """None without a model: rules do."""
-        return self.forker if self.forker.has_model else None
+        """Runs forks; None without a model."""
+        return self.forks if self.forks.has_model else None
 
 
-def join_compacting(session: Session, settings: Settings, staff: Staff) -> Compact:
-    """Keep notes of a session and let it be compacted: by itself where that is wanted, by hand always."""
+def add_compact(session: Session, settings: Settings, services: SessionServices) -> Compact:
+    """Add notes and compaction: automatic if that is switched on, on request always."""
     log_writer = session.writer if isinstance(session.writer, SessionLogWriter) else None
     folder = log_writer.folder if log_writer else None
     overflow = OverflowFiles(
         folder=folder, log=log_writer.path if log_writer else None, store=result_store_in(folder)
     )
     if folder is not None and log_writer is not None:
-        staff.hands.open_to([folder / FOLDER])
+        services.toolset.open_to([folder / FOLDER])
         # What a summary points to may be read without a question.
         rule = PermissionRule(
             "allow", "Read", f"//{str(log_writer.path.resolve()).lstrip('/')}", "this session's log"
         )
-        staff.hands.guard.policy = staff.hands.guard.policy.with_rules([rule])
-    writer = model_for_role(settings.roles.notes, staff.forker, settings)
-    join_noting(session, settings, folder=folder, background=staff.background, fork=writer)
-    summarise = _summariser(session, settings, staff)
+        services.toolset.guard.policy = services.toolset.guard.policy.with_rules([rule])
+    writer = model_for_role(settings.roles.notes, services.forks, settings)
+    add_notes(session, settings, folder=folder, background=services.background, fork=writer)
+    summarise = _summariser(session, settings, services)
     ahead = None
     if summarise is not None and settings.switches.compact_prepare:
-        ahead = _preparation(session, summarise, staff.background, settings.compaction.summary_seconds)
-    compacting = Compact(
+        ahead = _preparation(session, summarise, services.background, settings.compaction.summary_seconds)
+    compact = Compact(
         session,
         settings=settings.compaction,
         summarise=summarise,
         preparation=ahead,
-        restorer=staff.restorer,
-        tasks=lambda: str(staff.hands.board) if staff.hands.board.tasks else "",
+        restorer=services.restorer,
+        tasks=lambda: str(services.toolset.board) if services.toolset.board.tasks else "",
         overflow=overflow,
         is_automatic=settings.switches.compact,
     )
-    session.layers.append(compacting)
-    return compacting
+    session.layers.append(compact)
+    return compact
 
 
-def _summariser(session: Session, settings: Settings, staff: Staff) -> Summarise | None:
+def _summariser(session: Session, settings: Settings, services: SessionServices) -> Summarise | None:
     """Return the function that asks a model for summaries; None without a model."""
-    fork = model_for_role(settings.roles.compact, staff.forker, settings)
+    fork = model_for_role(settings.roles.compact, services.forks, settings)
     given = settings.compaction
     if fork is None:
         return None
@@ -136,7 +136,7 @@ def _preparation(
     return SummaryPrefetch(background, make, failed=failed)
 
 
-def join_noting(
+def add_notes(
     session: Session,
     settings: Settings,
     *,
@@ -156,7 +156,7 @@ def join_noting(
     for problem in form.problems:
         session.notify(problem)
     can_edit = any(tool["name"] == "Edit" for tool in session.base.tools)
-    noting = Notes(
+    notes = Notes(
         session,
         NotesFile.of(folder),
         background=background,
@@ -164,6 +164,6 @@ def join_noting(
         form=form,
         settings=settings.notes,
     )
-    noting.gives_drafts = settings.switches.notes_compact
-    session.layers.append(noting)
-    return noting
+    notes.gives_drafts = settings.switches.notes_compact
+    session.layers.append(notes)
+    return notes

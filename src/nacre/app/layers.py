@@ -1,4 +1,4 @@
-"""Adds the first layers of a session, in the order in which the model reads what they attach."""
+"""Adds layers to a session as the settings say; the order of the calls is the order of the layers."""
 
 from __future__ import annotations
 
@@ -45,41 +45,41 @@ from nacre.tools.tasks import TaskBoard
 from nacre.tools.workspace import Workspace
 
 RECALL_DRIFT_SECONDS = 0.010
-"""Of the 20 ms that recall may take of a turn: of what is not reached in it is said that nobody checked."""
+"""Of the 20 ms that recall may take; entries that are not reached in time count as unchecked."""
 
 
-def join(session: Session, known: StartupContext, hands: Toolset, *, leaves: bool) -> None:
-    """Tie everything that was opened for a session to it; `leaves` as in `recollect`."""
-    known.witness.attend(session.transcript)
+def add_startup_layers(session: Session, startup: StartupContext, toolset: Toolset, *, leaves: bool) -> None:
+    """Add the date and the instructions, and redaction if requests leave this machine."""
+    startup.witness.attend(session.transcript)
     session.telemetry.hides_words = not leaves
     if leaves:
-        session.redactor = known.stays
+        session.redactor = startup.stays
     session.layers.append(CurrentDate(session.clock))
-    if known.instructions is not None:
-        session.layers.append(InstructionUpdates(known.instructions, hands.workspace, session.view))
+    if startup.instructions is not None:
+        session.layers.append(InstructionUpdates(startup.instructions, toolset.workspace, session.view))
 
 
-def join_layers(
-    session: Session, hands: Toolset, settings: Settings, *, tools: Sequence[Tool], folder: Path | None
+def add_result_layers(
+    session: Session, toolset: Toolset, settings: Settings, *, tools: Sequence[Tool], folder: Path | None
 ) -> None:
-    """Let the layers that are switched on make the view smaller, cheapest first, with files in `folder`."""
-    join_offloading(session, settings, hands, tools=tools, folder=folder)
-    join_clearing(session, settings, hands, tools=tools, folder=folder)
+    """Add offloading and microcompaction, with files in the session's folder."""
+    add_offload(session, settings, toolset, tools=tools, folder=folder)
+    add_microcompact(session, settings, toolset, tools=tools, folder=folder)
 
 
-async def join_recall(
+async def add_recall(
     session: Session,
-    known: StartupContext,
-    hands: Toolset,
+    startup: StartupContext,
+    toolset: Toolset,
     settings: Settings,
     stack: AsyncExitStack,
     *,
     leaves: bool,
 ) -> Recall | None:
-    """Let recall add memories to the messages of a session, if there are any and it is switched on (R1)."""
-    if not (known.memories and settings.switches.recall):
+    """Add recall, if there are memories and it is switched on (R1)."""
+    if not (startup.memories and settings.switches.recall):
         return None
-    keeps = bool(known.session)
+    keeps = bool(startup.session)
     rankers = [
         LocalIndex(
             one.location.directory,
@@ -88,27 +88,27 @@ async def join_recall(
             meaning=meaning(one.location.cache, writes=keeps),
             clock=session.clock,
         )
-        for one in known.memories
+        for one in startup.memories
     ]
     for ranker in rankers:
         stack.callback(ranker.close)
-    words = WordCache(known.memories[0].location.cache, settings.project_root)
+    words = WordCache(startup.memories[0].location.cache, settings.project_root)
     checked = drift_of(settings, words, budget_seconds=RECALL_DRIFT_SECONDS)
     aid = RecallOptions(
         drift=checked if settings.switches.drift_check else None,
         words=words if keeps else None,
         selector=_selector(session, settings, stack),
-        counting=RecallStats(known.memories, known.session, session.clock) if keeps else None,
+        counting=RecallStats(startup.memories, startup.session, session.clock) if keeps else None,
     )
-    recaller = Recall(rankers, hands.workspace, session.clock, aid=aid, hides_local=leaves)
-    session.layers.append(recaller)
-    stack.push_async_callback(recaller.close)
-    await recaller.warm()
-    return recaller
+    recall = Recall(rankers, toolset.workspace, session.clock, aid=aid, hides_local=leaves)
+    session.layers.append(recall)
+    stack.push_async_callback(recall.close)
+    await recall.warm()
+    return recall
 
 
 def _selector(session: Session, settings: Settings, stack: AsyncExitStack) -> Selector | None:
-    """The small model that chooses, where one is named, or where the person wants it and there is one."""
+    """Return the small model that chooses among candidates, if one is set or wanted."""
     wanted = settings.switches.recall_selector
     named = settings.roles.select or settings.small_model
     if wanted is False or (wanted == "auto" and named is None):
@@ -126,43 +126,42 @@ def _selector(session: Session, settings: Settings, stack: AsyncExitStack) -> Se
     )
 
 
-def join_offloading(
-    session: Session, settings: Settings, hands: Toolset, *, tools: Iterable[Tool], folder: Path | None
+def add_offload(
+    session: Session, settings: Settings, toolset: Toolset, *, tools: Iterable[Tool], folder: Path | None
 ) -> None:
-    """Let large results of a session go to its folder and be read there, unless that is switched off.
+    """Add offloading, unless it is switched off; the tools may read the folder without a question.
 
-    An agent without Read could not get at them again: there, long results stay in the conversation.
+    An agent without Read could not read the files, so its long results stay in the conversation.
     """
     if not settings.switches.offload:
         return
     tools = tuple(tools)
     can_read = any(one.name == READER for one in tools)
-    shelf = result_store_in(folder if can_read else None)
+    results = result_store_in(folder if can_read else None)
     own = {one.name: one.max_result_chars for one in tools if one.max_result_chars is not None}
-    session.layers.append(Offload(shelf, settings.offload, own=own))
+    session.layers.append(Offload(results, settings.offload, own=own))
     named = (str(Path(str(note.fact("path"))).parent) for note in session.view.noted(OFFLOAD))
-    hands.open_to(result_folders_named(named, settings.home) | ({shelf.folder} if shelf.folder else set()))
+    toolset.open_to(
+        result_folders_named(named, settings.home) | ({results.folder} if results.folder else set())
+    )
 
 
-def join_clearing(
-    session: Session, settings: Settings, hands: Toolset, *, tools: Iterable[Tool], folder: Path | None
+def add_microcompact(
+    session: Session, settings: Settings, toolset: Toolset, *, tools: Iterable[Tool], folder: Path | None
 ) -> None:
-    """Let old results of a session be cleared, as far as that is switched on; `folder` is the session's."""
+    """Add the clearing of old results, unless it is switched off."""
     usual = settings.microcompact
     if not settings.switches.clear_idle:
         return
     chosen = replace(usual, tools=usual.tools | {one.name for one in tools if one.clearable})
-    shelf = result_store_in(folder)
-    session.layers.append(Microcompact(session, shelf, chosen))
+    results = result_store_in(folder)
+    session.layers.append(Microcompact(session, results, chosen))
     named = result_folders_named((note.fact("folder") for note in session.view.noted(CLEARED)), settings.home)
-    hands.open_to(named | ({shelf.folder} if shelf.folder else set()))
+    toolset.open_to(named | ({results.folder} if results.folder else set()))
 
 
-def join_hooks(session: Session, settings: Settings, hands: Toolset, stack: AsyncExitStack) -> Hooks:
-    """Let the person's commands take part in a session; in bare mode there are none.
-
-    They are told of its end when the stack is left, behind whatever joins it later.
-    """
+def add_hooks(session: Session, settings: Settings, toolset: Toolset, stack: AsyncExitStack) -> Hooks:
+    """Add the person's hooks; bare mode has none. SessionEnd runs when the stack is closed."""
     table = NO_HOOKS if settings.memory.simple else parse_hooks(settings.hooks)
     writer = session.writer if isinstance(session.writer, SessionLogWriter) else None
     root = str(settings.project_root)
@@ -172,16 +171,16 @@ def join_hooks(session: Session, settings: Settings, hands: Toolset, stack: Asyn
         transcript=writer.path if writer else None,
         environ={**settings.environ, "NACRE_PROJECT_DIR": root, "CLAUDE_PROJECT_DIR": root},
         shelf=result_store_in(writer.folder if writer else None),
-        mode=lambda: hands.guard.policy.mode,
+        mode=lambda: toolset.guard.policy.mode,
     )
     hooks = Hooks(table, place, notify=session.notify)
     for line in table.notices:
         session.notify(line, "warning")
     hooks.source = "resume" if session.view.items else "startup"
     if table.groups or table.notices:
-        hands.open_to({place.shelf.folder} if place.shelf.folder else ())
+        toolset.open_to({place.shelf.folder} if place.shelf.folder else ())
         _attend(session, hooks, stack)
-        add_tool_hooks(session, hooks, lambda: hands.workspace.cwd)
+        add_tool_hooks(session, hooks, lambda: toolset.workspace.cwd)
     return hooks
 
 
@@ -189,7 +188,7 @@ def _attend(session: Session, hooks: Hooks, stack: AsyncExitStack) -> None:
     async def leave(
         kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Who is stopped, or stops a second time, must not wait for as long as a command would like.
+        # An interrupted program does not wait until a slow command has finished.
         is_hurried = kind is not None and not issubclass(kind, Exception)
         await hooks.session_end(hooks.ending, at_most=LEAVE_SECONDS if is_hurried else None)
 
@@ -199,8 +198,8 @@ def _attend(session: Session, hooks: Hooks, stack: AsyncExitStack) -> None:
         stack.push_async_exit(leave)
 
 
-async def supervised(agent: SessionAgent, settings: Settings, stack: AsyncExitStack) -> Background:
-    """A supervisor for an agent's session: it records at its boundaries and is drained with the stack."""
+async def add_background(agent: SessionAgent, settings: Settings, stack: AsyncExitStack) -> Background:
+    """Add the supervisor of background work; closing the stack waits for what is running."""
     session = agent.session
     is_kept = not isinstance(session.writer, NullRecordWriter)
     spending = Spending(session, settings.spend, home=settings.home if is_kept else None)
@@ -212,58 +211,57 @@ async def supervised(agent: SessionAgent, settings: Settings, stack: AsyncExitSt
     return background
 
 
-async def join_forks(
+async def add_fork_runner(
     agent: SessionAgent,
-    hands: Toolset,
+    toolset: Toolset,
     settings: Settings,
     stack: AsyncExitStack,
     *,
     shared: Sequence[Tool] = (),
 ) -> ForkRunner:
-    """Let work go on beside an agent's turns: forks of it, under one supervisor, within what it may cost.
+    """Add forks of an agent's session, which run in the background within a spending limit.
 
-    `shared` are tools that forks use as they are, because they belong to no workspace. Leaving the stack
-    waits for the work that goes on.
+    Forks use the `shared` tools as they are, because these belong to no workspace.
     """
-    background = await supervised(agent, settings, stack)
+    background = await add_background(agent, settings, stack)
 
     def make(workspace: Workspace) -> Sequence[Tool]:
-        return [*own_tools(settings, workspace, TaskBoard(hands.board.tasks)), *shared]
+        return [*own_tools(settings, workspace, TaskBoard(toolset.board.tasks)), *shared]
 
     tools = tuple(agent.tools.values())
-    forker = ForkRunner(
-        agent.session, agent.provider, tools, guard=hands.guard, background=background, make=make
+    forks = ForkRunner(
+        agent.session, agent.provider, tools, guard=toolset.guard, background=background, make=make
     )
-    agent.session.layers.append(forker)
-    return forker
+    agent.session.layers.append(forks)
+    return forks
 
 
-def join_skills(session: Session, hands: Toolset, *, tools: Sequence[Tool]) -> None:
-    """Tell a session of its skills, where it has the tool for them, or was told of some before."""
+def add_skills(session: Session, toolset: Toolset, *, tools: Sequence[Tool]) -> None:
+    """Add the list of skills, if the agent has the tool for them or an earlier list is in the log."""
     is_offered = any(one.name == NAME for one in tools)
-    if hands.skills is None or not (is_offered or session.view.noted(SKILLS)):
+    if toolset.skills is None or not (is_offered or session.view.noted(SKILLS)):
         return
-    session.layers.append(Skills(session, hands.skills, is_offered=is_offered))
+    session.layers.append(Skills(session, toolset.skills, is_offered=is_offered))
 
 
-async def join_planning(session: Session, hands: Toolset, folder: Path | None) -> Plan:
-    """Let a session have a plan, which the model may read and change without a question."""
-    planning = Plan(session, folder, hands.workspace)
-    if planning.path is not None:
-        hands.allow(planning.path, tools=["Read", "Edit"], why="this session's plan")
+async def add_plan(session: Session, toolset: Toolset, folder: Path | None) -> Plan:
+    """Add the plan, which the model may read and change without a question."""
+    plan = Plan(session, folder, toolset.workspace)
+    if plan.path is not None:
+        toolset.allow(plan.path, tools=["Read", "Edit"], why="this session's plan")
     try:
-        await planning.inherit()
+        await plan.inherit()
     except StoreError as error:
         session.notify(f"no plan: {error}")
-    session.layers.append(planning)
-    return planning
+    session.layers.append(plan)
+    return plan
 
 
 @asynccontextmanager
-async def kept_warm(
+async def keep_cache_warm(
     agent: SessionAgent, settings: Settings, *, sleep: Sleep = asyncio.sleep
 ) -> AsyncIterator[KeepWarm | None]:
-    """Between the requests of this agent, refresh the cache where that pays; not where it is switched off."""
+    """Refresh the provider's cache between requests where that pays, unless it is switched off."""
     if settings.switches.keep_warm is False:
         yield None
         return

@@ -23,15 +23,15 @@ from nacre.session.forks import ForkRunner
 from nacre.settings import Settings
 
 
-def join_extracting(
-    agent: SessionAgent, known: StartupContext, settings: Settings, forker: ForkRunner, *, leaves: bool
+def add_extract(
+    agent: SessionAgent, startup: StartupContext, settings: Settings, forks: ForkRunner, *, leaves: bool
 ) -> Extract | None:
     """Add extraction to a session if it is enabled; `leaves` whether its model is on another machine."""
-    memory = known.memory
+    memory = startup.memory
     given = settings.memory
     environment = ExtractEnvironment(
         switch=settings.switches.extract is not False,
-        is_kept=bool(known.session),
+        is_kept=bool(startup.session),
         is_bare=given.simple,
         is_remote=given.remote,
         is_interactive=settings.is_interactive,
@@ -41,42 +41,42 @@ def join_extracting(
         return None
 
     async def hidden(one: Memory) -> frozenset[str]:
-        return await known.stays.files_of(one.location)
+        return await startup.stays.files_of(one.location)
 
     can_write = {"Edit", "Write"} <= agent.tools.keys()
     config = ExtractConfig(
-        memories=[one for one in (known.team, memory) if one is not None],
-        others=[known.users] if known.users else [],
-        fork=model_for_role(settings.roles.extract, forker, settings) if can_write else None,
-        origin_of=known.witness.origin_of,
+        memories=[one for one in (startup.team, memory) if one is not None],
+        others=[startup.users] if startup.users else [],
+        fork=model_for_role(settings.roles.extract, forks, settings) if can_write else None,
+        origin_of=startup.witness.origin_of,
         hidden=hidden if leaves else nothing_hidden,
         grounds=settings.switches.grounding,
     )
-    layer = Extract(agent.session, forker.background, config, settings.extract)
+    layer = Extract(agent.session, forks.background, config, settings.extract)
     agent.session.layers.append(layer)
     return layer
 
 
-async def join_dreaming(
+async def add_dream(
     agent: SessionAgent,
-    known: StartupContext,
-    hands: Toolset,
+    startup: StartupContext,
+    toolset: Toolset,
     settings: Settings,
-    forker: ForkRunner,
+    forks: ForkRunner,
     stack: AsyncExitStack,
 ) -> Dream | None:
     """Add consolidation to a session that has a memory and a log, unless it is switched off."""
     session = agent.session
-    memory = known.memory
-    if memory is None or not known.session or settings.switches.dream is False:
+    memory = startup.memory
+    if memory is None or not startup.session or settings.switches.dream is False:
         return None
-    target = dream_target(settings, memory, session=known.session, clock=session.clock)
+    target = dream_target(settings, memory, session=startup.session, clock=session.clock)
     # Done once here, so that each turn costs one stat. A session starts even if this cannot be written.
     with contextlib.suppress(NacreError, OSError):
         await asyncio.to_thread(recover, memory.location, clock=session.clock)
     # A single prompt does not wait for a model at its end; consolidation by rule takes a moment.
-    model = model_for_dream(target, settings, forker, hands) if settings.is_interactive else None
-    layer = Dream(target, forker.background, model, notify=session.notify)
+    model = model_for_dream(target, settings, forks, toolset) if settings.is_interactive else None
+    layer = Dream(target, forks.background, model, notify=session.notify)
     session.layers.append(layer)
     stack.callback(layer.keep_counts)
     return layer
@@ -101,11 +101,11 @@ def dream_target(
 
 
 def model_for_dream(
-    target: DreamTarget, settings: Settings, forker: ForkRunner, toolset: Toolset
+    target: DreamTarget, settings: Settings, forks: ForkRunner, toolset: Toolset
 ) -> DreamModel | None:
     """Return the model for a dream; None if only rules are available (F7)."""
-    fork = model_for_role(settings.roles.dream, forker, settings)
-    base = forker.session.base
+    fork = model_for_role(settings.roles.dream, forks, settings)
+    base = forks.session.base
     if fork is None or not any(tool["name"] == "Write" for tool in base.tools):
         return None
     return dream_model(target, fork, settings.roles.dream or base.model, toolset.workspace)

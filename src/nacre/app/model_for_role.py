@@ -1,4 +1,4 @@
-"""Who plays a role: a fork of the session, or a side agent where the settings name another model (F7)."""
+"""Which model does background work: a fork of the session, or another model from the settings (F7)."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from nacre.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Another model, asked as a fork would be."""
+    """Another model, called like a fork."""
 
-    forker: ForkRunner
+    forks: ForkRunner
     provider: Provider
     model: str
 
     async def __call__(self, task: ForkTask) -> ForkResult:
-        return await self.forker.side(task, self.provider, self.model)
+        return await self.forks.side(task, self.provider, self.model)
 
 
-def model_for_role(named: str | None, forker: ForkRunner, settings: Settings) -> Fork | None:
-    """Whom to send on the tasks of a role for which a model may be named; none where rules must do.
+def model_for_role(named: str | None, forks: ForkRunner, settings: Settings) -> Fork | None:
+    """Return what runs the tasks of a role; None if only rules are available.
 
-    What must not leave the machine stays: where the session's model is here, no side agent elsewhere is told.
+    If the session's model is on this machine, no model elsewhere is asked.
     """
-    session = forker.session
+    session = forks.session
     if named is None:
-        return forker if forker.has_model else None
+        return forks if forks.has_model else None
     choice = choose(named, settings.environ)
     if choice.model == session.base.model:
-        return forker if forker.has_model else None
+        return forks if forks.has_model else None
     if choice.provider_name == "embedded":
         return None
     if session.telemetry.hides_words and leaves_machine(choice, settings.environ):
         session.notify(
             f"{named} is not asked: the conversation is with a model on this machine and stays here"
         )
-        return forker if forker.has_model else None
+        return forks if forks.has_model else None
     provider = build(choice, settings.environ)
-    forker.background.resources.push_async_callback(provider.close)
-    return Side(forker, provider, choice.model)
+    forks.background.resources.push_async_callback(provider.close)
+    return Side(forks, provider, choice.model)

@@ -1,10 +1,10 @@
-"""From settings to an agent that is ready to run: provider, tools, session, on disk or not."""
+"""Opens an agent from settings: provider, tools, memory, session and its layers."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nacre import prompts
@@ -13,20 +13,20 @@ from nacre.agents.team import Team
 from nacre.agents.toolset import Toolset
 from nacre.app.agent import UNNAMED
 from nacre.app.agents import join_mail, join_team
-from nacre.app.compaction import Staff, join_compacting
+from nacre.app.compaction import SessionServices, add_compact
 from nacre.app.layers import (
-    join,
-    join_forks,
-    join_hooks,
-    join_layers,
-    join_planning,
-    join_recall,
-    join_skills,
+    add_fork_runner,
+    add_hooks,
+    add_plan,
+    add_recall,
+    add_result_layers,
+    add_skills,
+    add_startup_layers,
 )
-from nacre.app.memory_layers import join_dreaming, join_extracting
+from nacre.app.memory_layers import add_dream, add_extract
 from nacre.app.open_memory import as_settings
-from nacre.app.restored_context import join_restoring
-from nacre.app.startup_context import StartupContext, for_tools, load_startup_context
+from nacre.app.restored_context import add_restorer
+from nacre.app.startup_context import StartupContext, adapt_to_tools, load_startup_context
 from nacre.app.toolset import build_toolset, with_memory
 from nacre.cache.models import use_model_table, with_overrides
 from nacre.clock import SYSTEM_CLOCK, Clock
@@ -67,43 +67,43 @@ Chooser = Callable[[list[Tool]], Iterable[Tool | Function]]
 """Makes the tools of an agent from the usual ones: `lambda usual: [*usual, mine]`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedAgent:
-    """An agent, and what there is to say about it before the first turn."""
+    """An agent, its parts, and what to tell the person before the first turn."""
 
     agent: SessionAgent
     choice: ModelChoice | None
-    hands: Toolset
+    """Which model answers, and why; None if the caller brought a provider."""
+    toolset: Toolset
     rewind: Rewind
     notices: tuple[str, ...] = ()
-    recaller: Recall | None = None
+    recall: Recall | None = None
     memories: tuple[Memory, ...] = ()
-    """The project's, the team's and the person's, as far as there are any."""
+    """The memories of the project, the team and the user, as far as they exist."""
     hooks: Hooks | None = None
-    """The person's own commands at fixed points."""
-    forker: ForkRunner = field(kw_only=True)
-    """Sends forks out from the session."""
-    compacting: Compact = field(kw_only=True)
-    """Makes the conversation shorter, by itself and when asked."""
-    extracting: Extract | None = field(default=None, kw_only=True)
-    """Draws memories from the conversation, where that is wanted."""
-    dreaming: Dream | None = field(default=None, kw_only=True)
-    """Has memory consolidated between sessions, where that is wanted."""
-    planning: Plan = field(kw_only=True)
-    """Keeps the plan of the session."""
-    team: Team | None = field(default=None, kw_only=True)
-    """Starts other agents, where the model can send for them."""
-    mail: MailRoom | None = field(default=None, kw_only=True)
-    """Brings letters in and out, where there can be other agents."""
+    """The user's own commands at fixed points."""
+    forks: ForkRunner
+    """Runs forks of the session."""
+    compact: Compact
+    """Compacts the session, automatically and on request."""
+    extract: Extract | None = None
+    """Saves memories from the conversation, if that is enabled."""
+    dream: Dream | None = None
+    """Consolidates memory between sessions, if that is enabled."""
+    plan: Plan
+    team: Team | None = None
+    """Starts other agents, if the model has a tool for that."""
+    mail: MailRoom | None = None
+    """Delivers letters, if there can be other agents."""
 
     @property
     def background(self) -> Background:
-        """Owns what outlives a turn."""
-        return self.forker.background
+        """The work that continues after a turn."""
+        return self.forks.background
 
     def recalled(self) -> Recalled | None:
-        """What the last message got from memory, and why."""
-        return self.recaller.last if self.recaller else None
+        """Return what was recalled for the last message, and why."""
+        return self.recall.last if self.recall else None
 
 
 @asynccontextmanager
@@ -125,7 +125,7 @@ async def open_agent(  # noqa: PLR0913 - the public entry point; all but the set
     yours do not. A list in `tools` replaces the default tools; a function gets these and returns the tools of
     the agent. Recall works with any tools; without a tool that saves, the model only reads memory.
     """
-    check_given(settings, provider, session)
+    check_arguments(settings, provider, session)
     given = tools if tools is None or (callable(tools) and not isinstance(tools, Tool)) else as_tools(tools)
     if ephemeral and session != NEW:
         raise TypeError("an ephemeral session is always a new one; leave out session= or ephemeral=")
@@ -135,94 +135,92 @@ async def open_agent(  # noqa: PLR0913 - the public entry point; all but the set
         # Only then: what is there can be looked at and compacted by rule without anybody to ask.
         require_installed(choice)
     async with AsyncExitStack() as stack:
-        provider = provider or _hired(choice, settings, stack)
-        opened = None if ephemeral else await _opened(settings, session, clock, stack)
-        beginning = _Beginning(settings, choice, provider, opened, given, ask, clock)
-        yield await _ready(beginning, stack)
+        if provider is None:
+            assert choice is not None, "chosen above"
+            provider = build_provider(choice, settings)
+            stack.push_async_callback(provider.close)
+        log = None if ephemeral else await _open_log(settings, session, clock, stack)
+        setup = _Setup(settings, choice, provider, log, given, ask, clock)
+        yield await _open(setup, stack)
 
 
 @dataclass(frozen=True, slots=True)
-class _Beginning:
-    """What there is before a session is tied to anybody."""
+class _Setup:
+    """What exists before the session."""
 
     settings: Settings
     choice: ModelChoice | None
     provider: Provider
-    opened: OpenedLog | None
+    log: OpenedLog | None
     tools: Sequence[Tool] | Chooser | None
     ask: Ask | None
     clock: Clock
 
 
-async def _ready(begun: _Beginning, stack: AsyncExitStack) -> OpenedAgent:
-    """Open what is known, make the session, and tie to it whoever takes part."""
-    settings = begun.settings
-    choice = begun.choice
-    opened = begun.opened
-    tools = begun.tools
+async def _open(setup: _Setup, stack: AsyncExitStack) -> OpenedAgent:
+    """Open memory and tools, create the session and add its layers; their order is the order of calls."""
+    settings = setup.settings
+    choice = setup.choice
+    log = setup.log
     leaves = _leaves(choice, settings)
-    writer = opened.writer if opened else None
-    hands = await build_toolset(settings, stack, ask=begun.ask, keeps=opened is not None)
-    known = await load_startup_context(settings, stack, writer=writer, clock=begun.clock, leaves=leaves)
-    usual = with_memory(hands, known)
-    tools = usual if tools is None else as_tools(tools(usual)) if callable(tools) else tools
-    known = await for_tools(known, tools, settings, leaves=leaves)
+    folder = log.writer.folder if log else None
+    toolset = await build_toolset(settings, stack, ask=setup.ask, keeps=log is not None)
+    writer = log.writer if log else None
+    startup = await load_startup_context(settings, stack, writer=writer, clock=setup.clock, leaves=leaves)
+    tools = with_memory(toolset, startup)
+    if setup.tools is not None:
+        tools = as_tools(setup.tools(tools) if callable(setup.tools) else setup.tools)
+    startup = await adapt_to_tools(startup, tools, settings, leaves=leaves)
     model = choice.model if choice else settings.model or UNNAMED
-    base = base_of(model, known, tools, settings, begun.clock)
-    opened = await _fit_to_go(opened, known, leaves)
-    talk = _session(base, opened, settings, begun.clock)
-    folder = writer.folder if writer else None
-    join(talk, known, hands, leaves=leaves)
-    join_layers(talk, hands, settings, tools=tools, folder=folder)
-    recaller = await join_recall(talk, known, hands, settings, stack, leaves=leaves)
-    hooks = join_hooks(talk, settings, hands, stack)
-    rewind = hands.belong_to(talk, folder)
-    agent = SessionAgent(talk, begun.provider, tools, limits=_limits(settings))
-    forker = await join_forks(agent, hands, settings, stack, shared=known.tools)
-    watch_instructions(talk, hooks, forker.background)
+    base = build_base(model, startup, tools, settings, setup.clock)
+    if log is not None and leaves:
+        # A log that was written with a model on this machine may hold text that must not leave it.
+        log = replace(log, records=await startup.stays.over(log.records))
+    session = Session(
+        base,
+        log.records if log else (),
+        writer=writer,
+        settings=session_settings(settings),
+        clock=setup.clock,
+    )
+    add_startup_layers(session, startup, toolset, leaves=leaves)
+    add_result_layers(session, toolset, settings, tools=tools, folder=folder)
+    recall = await add_recall(session, startup, toolset, settings, stack, leaves=leaves)
+    hooks = add_hooks(session, settings, toolset, stack)
+    rewind = toolset.belong_to(session, folder)
+    agent = SessionAgent(session, setup.provider, tools, limits=_limits(settings))
+    forks = await add_fork_runner(agent, toolset, settings, stack, shared=startup.tools)
+    watch_instructions(session, hooks, forks.background)
     stack.push_async_callback(agent.cancel)
-    restorer = join_restoring(talk, known, hands, settings, leaves=leaves)
-    join_skills(talk, hands, tools=tools)
-    planning = await join_planning(talk, hands, folder)
-    staff = Staff(hands, forker, restorer, hooks)
-    team = join_team(agent, settings, staff, known, folder=folder, leaves=leaves)
-    compacting = join_compacting(talk, settings, staff)
-    extracting = join_extracting(agent, known, settings, forker, leaves=leaves)
-    about = (rewind, _told(opened, hands, known), recaller, known.memories, hooks)
+    restorer = add_restorer(session, startup, toolset, settings, leaves=leaves)
+    add_skills(session, toolset, tools=tools)
+    plan = await add_plan(session, toolset, folder)
+    services = SessionServices(toolset, forks, restorer, hooks)
+    team = join_team(agent, settings, services, startup, folder=folder, leaves=leaves)
+    compact = add_compact(session, settings, services)
+    extract = add_extract(agent, startup, settings, forks, leaves=leaves)
+    notices = (*(log.notices if log else ()), *toolset.notices.take(), *startup.notices)
     return OpenedAgent(
-        *(agent, choice, hands, *about),
-        forker=forker,
-        compacting=compacting,
-        extracting=extracting,
-        dreaming=await join_dreaming(agent, known, hands, settings, forker, stack),
-        planning=planning,
+        agent=agent,
+        choice=choice,
+        toolset=toolset,
+        rewind=rewind,
+        notices=notices,
+        recall=recall,
+        memories=startup.memories,
+        hooks=hooks,
+        forks=forks,
+        compact=compact,
+        extract=extract,
+        dream=await add_dream(agent, startup, toolset, settings, forks, stack),
+        plan=plan,
         team=team,
-        mail=await join_mail(agent, staff, settings, stack, team=team, folder=folder),
+        mail=await join_mail(agent, services, settings, stack, team=team, folder=folder),
     )
 
 
-def _hired(choice: ModelChoice | None, settings: Settings, stack: AsyncExitStack) -> Provider:
-    """The chosen provider, let go with the stack."""
-    assert choice is not None, "chosen when nobody brings a provider"
-    provider = hire(choice, settings)
-    stack.push_async_callback(provider.close)
-    return provider
-
-
-async def _fit_to_go(opened: OpenedLog | None, known: StartupContext, leaves: bool) -> OpenedLog | None:
-    """A log as it may be sent: one that was written with a model on this machine may hold what must stay."""
-    if opened is None or not leaves:
-        return opened
-    return replace(opened, records=await known.stays.over(opened.records))
-
-
-def _told(opened: OpenedLog | None, hands: Toolset, known: StartupContext) -> tuple[str, ...]:
-    """What there is to say before the first turn."""
-    return (*(opened.notices if opened else ()), *hands.notices.take(), *known.notices)
-
-
 def _leaves(choice: ModelChoice | None, settings: Settings) -> bool:
-    """Whether what the model is told leaves the machine; nobody knows where a provider of one's own is."""
+    """Whether requests leave this machine; assumed of a provider that the caller brought."""
     if choice is None:
         return True
     named = settings.fallback_model
@@ -231,33 +229,23 @@ def _leaves(choice: ModelChoice | None, settings: Settings) -> bool:
 
 
 def _in_force(settings: Settings) -> Settings:
-    """The settings, once what they say about models counts for this process."""
+    """Return the settings after their table of models was put in force for this process."""
     if settings.models:
         use_model_table(with_overrides({"models": settings.models}))
     return settings
 
 
-def base_of(
-    model: str, known: StartupContext, tools: Sequence[Tool], settings: Settings, clock: Clock
+def build_base(
+    model: str, startup: StartupContext, tools: Sequence[Tool], settings: Settings, clock: Clock
 ) -> Base:
-    """What stands before the conversation: the same for every project, but for the opening words."""
-    system = "\n\n".join(part for part in (SYSTEM, known.manual) if part)
+    """Return model, system prompt and tools; only the opening differs between projects."""
+    system = "\n\n".join(part for part in (SYSTEM, startup.manual) if part)
     where = environment(settings.cwd, clock.now().astimezone())
-    return Base(model, system, tools, opening="\n".join(part for part in (known.context, where) if part))
+    return Base(model, system, tools, opening="\n".join(part for part in (startup.context, where) if part))
 
 
-def _session(base: Base, opened: OpenedLog | None, settings: Settings, clock: Clock) -> Session:
-    return Session(
-        base,
-        opened.records if opened else (),
-        writer=opened.writer if opened else None,
-        settings=session_settings(settings),
-        clock=clock,
-    )
-
-
-def hire(choice: ModelChoice, settings: Settings) -> Provider:
-    """The chosen provider, with the one that takes over when it is out of reach (Q5)."""
+def build_provider(choice: ModelChoice, settings: Settings) -> Provider:
+    """Return the chosen provider, with the fallback model if one is set (Q5)."""
     main = build(choice, settings.environ, retry=_retry(settings))
     if settings.fallback_model is None:
         return main
@@ -266,7 +254,7 @@ def hire(choice: ModelChoice, settings: Settings) -> Provider:
 
 
 def session_settings(settings: Settings) -> SessionSettings:
-    """What the settings say about a session's requests."""
+    """Return the settings of a session's requests."""
     return SessionSettings(
         max_output=settings.max_output_tokens or SessionSettings().max_output,
         cache_ttl=settings.cache_ttl,
@@ -277,7 +265,7 @@ def session_settings(settings: Settings) -> SessionSettings:
 
 
 def _limits(settings: Settings) -> Limits:
-    """A person who names an output limit means it: a reply that reaches it gets no more room."""
+    """Return the limits of a turn; an output limit in the settings is never raised."""
     named = settings.max_output_tokens
     usual = Limits(max_rounds=settings.max_turns)
     return replace(usual, max_output=named, raised_output=named) if named else usual
@@ -289,7 +277,7 @@ def _retry(settings: Settings) -> RetrySettings:
     return replace(usual, tries=given.tries or usual.tries, max_wait=given.max_wait_seconds or usual.max_wait)
 
 
-async def _opened(settings: Settings, wanted: str, clock: Clock, stack: AsyncExitStack) -> OpenedLog:
+async def _open_log(settings: Settings, wanted: str, clock: Clock, stack: AsyncExitStack) -> OpenedLog:
     branch = git_branch(settings.cwd)
     if wanted == NEW:
         opened = start(settings.home, settings.cwd, branch_name=branch, clock=clock)
@@ -303,7 +291,7 @@ async def _opened(settings: Settings, wanted: str, clock: Clock, stack: AsyncExi
 
 
 def find_log(settings: Settings, wanted: str) -> Path:
-    """The log of a session, by its id, the beginning of one, or `latest`."""
+    """Return the path of a session's log by its id, the beginning of an id, or `latest`."""
     sessions = Sessions(settings.home)
     if wanted != LATEST:
         return sessions.find(wanted)
@@ -316,11 +304,11 @@ def find_log(settings: Settings, wanted: str) -> Path:
 
 
 PORT = ("name", "capabilities", "stream", "count_tokens", "close")
-"""What every provider has; `nacre.Provider` says what each is for."""
+"""Members that every provider has; `nacre.Provider` describes them."""
 
 
-def check_given(settings: object, provider: object, session: object) -> None:
-    """Raise `TypeError` for what would fail far from where it was given."""
+def check_arguments(settings: object, provider: object, session: object) -> None:
+    """Raise `TypeError` for arguments that would otherwise fail later, in other code."""
     if settings is not None and not isinstance(settings, Settings | Mapping):
         raise TypeError(f"settings takes a mapping such as {{'model': …}}, not {_shown(settings)}")
     if not isinstance(session, str):
@@ -343,7 +331,7 @@ def _check_provider(provider: object) -> None:
 
 
 def _shown(value: object) -> str:
-    """A word or a name as it is, anything else by its type: what it holds can be long."""
+    """Return a string or a name as it is, anything else by its type, because its repr can be long."""
     if isinstance(value, str):
         return repr(value)
     name = getattr(value, "__name__", None)

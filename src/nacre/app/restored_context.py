@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nacre import prompts
 from nacre.agents.toolset import Toolset
-from nacre.app.startup_context import StartupContext, context_of
+from nacre.app.startup_context import StartupContext, render_startup_text
 from nacre.context.environment import environment
 from nacre.context.instruction_updates import InstructionUpdates
 from nacre.context.privacy import LocalOnlyFilter
@@ -47,20 +47,20 @@ class SessionRestorer(Restorer):
     def __init__(
         self,
         session: Session,
-        hands: Toolset,
-        known: StartupContext,
+        toolset: Toolset,
+        startup: StartupContext,
         settings: Settings,
         *,
         announcer: InstructionUpdates | None = None,
         leaves: bool = True,
     ) -> None:
         super().__init__(session)
-        self._workspace = hands.workspace
-        self._known = known
+        self._workspace = toolset.workspace
+        self._known = startup
         self._settings = settings
         self._announcer = announcer
         self._leaves = leaves
-        self._files = FileReader(hands, known, settings, leaves=leaves)
+        self._files = FileReader(toolset, startup, settings, leaves=leaves)
 
     async def fragments(self, kept: Sequence[Item], tokens: int) -> list[Fragment]:
         """All that comes back beside these items, within so many tokens; files are the first to be cut."""
@@ -129,9 +129,9 @@ class SessionRestorer(Restorer):
     async def _opening(self, instructions: Instructions | None, tokens: int) -> Fragment:
         # What came in later stands by itself, behind: it may be cut before anything of this is.
         begun = replace(instructions, later=()) if instructions else None
-        known = replace(self._known, instructions=begun)
+        startup = replace(self._known, instructions=begun)
         try:
-            context = await context_of(known, self._settings, leaves=self._leaves)
+            context = await render_startup_text(startup, self._settings, leaves=self._leaves)
         except (StoreError, OSError):
             context = render_context(begun)  # memory that cannot be read now is no reason not to go on
         now = self._session.clock.now().astimezone()
@@ -141,12 +141,12 @@ class SessionRestorer(Restorer):
         return Fragment(kind="opening", name="opening", text=text)
 
 
-def join_restoring(
-    session: Session, known: StartupContext, hands: Toolset, settings: Settings, *, leaves: bool
+def add_restorer(
+    session: Session, startup: StartupContext, toolset: Toolset, settings: Settings, *, leaves: bool
 ) -> SessionRestorer:
     """The restorer of a session whose layers have joined; `leaves` as in `recollect`."""
     announcer = session.layer(InstructionUpdates)
-    return SessionRestorer(session, hands, known, settings, announcer=announcer, leaves=leaves)
+    return SessionRestorer(session, toolset, startup, settings, announcer=announcer, leaves=leaves)
 
 
 def _rules(instructions: Instructions) -> Fragment:
@@ -180,13 +180,15 @@ class FileAgain:
 class FileReader:
     """Reads files on behalf of the model, and only what a call of Read could have without a question."""
 
-    def __init__(self, hands: Toolset, known: StartupContext, settings: Settings, *, leaves: bool) -> None:
-        self._hands = hands
-        self._stays = known.stays if leaves else LocalOnlyFilter()
+    def __init__(
+        self, toolset: Toolset, startup: StartupContext, settings: Settings, *, leaves: bool
+    ) -> None:
+        self._toolset = toolset
+        self._stays = startup.stays if leaves else LocalOnlyFilter()
         # Memories are recalled, results are pointed to, logs are neither: none of them is a file of the work.
         self._not_these = [
-            *(memory.location.directory.resolve() for memory in known.memories),
-            *(place.resolve() for place in hands.workspace.owned),
+            *(memory.location.directory.resolve() for memory in startup.memories),
+            *(place.resolve() for place in toolset.workspace.owned),
             (settings.home / "projects").resolve(),
         ]
 
@@ -210,12 +212,12 @@ class FileReader:
         return found
 
     async def _again(self, path: Path, tokens: int, staying: LocalOnlyEntries) -> FileAgain | None:
-        workspace = self._hands.workspace.clone()  # so that nobody takes it for read before it stands there
+        workspace = self._toolset.workspace.clone()  # so that the file does not count as read yet
         shown = one_line(str(path))
         frame = estimate_text(prompts.render(RESTORED_FILE, path=shown, lines="")) + LEAST_TOKENS // 10
         reader = read_tool(workspace, ReadSettings(tokens=max(1, tokens - frame)))
         arguments: JsonObject = {"file_path": str(path)}
-        decision = self._hands.guard.policy.decide(reader, arguments, self._hands.workspace)
+        decision = self._toolset.guard.policy.decide(reader, arguments, self._toolset.workspace)
         if decision.effect != "allow":
             return None
         workspace.forget([path])

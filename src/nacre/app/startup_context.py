@@ -1,4 +1,4 @@
-"""What an agent knows when a session begins: its memory, the manual for it, and the instructions files."""
+"""What a session starts with: memory, the manual for it, and the instructions files."""
 
 from __future__ import annotations
 
@@ -28,43 +28,43 @@ from nacre.tools.base import Tool
 from nacre.tools.workspace import Workspace
 
 SAVING_BY_HAND = frozenset({"Edit", "Write"})
-"""Tools that change a memory's file as any other, as the manual tells how to."""
+"""Tools that can edit memory files directly, as the manual describes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartupContext:
-    """What goes into a session ahead of the conversation, and what keeps it up to date."""
+    """Memories, tools and texts of a session before its first message."""
 
     memory: Memory | None = None
     team: Memory | None = None
     users: Memory | None = None
-    """What holds in every project (M7b), if there is any of it."""
+    """The memory that applies to every project (M7b), if there is one."""
     tools: list[Tool] = field(default_factory=list)
     manual: str = ""
     """Static text for the system prompt."""
     context: str = ""
-    """What varies by project, for the first message (M25)."""
+    """Text for the first message; it differs between projects (M25)."""
     instructions: Instructions | None = None
     notices: tuple[str, ...] = ()
     session: str = ""
     is_for_reading: bool = False
-    """The model has nothing to save with: it is told of memory as of one that it can only read."""
+    """The model has no tool that saves, so it is told that memory is read-only."""
     witness: OriginTracker = field(default_factory=OriginTracker)
     stays: LocalOnlyFilter = field(default_factory=LocalOnlyFilter)
-    """Over every memory directory, read or not: what says `local-only` there must not leave (M27)."""
+    """Covers every memory directory: `local-only` entries must not leave this machine (M27)."""
 
     @property
     def is_read_only(self) -> bool:
-        """Whether the model can save nothing: the session leaves nothing behind, or it has no tool for it."""
+        """Whether the model cannot save: the session is ephemeral, or there is no tool for it."""
         return self.is_for_reading or not self.session
 
     @property
     def memories(self) -> tuple[Memory, ...]:
-        """Every memory that may be read in this session."""
+        """Every memory that this session can read."""
         return tuple(one for one in (self.memory, self.team, self.users) if one is not None)
 
     def own(self, workspace: Workspace) -> None:
-        """Let edits in the memory directories, by whatever tool, be transactions of these memories."""
+        """Turn edits in the memory directories, by any tool, into transactions of these memories."""
         # The team's folder is inside the other, so it must be asked first.
         for memory in (self.team, self.memory):
             if memory is not None:
@@ -91,50 +91,50 @@ async def load_startup_context(
     clock: Clock,
     leaves: bool = True,
 ) -> StartupContext:
-    """Open what is known; without a writer nothing may be written, and memory is only read.
+    """Open the memories and load the instructions; without a writer, memory is only read.
 
-    Memory that cannot be opened is a notice, never a session that does not begin. `leaves` says that what the
-    model is told leaves the machine: local-only memories are not told then (M27).
+    If memory cannot be opened, the session starts without it and a notice says why. `leaves`: requests leave
+    this machine, so local-only entries are left out (M27).
     """
     places = _places(settings)
-    known = _instructed(settings, places, session=writer.session_id if writer else "")
+    startup = _instructed(settings, places, session=writer.session_id if writer else "")
     if places is None or not settings.memory.is_on:
-        return known
+        return startup
     if writer is None and not places.project.directory.is_dir():
-        return known
+        return startup
     try:
         async with AsyncExitStack() as opening:
-            with_memories = await _with_memories(known, places, settings, opening, clock)
-            told = await _told(with_memories, settings, clock, leaves=leaves)
-            # Only what opened whole stays open: else a failure would leave marks and watches behind.
+            with_memories = await _with_memories(startup, places, settings, opening, clock)
+            complete = await _with_texts(with_memories, settings, clock, leaves=leaves)
+            # Only a complete set stays open: otherwise a failure would leave marks and watches behind.
             stack.push_async_exit(opening.pop_all())
-            return told
+            return complete
     except StoreError as error:
-        return replace(known, notices=(*known.notices, f"memory is off: {error}"))
+        return replace(startup, notices=(*startup.notices, f"memory is off: {error}"))
 
 
 async def preview_startup_context(settings: Settings, *, clock: Clock) -> StartupContext:
-    """What a session that begins now would be told; nothing is opened, made or changed for it (C32)."""
+    """Return what a session that starts now would get; nothing is created or changed (C32)."""
     places = _places(settings)
-    known = _instructed(settings, places)
+    startup = _instructed(settings, places)
     if places is None or not settings.memory.is_on:
-        return known
+        return startup
     try:
         async with AsyncExitStack() as stack:
-            seen = await _with_memories(known, places, settings, stack, clock)
-            # As to a session that is kept: it may write, so it is told how, and gets the tools for it.
-            return await _told(replace(seen, session=clock.new_id()), settings, clock, leaves=True)
+            seen = await _with_memories(startup, places, settings, stack, clock)
+            # As for a session on disk, which may write: it gets the manual and the tools for that.
+            return await _with_texts(replace(seen, session=clock.new_id()), settings, clock, leaves=True)
     except StoreError:
-        return known
+        return startup
 
 
 def instructions_context(settings: Settings, *, session: str = "") -> StartupContext:
-    """What the instructions files say, for somebody who is told nothing of the project's memory."""
+    """Return the instructions files alone, without memory."""
     return _instructed(settings, _places(settings), session=session)
 
 
 def _instructed(settings: Settings, places: MemoryPlaces | None, *, session: str = "") -> StartupContext:
-    """What the instructions files say; memory comes on top of it."""
+    """Return the part of the context that comes from the instructions files."""
     instructions = load_instructions(instruction_paths(settings))
     asks = (
         f"{path} is outside the project and not loaded; `nacre instructions allow` loads it from now on"
@@ -150,7 +150,7 @@ def _instructed(settings: Settings, places: MemoryPlaces | None, *, session: str
 
 
 def _places(settings: Settings) -> MemoryPlaces | None:
-    """Where memories lie; where that cannot be worked out, a session that does without them still begins."""
+    """Return the memory locations; None if they are invalid and memory is switched off anyway."""
     try:
         return memory_places(settings)
     except NacreError:
@@ -160,11 +160,11 @@ def _places(settings: Settings) -> MemoryPlaces | None:
 
 
 async def _with_memories(
-    known: StartupContext, places: MemoryPlaces, settings: Settings, stack: AsyncExitStack, clock: Clock
+    startup: StartupContext, places: MemoryPlaces, settings: Settings, stack: AsyncExitStack, clock: Clock
 ) -> StartupContext:
-    """The project's, the person's and the team's memory; without a session to keep them for, only to look."""
+    """Add the memories of project, user and team; an ephemeral session opens them read-only."""
     given = settings.memory
-    keeps = bool(known.session)
+    keeps = bool(startup.session)
 
     async def opened(place: Location) -> Memory:
         if not keeps:
@@ -173,79 +173,81 @@ async def _with_memories(
 
     memory = await opened(places.project)
     team = await opened(places.team) if places.has_team else None
-    told = await share(team, given.team_remote, stack, clock=clock) if team and keeps else ()
+    notices = await sync_team_memory(team, given.team_remote, stack, clock=clock) if team and keeps else ()
     return replace(
-        known,
+        startup,
         memory=memory,
         team=team,
         users=Memory(places.user, clock=clock) if places.user.directory.is_dir() else None,
-        notices=(*known.notices, *told),
+        notices=(*startup.notices, *notices),
     )
 
 
-async def _told(known: StartupContext, settings: Settings, clock: Clock, *, leaves: bool) -> StartupContext:
-    """What the model is told of the memories, and what it may do with them."""
-    memory = known.memory
-    team = known.team
+async def _with_texts(
+    startup: StartupContext, settings: Settings, clock: Clock, *, leaves: bool
+) -> StartupContext:
+    """Add the memory tools, the manual and the text for the first message."""
+    memory = startup.memory
+    team = startup.team
     given = settings.memory
     assert memory is not None, "there is a memory to tell about"
     tools = (
-        daily_tools(memory, session=known.session, clock=clock, origin_of=known.witness.origin_of)
+        daily_tools(memory, session=startup.session, clock=clock, origin_of=startup.witness.origin_of)
         if given.mode == "daily"
-        else memory_tools(memory, session=known.session, team=team, origin_of=known.witness.origin_of)
+        else memory_tools(memory, session=startup.session, team=team, origin_of=startup.witness.origin_of)
     )
     return replace(
-        known,
-        tools=[one for one in tools if one.read_only or not known.is_read_only],
-        manual=_manual(known, settings),
-        context=await context_of(known, settings, leaves=leaves),
+        startup,
+        tools=[one for one in tools if one.read_only or not startup.is_read_only],
+        manual=_manual(startup, settings),
+        context=await render_startup_text(startup, settings, leaves=leaves),
     )
 
 
-async def for_tools(
-    known: StartupContext, tools: Sequence[Tool], settings: Settings, *, leaves: bool
+async def adapt_to_tools(
+    startup: StartupContext, tools: Sequence[Tool], settings: Settings, *, leaves: bool
 ) -> StartupContext:
-    """What is known, told to a model with these tools: without one that saves, memory is only read."""
+    """Return the context for a model with these tools; without one that saves, memory is read-only."""
     names = {one.name for one in tools}
-    saving = {one.name for one in known.tools if not one.read_only} | SAVING_BY_HAND
-    if known.memory is None or known.is_read_only or names & saving:
-        return known
-    reading = replace(known, is_for_reading=True)
+    saving = {one.name for one in startup.tools if not one.read_only} | SAVING_BY_HAND
+    if startup.memory is None or startup.is_read_only or names & saving:
+        return startup
+    reading = replace(startup, is_for_reading=True)
     return replace(
         reading,
         manual=_manual(reading, settings),
-        context=await context_of(reading, settings, leaves=leaves),
+        context=await render_startup_text(reading, settings, leaves=leaves),
     )
 
 
-def _manual(known: StartupContext, settings: Settings) -> str:
+def _manual(startup: StartupContext, settings: Settings) -> str:
     given = settings.memory
     mode = ManualMode(
-        form=form_of(is_on=True, is_daily=given.mode == "daily", has_team=known.team is not None),
+        form=form_of(is_on=True, is_daily=given.mode == "daily", has_team=startup.team is not None),
         has_index=given.index,
-        is_read_only=known.is_read_only,
+        is_read_only=startup.is_read_only,
         extra_guidelines=given.extra_guidelines or "",
     )
     return manual(mode)
 
 
-async def context_of(known: StartupContext, settings: Settings, *, leaves: bool) -> str:
-    """What the model is told of instructions and memory, with the indexes as they are now (M25, C21)."""
-    memory = known.memory
-    team = known.team
-    users = known.users
+async def render_startup_text(startup: StartupContext, settings: Settings, *, leaves: bool) -> str:
+    """Return the text on instructions and memory, with the current indexes (M25, C21)."""
+    memory = startup.memory
+    team = startup.team
+    users = startup.users
     if memory is None:
-        return render_context(known.instructions)
+        return render_context(startup.instructions)
     facts = MemoryFacts(
         directory=memory.location.directory,
-        is_read_only=known.is_read_only,
+        is_read_only=startup.is_read_only,
         has_index=settings.memory.index,
         user_directory=users.location.directory if users else None,
         team_directory=team.location.directory if team else None,
     )
-    stays = known.stays if leaves else LocalOnlyFilter()
+    stays = startup.stays if leaves else LocalOnlyFilter()
     indexes = [await _index(one, stays) for one in (memory, team, users)]
-    return render_context(known.instructions, indexes[0], indexes[1], facts, user_index_text=indexes[2])
+    return render_context(startup.instructions, indexes[0], indexes[1], facts, user_index_text=indexes[2])
 
 
 async def _index(memory: Memory | None, stays: LocalOnlyFilter) -> str:
@@ -255,11 +257,13 @@ async def _index(memory: Memory | None, stays: LocalOnlyFilter) -> str:
 
 
 MAX_SECONDS = 5.0
-"""A session neither begins nor ends later than this for a place that does not answer."""
+"""How long the start and the end of a session wait for a remote that does not answer."""
 
 
-async def share(team: Memory, remote: str | None, stack: AsyncExitStack, *, clock: Clock) -> tuple[str, ...]:
-    """Sync now, and once more when the stack is left; returns what the person should know."""
+async def sync_team_memory(
+    team: Memory, remote: str | None, stack: AsyncExitStack, *, clock: Clock
+) -> tuple[str, ...]:
+    """Sync now, and again when the stack is closed; returns notices for the person."""
     if not remote:
         return ("team memory stays on this machine: memory.teamRemote names no place to share it",)
     stack.push_async_callback(_synced, team, remote, clock)

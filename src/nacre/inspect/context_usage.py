@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nacre.agents.news import AGENT, AGENT_TYPES
-from nacre.app.open_agent import base_of, session_settings
+from nacre.app.open_agent import build_base, session_settings
 from nacre.app.restored_context import RESTORED_OPENING
 from nacre.app.startup_context import preview_startup_context
 from nacre.app.toolset import own_tools
@@ -78,7 +78,7 @@ async def contents(settings: Settings, path: Path | None, *, clock: Clock = SYST
     known = await preview_startup_context(settings, clock=clock)
     # Tools of MCP servers are left out: to list them, the servers would have to be started.
     tools = [*own_tools(settings, Workspace(settings.cwd), TaskBoard()), *known.tools]
-    base = base_of(_model(settings, records), known, tools, settings, clock)
+    base = build_base(_model(settings, records), known, tools, settings, clock)
     session = Session(base, records, settings=session_settings(settings), clock=clock)
     booking = booked(path) if path else []
     found = contents_of(session, booking)

@@ -269,7 +269,7 @@ class ChatApp(App[int]):
         if self.talk.ready is None:
             return
         try:
-            found = self.talk.others()
+            found = self.talk.other_sessions()
         except NacreError as error:
             self._later(NoticeLine(printable(str(error)), "error"))
             return
@@ -279,7 +279,7 @@ class ChatApp(App[int]):
         if session is None:
             return
         if self._work is None:
-            self._begin(partial(self.talk.move, Reopen(session)))
+            self._begin(partial(self.talk.switch_session, Reopen(session)))
         else:
             self._later(NoticeLine("a turn is under way: Ctrl-C stops it, then F3 goes elsewhere", "warning"))
 
@@ -303,7 +303,7 @@ class ChatApp(App[int]):
             self._next()
 
         try:
-            now = await self.talk.ready.planning.read()
+            now = await self.talk.ready.plan.read()
         except NacreError as error:
             self._later(NoticeLine(printable(str(error)), "error"))
             return

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from nacre.agents.registry import AgentState
-from nacre.app.chat_session import Ending, Place, Reopen, enter, move, others
+from nacre.app.chat_session import Ending, OpenedChat, Reopen, open_chat, other_sessions, switch_session
 from nacre.app.open_agent import OpenedAgent
 from nacre.app.session_text import ended_line, failed_line, stopped_line
 from nacre.clock import SYSTEM_CLOCK, Clock
@@ -38,7 +38,7 @@ class EnterPlace(Protocol):
 
     def __call__(
         self, settings: Settings, session: str | None, *, ask: Ask | None, tell: Callable[[str], None]
-    ) -> Awaitable[Place]: ...
+    ) -> Awaitable[OpenedChat]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Start:
     slash: Slash
     keeps: bool = True
     """Whether what is typed may be kept for the next session."""
-    enter: EnterPlace = enter
+    open_chat: EnterPlace = open_chat
     clock: Clock = SYSTEM_CLOCK
 
 
@@ -81,7 +81,7 @@ class Talk:
         self._start = start
         self._screen = screen
         self._obeying = Obeying(start.slash)
-        self._place: Place | None = None
+        self._place: OpenedChat | None = None
         self._past: list[Record] = []
         """What its log held that the session does not, and how many records it had when it was opened."""
         self._known = 0
@@ -131,7 +131,7 @@ class Talk:
             await self._tell(str(error))
             return None
         if isinstance(done.ending, Reopen):
-            await self.move(done.ending)
+            await self.switch_session(done.ending)
         for told in done.lines:
             await self._screen.show(told)
         if done.goes_on:
@@ -139,12 +139,12 @@ class Talk:
         self.measure()
         return None if isinstance(done.ending, Reopen) else done.ending
 
-    async def move(self, to: Reopen) -> None:
+    async def switch_session(self, to: Reopen) -> None:
         """Go on with another session; where that fails, the person stays."""
         assert self._place is not None, "a session is open before it is left"
         is_again = to.session == self._place.ready.agent.session.id
         try:
-            self._place = await move(self._place, to, self._enter, self._let_go)
+            self._place = await switch_session(self._place, to, self._enter, self._let_go)
         except NacreError as error:
             if is_again:
                 raise
@@ -175,10 +175,10 @@ class Talk:
             ended = SystemExit()
             await place.held.__aexit__(SystemExit, ended, None)
 
-    def others(self) -> list[SessionSummary]:
+    def other_sessions(self) -> list[SessionSummary]:
         """Sessions that could be gone on with; raises where none may be looked at."""
         assert self._place is not None, "a session is open before others are looked for"
-        return others(self._place.ready.agent.session, self.settings)
+        return other_sessions(self._place.ready.agent.session, self.settings)
 
     def measure(self) -> None:
         """What fills the window now."""
@@ -188,12 +188,12 @@ class Talk:
             self._screen.meter(contents_of(session, booking))
             self._screen.settle(session)
 
-    async def _enter(self, session: str | None) -> Place:
-        return await self._start.enter(
+    async def _enter(self, session: str | None) -> OpenedChat:
+        return await self._start.open_chat(
             self.settings, session, ask=self._screen.ask, tell=self._screen.countdown
         )
 
-    async def _let_go(self, place: Place) -> None:
+    async def _let_go(self, place: OpenedChat) -> None:
         await place.held.aclose()
         for one in place.ready.agent.session.notices():
             await self._tell(one.text)

@@ -305,6 +305,6 @@ async def test_a_log_from_elsewhere_opens_no_folder_outside_the_home(tmp_path: P
             *(noted("clear", n, folder=str(place)) for n, place in enumerate([ours, *others]))
         )
     async with open_agent(settings, provider=ScriptedProvider(), session="latest") as ready:
-        opened = set(ready.hands.guard.policy.directories)
+        opened = set(ready.toolset.guard.policy.directories)
         assert ours.resolve() in opened
         assert opened.isdisjoint(place.resolve() for place in others)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.app.compaction import join_noting
+from nacre.app.compaction import add_notes
 from nacre.app.open_agent import LATEST, NEW, OpenedAgent, open_agent
 from nacre.errors import ProviderError
 from nacre.layers.l3_notes.layer import NOTES, Notes
@@ -181,10 +181,10 @@ async def test_short_conversations_and_switched_off_notes_cost_nothing(
     settings = settings_in(tmp_path)
     off = replace(settings, switches=replace(settings.switches, compact=False))
     background = Background(session)
-    assert join_noting(session, off, folder=tmp_path, background=background) is None
+    assert add_notes(session, off, folder=tmp_path, background=background) is None
     asked = replace(off, notes=NotesSettings(always=True))
-    assert join_noting(session, asked, folder=tmp_path, background=background) is not None
-    assert join_noting(session, settings, folder=None, background=background) is None
+    assert add_notes(session, asked, folder=tmp_path, background=background) is not None
+    assert add_notes(session, settings, folder=None, background=background) is None
 
 
 @FORKS

@@ -567,7 +567,7 @@ async def test_there_are_sessions_from_which_nothing_is_drawn(
     settings = replace(settings_in(tmp_path, **environ), **change)  # type: ignore[arg-type]
     async with open_agent(settings, provider=provider, ephemeral=ephemeral) as ready:
         await played(ready, "I live in Lisbon.")
-        assert ready.extracting is None
+        assert ready.extract is None
     assert provider.calls == 1
 
 

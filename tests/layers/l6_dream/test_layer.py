@@ -63,7 +63,7 @@ async def dreaming(
 
 
 async def dreamt(occasion: DreamTarget, ready: OpenedAgent, wish: DreamOptions | None = None) -> DreamResult:
-    model = dream_model(occasion, ready.forker, MODEL, ready.hands.workspace)
+    model = dream_model(occasion, ready.forks, MODEL, ready.toolset.workspace)
     return await dream(dream_config(occasion, model=model), wish)
 
 
@@ -426,8 +426,8 @@ async def test_the_end_of_a_turn_asks_the_gates(
     provider.script(say("Hello."), say("Hello again."))
     async with open_agent(settings, provider=provider) as ready:
         await turn(ready)
-        assert ready.dreaming is not None
-        assert ready.dreaming.stopped == {gate: 1}
+        assert ready.dream is not None
+        assert ready.dream.stopped == {gate: 1}
         await ready.background.wait("dream")
         heard = [event.text for event in await turn(ready) if isinstance(event, Notice)]
     is_done = gate == "open"
@@ -445,7 +445,7 @@ async def test_a_dream_that_is_switched_off_is_not_even_asked_about(
     provider.script(say("Hello."))
     async with open_agent(settings, provider=provider) as ready:
         await turn(ready)
-        assert ready.dreaming is None
+        assert ready.dream is None
 
 
 async def test_a_session_settles_what_a_dead_one_left_before_it_asks(
@@ -459,7 +459,7 @@ async def test_a_session_settles_what_a_dead_one_left_before_it_asks(
     provider.script(say("Hello."))
     async with open_agent(settings, provider=provider) as ready:
         await turn(ready)
-        assert ready.dreaming is not None and ready.dreaming.stopped == {"open": 1}
+        assert ready.dream is not None and ready.dream.stopped == {"open": 1}
         await ready.background.wait("dream")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from nacre.app.chat_session import Ending, Leave, Place, Reopen, enter, move
+from nacre.app.chat_session import Ending, Leave, OpenedChat, Reopen, open_chat, switch_session
 from nacre.app.instruction_paths import instruction_paths
 from nacre.app.open_agent import OpenedAgent
 from nacre.app.session_text import failed_line, resumed_lines, stopped_line, working
@@ -104,7 +104,7 @@ def _consented(options: RunOptions, settings: Settings) -> None:
 class _Here:
     """The session the person is in, as a terminal shows it."""
 
-    place: Place
+    place: OpenedChat
     beside: Beside
     """Who is told of its agents."""
 
@@ -149,8 +149,8 @@ class _Conversation:
         self._greet(place.ready)
         return _Here(place, self._told_of_agents(place.ready))
 
-    async def _enter(self, session: str | None) -> Place:
-        return await enter(
+    async def _enter(self, session: str | None) -> OpenedChat:
+        return await open_chat(
             self._settings, session, ask=self._ask if self._is_person else None, tell=countdown
         )
 
@@ -162,13 +162,13 @@ class _Conversation:
         return beside
 
     def _move(self, here: _Here, to: Reopen) -> _Here:
-        async def let_go(left: Place) -> None:
+        async def let_go(left: OpenedChat) -> None:
             await left.held.aclose()
             self._tell_last(here)
 
         is_again = to.session == here.ready.agent.session.id
         try:
-            place = self._loop.call(move(here.place, to, self._enter, let_go))
+            place = self._loop.call(switch_session(here.place, to, self._enter, let_go))
         except NacreError as error:
             if is_again:
                 raise

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from nacre.app.chat_session import Ending, Leave, Reopen, others, reachable
+from nacre.app.chat_session import Ending, Leave, Reopen, other_sessions, session_store
 from nacre.app.open_agent import NEW, OpenedAgent
 from nacre.cli.memory.dream import report_lines, status_lines
 from nacre.cli.memory.recall import recalled_lines
@@ -109,13 +109,13 @@ def _resume(wanted: str, scene: Scene) -> Ending:
     session = scene.session
     settings = scene.settings
     if wanted:
-        found = reachable(session, settings).find(wanted).stem
+        found = session_store(session, settings).find(wanted).stem
         if found == session.id:
             print("you are in that session")
             return None
         return Reopen(found)
     now = SYSTEM_CLOCK.now()
-    listed = others(session, settings)
+    listed = other_sessions(session, settings)
     print_table(
         [
             (each.session[:8], human_age(each.modified, now), f"{each.messages} messages", each.title or "")
@@ -182,14 +182,14 @@ def _retry(_: str, scene: Scene) -> Ending:
 
 
 def _tasks(_: str, scene: Scene) -> Ending:
-    print(scene.ready.hands.board)
+    print(scene.ready.toolset.board)
     return None
 
 
 def _plan(text: str, scene: Scene) -> Ending:
     from nacre.cli.chat.slash_plan import plan
 
-    plan(scene.ready.planning, text, scene.run)
+    plan(scene.ready.plan, text, scene.run)
     return None
 
 
@@ -304,11 +304,11 @@ async def compact_now(ready: OpenedAgent, focus: str) -> None:
     session = ready.agent.session
     try:
         async with progress() as say:
-            done = await ready.compacting.compact(CompactionRequest(focus=focus, on_progress=say))
+            done = await ready.compact.compact(CompactionRequest(focus=focus, on_progress=say))
     finally:
         for notice in session.notices():
             print_error(notice.text)
-    words = ready.compacting.overflow.where.words
+    words = ready.compact.overflow.where.words
     undo = f"/compact {UNDO} takes this back"
     print("\n".join(compaction_lines(done, session.id, undo=undo, words_file=words)))
 
@@ -330,7 +330,7 @@ STATUS = "status"
 
 async def dream_now(ready: OpenedAgent, text: str) -> None:
     """Begin a dream, or do what the words behind `/dream` say with the one that is under way."""
-    dreaming = ready.dreaming
+    dreaming = ready.dream
     if dreaming is None:
         print_error("dreams are switched off, or there is no memory here; `nacre doctor` says which")
     elif text == KILL:

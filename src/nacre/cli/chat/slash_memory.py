@@ -76,7 +76,7 @@ async def correct(ready: OpenedAgent, text: str) -> None:
 
 async def saved_here(ready: OpenedAgent, text: str) -> None:
     """`/memory`: what this conversation has changed in memory; `/memory undo` takes the last back (E6)."""
-    extracting = ready.extracting
+    extracting = ready.extract
     if extracting and not await ready.background.wait(WORK, PATIENCE_SECONDS):
         print("still at it: what was said last is being looked through")
     drawn = extracting.last if extracting else None
@@ -136,7 +136,7 @@ def _topics(memory: Memory, commit: Commit) -> list[str]:
 
 
 def _nothing(ready: OpenedAgent) -> str:
-    if ready.extracting is None:
+    if ready.extract is None:
         return "nothing was saved from this conversation, and none is drawn from it (see extract.mode)"
     return "nothing was saved from this conversation yet; `nacre memory list` shows what there is"
 

@@ -129,7 +129,7 @@ async def _consolidate(target: DreamTarget, settings: Settings, asked: DreamComm
         return await dream_once(dream_config(target, is_nightly=asked.nightly), wish)
     quiet = replace(settings, mcp_servers={}, hooks={})
     async with open_agent(quiet, ephemeral=True) as ready:
-        model = model_for_dream(target, settings, ready.forker, ready.hands)
+        model = model_for_dream(target, settings, ready.forks, ready.toolset)
         return await dream_once(dream_config(target, model=model, is_nightly=asked.nightly), wish)
 
 

@@ -76,7 +76,7 @@ async def _compacted(path: Path, settings: Settings, asked: _CompactOptions) -> 
         span = span_of(ready.agent.session.view.items, start=asked.start, end=asked.end)
         try:
             async with progress() as say:
-                done = await ready.compacting.compact(
+                done = await ready.compact.compact(
                     CompactionRequest(focus=asked.focus, span=span, by_rule=asked.by_rule, on_progress=say)
                 )
         finally:
@@ -87,7 +87,7 @@ async def _compacted(path: Path, settings: Settings, asked: _CompactOptions) -> 
             print_json(compaction_json(done, path.stem))
             return
         undo = f"`nacre compact {path.stem[:8]} --undo` takes this back"
-        words = ready.compacting.overflow.where.words
+        words = ready.compact.overflow.where.words
         print("\n".join(compaction_lines(done, path.stem, undo=undo, words_file=words)))
 
 
