@@ -29,7 +29,7 @@ from nacre.layers.l1_offload.references import READER
 from nacre.layers.l2_microcompact.layer import Microcompact
 from nacre.memory.recall.drift.words import WordCache
 from nacre.memory.recall.local_index import LocalIndex
-from nacre.memory.recall.semantic.meaning import meaning
+from nacre.memory.recall.semantic.meaning import semantic_index
 from nacre.providers.choose import build, choose, leaves_machine, small_model
 from nacre.session.agent import SessionAgent
 from nacre.session.background import Background
@@ -85,7 +85,7 @@ async def add_recall(
             one.location.directory,
             one.location.cache,
             writes=keeps,
-            meaning=meaning(one.location.cache, writes=keeps),
+            meaning=semantic_index(one.location.cache, writes=keeps),
             clock=session.clock,
         )
         for one in startup.memories

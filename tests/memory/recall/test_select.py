@@ -37,7 +37,7 @@ async def sim() -> AsyncIterator[Simulator]:
 
 @pytest.fixture
 async def claude(sim: Simulator) -> AsyncIterator[AnthropicProvider]:
-    made = AnthropicProvider(api_key="k", base_url=sim.url, timeout=5)
+    made = AnthropicProvider(api_key="k", base_url=sim.url, timeout=60)
     yield made
     await made.close()
 
@@ -51,7 +51,7 @@ async def test_the_model_sees_message_manifest_and_tools_and_its_names_are_the_c
 ) -> None:
     """R5: own system prompt, JSON schema, 256 tokens, nothing else of the conversation."""
     sim.extend([named("tests.md", "deploys.md")])
-    chosen = await select(QUERY, MEMORIES, claude, MODEL, timeout=5)
+    chosen = await select(QUERY, MEMORIES, claude, MODEL, timeout=60)
     (exchange,) = sim.log
     assert chosen == Selection(chosen=(DEPLOYS, TESTS), usage=exchange.usage)
     body = exchange.body
@@ -77,9 +77,9 @@ async def test_the_model_sees_message_manifest_and_tools_and_its_names_are_the_c
 
 async def test_an_openai_server_is_asked_in_its_own_dialect(sim: Simulator) -> None:
     """R5"""
-    provider = OpenAICompatibleProvider(api_key="k", base_url=f"{sim.url}/v1", timeout=5)
+    provider = OpenAICompatibleProvider(api_key="k", base_url=f"{sim.url}/v1", timeout=60)
     sim.extend([named("tea.md")])
-    chosen = await select(QUERY, MEMORIES, provider, "gpt-6-luna", timeout=5)
+    chosen = await select(QUERY, MEMORIES, provider, "gpt-6-luna", timeout=60)
     await provider.close()
     assert chosen.chosen == (TEA,)
     assert "selected_memories" in json.dumps(sim.log[0].body["response_format"])
@@ -100,7 +100,7 @@ async def test_a_model_without_schemas_is_asked_for_json_and_read_with_patience(
 ) -> None:
     """R5"""
     sim.extend([{"text": answer}])
-    chosen = await select(QUERY, MEMORIES, claude, OLD_MODEL, timeout=5)
+    chosen = await select(QUERY, MEMORIES, claude, OLD_MODEL, timeout=60)
     assert (chosen.chosen, chosen.problem) == ((TEA,), "")
     body = sim.log[0].body
     assert "output_config" not in body
@@ -110,7 +110,7 @@ async def test_a_model_without_schemas_is_asked_for_json_and_read_with_patience(
 async def test_invented_and_repeated_names_are_dropped(sim: Simulator, claude: AnthropicProvider) -> None:
     """R6"""
     sim.extend([named("audit.md", "ghost.md", "tea.md", "audit.md", "../tea.md", "TEA.md", "", "tea")])
-    chosen = await select(QUERY, MEMORIES, claude, MODEL, timeout=5)
+    chosen = await select(QUERY, MEMORIES, claude, MODEL, timeout=60)
     assert (chosen.chosen, chosen.problem) == ((TEA, AUDIT), "")
 
 
@@ -118,7 +118,7 @@ async def test_an_empty_list_is_a_choice_and_no_problem(sim: Simulator, claude: 
     """R5"""
     sim.extend([named(), named("ghost.md")])
     for _ in range(2):
-        chosen = await select(QUERY, MEMORIES, claude, MODEL, timeout=5)
+        chosen = await select(QUERY, MEMORIES, claude, MODEL, timeout=60)
         assert chosen == Selection(usage=sim.log[-1].usage)
 
 
@@ -130,7 +130,7 @@ async def test_json_of_another_shape_chooses_nothing(
 ) -> None:
     """R6: garbage is no choice, and it is paid for all the same."""
     sim.extend([answer])
-    chosen = await select(QUERY, MEMORIES, claude, MODEL, timeout=5)
+    chosen = await select(QUERY, MEMORIES, claude, MODEL, timeout=60)
     assert chosen.chosen == ()
     assert chosen.usage == sim.log[0].usage
     assert chosen.problem == "the selector answered something other than a list of names"
@@ -144,14 +144,14 @@ async def test_words_and_cut_off_lists_choose_nothing(
 ) -> None:
     """R6: an answer that ran out of its 256 tokens is not guessed at."""
     sim.extend([{"text": answer}])
-    chosen = await select(QUERY, MEMORIES, claude, OLD_MODEL, timeout=5)
+    chosen = await select(QUERY, MEMORIES, claude, OLD_MODEL, timeout=60)
     assert (chosen.chosen, "list of names" in chosen.problem) == ((), True)
 
 
 async def test_a_refusal_chooses_nothing(sim: Simulator, claude: AnthropicProvider) -> None:
     """R6: even one that comes with a list."""
     sim.extend([{"text": named("tea.md"), "stop_reason": "refusal"}])
-    chosen = await select(QUERY, MEMORIES, claude, MODEL, timeout=5)
+    chosen = await select(QUERY, MEMORIES, claude, MODEL, timeout=60)
     assert chosen == Selection(usage=sim.log[0].usage, problem="the selector refused")
 
 
@@ -174,7 +174,7 @@ async def test_a_failing_provider_chooses_nothing(
 ) -> None:
     """R6: never a failed turn, always one line that says what it was."""
     sim.extend([{"text": named("tea.md"), "fault": fault}])
-    chosen = await select(QUERY, MEMORIES, claude, MODEL, timeout=5)
+    chosen = await select(QUERY, MEMORIES, claude, MODEL, timeout=60)
     assert chosen.chosen == ()
     assert chosen.problem.startswith("the selector ")
     assert "\n" not in chosen.problem
@@ -202,7 +202,7 @@ async def test_a_cancelled_selection_is_cancelled(sim: Simulator, claude: Anthro
 )
 async def test_no_error_of_ours_gets_out(error: Exception) -> None:
     """R6"""
-    chosen = await select(QUERY, MEMORIES, ScriptedProvider([error]), MODEL, timeout=5)
+    chosen = await select(QUERY, MEMORIES, ScriptedProvider([error]), MODEL, timeout=60)
     assert chosen.chosen == ()
     assert chosen.problem
     assert "\n" not in chosen.problem
@@ -211,13 +211,13 @@ async def test_no_error_of_ours_gets_out(error: Exception) -> None:
 async def test_a_mistake_of_ours_is_not_hidden() -> None:
     """House rule 7: what nobody foresaw reaches the owner of the task."""
     with pytest.raises(ZeroDivisionError):
-        await select(QUERY, MEMORIES, ScriptedProvider([ZeroDivisionError()]), MODEL, timeout=5)
+        await select(QUERY, MEMORIES, ScriptedProvider([ZeroDivisionError()]), MODEL, timeout=60)
 
 
 async def test_nobody_is_asked_about_nothing() -> None:
     """R2"""
     provider = ScriptedProvider()
-    assert await select(QUERY, [], provider, MODEL, timeout=5) == Selection()
+    assert await select(QUERY, [], provider, MODEL, timeout=60) == Selection()
     assert provider.calls == 0
 
 
@@ -225,7 +225,7 @@ async def test_at_most_five_in_the_order_of_the_ranking() -> None:
     """R5"""
     many = [ranked(f"{n}.md") for n in (3, 1, 4, 5, 9, 2, 6)]
     provider = ScriptedProvider([say(named(*(f"{n}.md" for n in range(10))))])
-    chosen = await select(QUERY, many, provider, MODEL, timeout=5)
+    chosen = await select(QUERY, many, provider, MODEL, timeout=60)
     assert chosen.chosen == tuple(many[:MAX_PICKS])
 
 
@@ -233,12 +233,12 @@ async def test_a_name_of_the_team_means_the_teams_file() -> None:
     """R4, M18"""
     theirs = ranked("tea.md", directory=PROJECT / "team")
     provider = ScriptedProvider([say(named("team/tea.md"))])
-    assert (await select(QUERY, [TEA, theirs], provider, MODEL, timeout=5)).chosen == (theirs,)
+    assert (await select(QUERY, [TEA, theirs], provider, MODEL, timeout=60)).chosen == (theirs,)
 
 
 async def asked(query: RecallQuery, *, memories: list[object] | None = None) -> tuple[bytes, str]:
     provider = ScriptedProvider([say(named())])
-    await select(query, memories or MEMORIES, provider, MODEL, timeout=5)  # type: ignore[arg-type]
+    await select(query, memories or MEMORIES, provider, MODEL, timeout=60)  # type: ignore[arg-type]
     text: JsonObject = provider.requests[0].messages[0]["content"][0]  # type: ignore[index,assignment,call-overload]
     return provider.sent[0], str(text["text"])
 
@@ -279,7 +279,7 @@ def test_no_answer_breaks_it_and_only_listed_names_are_chosen(
     provider = ScriptedProvider(
         [together(opening + words)], capabilities=Capabilities(structured_output=has_schema)
     )
-    chosen = asyncio.run(select(QUERY, MEMORIES, provider, MODEL, timeout=5))
+    chosen = asyncio.run(select(QUERY, MEMORIES, provider, MODEL, timeout=60))
     assert {one.path for one in chosen.chosen} <= {one.path for one in MEMORIES}
 
 
@@ -289,5 +289,5 @@ def test_no_answer_breaks_it_and_only_listed_names_are_chosen(
 def test_what_is_named_and_listed_is_chosen(names: list[str]) -> None:
     """R6"""
     provider = ScriptedProvider([say(named(*names))])
-    chosen = asyncio.run(select(QUERY, MEMORIES, provider, MODEL, timeout=5))
+    chosen = asyncio.run(select(QUERY, MEMORIES, provider, MODEL, timeout=60))
     assert chosen.chosen == tuple(one for one in MEMORIES if one.entry.file in names)

@@ -16,7 +16,7 @@ pytest.importorskip("numpy", reason="vectors need numpy: install the extra `embe
 from nacre.memory.recall.ranking.analysis import Doc
 from nacre.memory.recall.ranking.ranker import Ranker
 from nacre.memory.recall.semantic import meaning as encoders
-from nacre.memory.recall.semantic.meaning import VECTORS_FILE, SemanticIndex, meaning, text_of
+from nacre.memory.recall.semantic.meaning import VECTORS_FILE, SemanticIndex, semantic_index, text_of
 from nacre.testing import FrozenClock
 from tests.memory.recall.semantic.stand_in import StandIn, docs
 
@@ -236,19 +236,20 @@ def test_without_the_weights_or_without_numpy_there_is_no_meaning(
     (package / "model").mkdir(parents=True)
     (package / "__init__.py").write_text("raise AssertionError('imported')")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert meaning(tmp_path) is None
+    assert semantic_index(tmp_path) is None
     (package / "model" / encoders.WEIGHTS).touch()
-    found = meaning(tmp_path)
+    found = semantic_index(tmp_path)
     assert found is not None and not found.is_ready
     monkeypatch.setitem(sys.modules, "numpy", None)
-    assert meaning(tmp_path) is None
+    assert semantic_index(tmp_path) is None
 
 
 def test_asking_whether_there_is_meaning_imports_no_numpy(tmp_path: Path) -> None:
     """R9: start-up stays as quick as without the extra."""
     script = (
-        "import sys; from pathlib import Path; from nacre.memory.recall.semantic.meaning import meaning;"
-        "meaning(Path(sys.argv[1])); print('numpy' in sys.modules)"
+        "import sys; from pathlib import Path\n"
+        "from nacre.memory.recall.semantic.meaning import semantic_index\n"
+        "semantic_index(Path(sys.argv[1])); print('numpy' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True

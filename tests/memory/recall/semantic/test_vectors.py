@@ -75,7 +75,7 @@ def test_likeness_is_the_cosine_less_what_all_files_share(count: int, seed: int)
     centred = kept.rows - mean
     asked = (question - mean) / np.linalg.norm(question - mean)
     expected = centred @ asked / np.linalg.norm(centred, axis=1)
-    scores, cosines = kept.likeness(question)
+    scores, cosines = kept.similarity(question)
     assert np.allclose(scores, expected, atol=1e-3)
     assert np.allclose(cosines, kept.rows @ question)
 
@@ -85,7 +85,7 @@ def test_a_file_that_was_not_read_has_no_likeness_and_no_part_in_the_mean() -> N
     kept = some(4)
     more = kept.updated(Vectors.of({"x.md": (VectorSource("x"), unread(WIDTH))}, WIDTH))
     question = some(1, 9).rows[0]
-    (scores, _), (before, _) = more.likeness(question), kept.likeness(question)
+    (scores, _), (before, _) = more.similarity(question), kept.similarity(question)
     assert np.isnan(scores[-1])
     assert np.allclose(scores[:-1], before, atol=1e-6)
 

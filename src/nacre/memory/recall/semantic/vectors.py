@@ -1,6 +1,8 @@
-"""The vectors of one memory directory: in memory as one matrix, on disk as one file that may be thrown away.
+"""The vectors of one memory directory as a matrix and as a file, and a ranking by words and vectors.
 
-The file is read whole and never mapped: a mapped file that somebody cuts short would end the process.
+The file is read whole and never mapped: a mapped file that is truncated would crash the process. A memory
+without a vector is scored by its words, on the scale of those with one, so that a store that is half encoded
+ranks no worse than by words.
 """
 
 from __future__ import annotations
@@ -38,32 +40,33 @@ from nacre.memory.recall.ranking.ranker import (
     ScoredFile,
     assistants,
     confidence,
+    unknown_share,
 )
 from nacre.store import disk
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 
 MAGIC = b"nacre vectors 1\n"
-"""Another form or another way to encode gets another number: what does not begin so is built again."""
+"""The number changes with the format or the encoding; a file with another one is built again."""
 _SIZES = 12
 """Bytes after the magic: a checksum of all that follows it, and the length of the header."""
 _LEAST = 1e-9
-"""Guards a division: a store of one file is its own mean, and nothing is left of its vector."""
+"""Avoids a division by zero: the vector of a single file equals the mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorSource:
-    """Which state of a file a vector was made from."""
+    """The state of a file that a vector was computed from."""
 
     digest: str
     """Of the text that was encoded."""
     stamp: str = ""
-    """Of the file, as the caller tells states apart; empty when it does not."""
+    """The file's stamp; empty when the caller has none."""
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """A vector of unit length for each file, or zero where the model cannot read it; only ever replaced."""
+    """A vector of unit length for each file, or zero where the model cannot read it; immutable."""
 
     files: Mapping[str, VectorSource]
     """In the order of the rows."""
@@ -75,7 +78,7 @@ class Vectors:
 
     @classmethod
     def of(cls, found: Mapping[str, tuple[VectorSource, Floats]], width: int) -> Vectors:
-        """The vectors of these files."""
+        """Return the vectors of these files."""
         if not found:
             return cls.empty(width)
         return cls(
@@ -83,7 +86,7 @@ class Vectors:
         )
 
     def updated(self, newer: Vectors) -> Vectors:
-        """These vectors, with those of `newer` added and in the place of the same files' own."""
+        """Return these vectors with those of `newer` added or in place of the same files."""
         if not self.files or not newer.files:
             return newer if newer.files else self
         kept = [number for file, number in self.number.items() if file not in newer.files]
@@ -101,14 +104,14 @@ class Vectors:
 
     @cached_property
     def by_digest(self) -> dict[str, int]:
-        """A row with the vector of this text: a file that was renamed or copied need not be encoded."""
+        """The row of each text: a renamed or copied file need not be encoded again."""
         return {known.digest: number for number, known in enumerate(self.files.values())}
 
-    def likeness(self, question: Floats) -> tuple[Floats, Floats]:
-        """How like each file is to a question, -1 to 1: with what all files share taken off, and with it.
+    def similarity(self, question: Floats) -> tuple[Floats, Floats]:
+        """Return the similarity of each file to a question: without the mean of all files, and with it.
 
-        The first tells the files of one store apart, the second a store that the question is not about. NaN
-        for a file whose vector is zero: the model cannot read it.
+        The first distinguishes the files of one store, the second shows whether the store is relevant at all.
+        NaN for a file whose vector is zero, which the model cannot read.
         """
         mean, lengths, to_mean = self._centre
         asked = question - mean
@@ -120,7 +123,7 @@ class Vectors:
 
     @cached_property
     def _centre(self) -> tuple[Floats, Floats, Floats]:
-        """The mean of all vectors, how far each is from it, and the product of each with it."""
+        """The mean of all vectors, the distance of each to it, and the product of each with it."""
         squares = np.einsum("ij,ij->i", self.rows, self.rows)
         is_read = squares > 0
         mean = self.rows.sum(axis=0) / np.float32(max(1, int(is_read.sum())))
@@ -131,17 +134,17 @@ class Vectors:
 
 
 def unread(width: int) -> Floats:
-    """The vector of a text that the model cannot read."""
+    """Return the vector of a text that the model cannot read."""
     return np.zeros(width, np.float32)
 
 
 def digest_of(text: str) -> str:
-    """What tells one text from another."""
+    """Return the digest of a text."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def load_vectors(path: Path, model: str, width: int) -> Vectors:
-    """The vectors in a file; raises OSError or ValueError when they are not there or not this model's."""
+    """Read vectors; raises OSError or ValueError when the file is missing, damaged or of another model."""
     descriptor = disk.open_regular(path, os.O_RDONLY)
     with os.fdopen(descriptor, "rb") as source:
         data = source.read()
@@ -164,7 +167,7 @@ def load_vectors(path: Path, model: str, width: int) -> Vectors:
 
 
 def save_vectors(vectors: Vectors, path: Path, model: str) -> None:
-    """Write the vectors aside and put them in the file's place, half as exact: ranking does not notice."""
+    """Replace the file, in half precision, which does not change a ranking."""
     files = [[file, known.digest, known.stamp] for file, known in vectors.files.items()]
     header = json.dumps({"model": model, "width": vectors.rows.shape[1], "files": files}).encode()
     body = len(header).to_bytes(_SIZES - 4, "little") + header + vectors.rows.astype(np.float16).tobytes()
@@ -181,14 +184,14 @@ def save_vectors(vectors: Vectors, path: Path, model: str) -> None:
 
 SEMANTIC_FEATURES = ("similar", "similar_before", "similar_after", "similar_around")
 BESIDE = (-1, 1, -2, 2)
-"""The files whose meaning counts for the one between them; the outer two are added up."""
+"""Steps to the neighbours whose similarity counts; the outer two are added up."""
 SEMANTIC_CANDIDATES = 40
-"""Files nearest in meaning that are weighed even when they share no word with the question."""
+"""Most similar files that are candidates even when they share no word with the question."""
 COMPARED = 10
-"""The best files by words show how far the two scales lie apart; 30 of them, or all, ranked alike."""
+"""The best files by words that show the difference of the two scales; 30 of them, or all, ranked alike."""
 
 NO_VECTOR = "no_vector"
-"""The part of a score that moves it to the scale of files with a vector."""
+"""The part of a score that adapts it to the scale of files with a vector."""
 
 Features: TypeAlias = Sequence[float]
 Weights: TypeAlias = Mapping[str, float]
@@ -196,63 +199,67 @@ Weights: TypeAlias = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Similarities:
-    """How like a question each file that has a vector is; NaN for one that the model cannot read."""
+    """The similarity of each file with a vector to a question; NaN for one that the model cannot read."""
 
     numbers: Mapping[str, int]
     names: Sequence[str]
     scores: npt.NDArray[np.float32]
-    """With what all files of the store share taken off: tells them apart."""
+    """Without the mean of all files: distinguishes them."""
     cosines: npt.NDArray[np.float32]
-    """With it: tells whether the question is about this store at all."""
+    """With the mean: shows whether the store is relevant at all."""
 
     def of(self, file: str) -> float | None:
         number = self.numbers.get(file)
         score = math.nan if number is None else float(self.scores[number])
         return None if math.isnan(score) else score
 
-    def plainly(self, files: Sequence[str]) -> float | None:
-        """The cosine of the likest of these; None while one of them has no vector."""
+    def highest_cosine(self, files: Sequence[str]) -> float | None:
+        """Return the highest cosine of these files; None while one of them has no vector."""
         numbers = [self.numbers[file] for file in files if self.of(file) is not None]
         return float(self.cosines[numbers].max()) if numbers and len(numbers) == len(files) else None
 
     def nearest(self, limit: int) -> list[str]:
-        """The files most like the question, in no order."""
+        """Return the most similar files, unordered."""
         every = range(len(self.scores))
         best = every if len(every) <= limit else np.argpartition(-self.scores, limit)[:limit]
         return [self.names[i] for i in best if not math.isnan(self.scores[i])]
 
 
-def rank(ranker: Ranker, text: str, likeness: Similarities, *, asked: date | None, limit: int) -> Ranking:
-    """Rank a store for a question by its words and by what they mean."""
+def rank_by_vectors(
+    ranker: Ranker, text: str, similarities: Similarities, *, asked: date | None, limit: int
+) -> Ranking:
+    """Rank the files for a question by words and vectors."""
     index = ranker.index
     question = parse_question(text, index, asked)
     match = QuestionMatch(index, question, assistants(index))
     found = ranker.with_neighbours(match.best_files(CANDIDATES))
-    near = (index.by_id.get(file) for file in likeness.nearest(SEMANTIC_CANDIDATES))
+    near = (index.by_id.get(file) for file in similarities.nearest(SEMANTIC_CANDIDATES))
     numbers = list(dict.fromkeys([*found, *sorted(number for number in near if number is not None)]))
-    said = FeatureExtractor(index, question, match).vectors(numbers)
-    weighed = _WeightedCandidates.of(question, said, [_meant(index, number, likeness) for number in numbers])
-    order = sorted(((score, -i) for i, score in enumerate(weighed.scores)), reverse=True)[:limit]
+    lexical = FeatureExtractor(index, question, match).vectors(numbers)
+    weighted = _WeightedCandidates.of(
+        question, lexical, [_semantic_features(index, number, similarities) for number in numbers]
+    )
+    order = sorted(((score, -i) for i, score in enumerate(weighted.scores)), reverse=True)[:limit]
     picks = [
         ScoredFile(
             id=entry.id if (entry := index.entries[numbers[-i]]) else "",
             score=score,
-            parts=weighed.parts(-i),
+            parts=weighted.parts(-i),
             subject=ranker.subject(numbers[-i], match, question) if place < EXPLAINED else None,
         )
         for place, (score, i) in enumerate(order)
     ]
-    first = nlargest(TOP, ((score, -i) for i, score in enumerate(weighed.scores)))
+    first = nlargest(TOP, ((score, -i) for i, score in enumerate(weighted.scores)))
     ids = [entry.id for _, i in first if (entry := index.entries[numbers[-i]])]
-    return Ranking(picks, weighed.sure(index, question, len(found), likeness.plainly(ids)))
+    return Ranking(picks, weighted.confidence(index, question, len(found), similarities.highest_cosine(ids)))
 
 
-def _meant(index: PassageIndex, number: int, likeness: Similarities) -> list[float] | None:
-    """Evidence of meaning, in the order of SEMANTIC_FEATURES; None for a file without a vector."""
+def _semantic_features(index: PassageIndex, number: int, similarities: Similarities) -> list[float] | None:
+    """Return the features of SEMANTIC_FEATURES; None for a file without a vector."""
 
     def similar(other: int | None) -> float | None:
         entry = None if other is None else index.entries[other]
-        return None if entry is None else likeness.of(entry.id)
+        return None if entry is None else similarities.of(entry.id)
 
     own = similar(number)
     if own is None:
@@ -263,10 +270,10 @@ def _meant(index: PassageIndex, number: int, likeness: Similarities) -> list[flo
 
 @dataclass(frozen=True)
 class _WeightedCandidates:
-    """The candidates of one question, weighed: by words all of them, by both those that have a vector."""
+    """The candidates of a question with their scores: all by words, those with a vector by both."""
 
-    said: Sequence[Features]
-    meant: Sequence[Features | None]
+    lexical: Sequence[Features]
+    semantic: Sequence[Features | None]
     words: Weights
     both: Weights
     by_words: Sequence[float]
@@ -274,44 +281,53 @@ class _WeightedCandidates:
 
     @classmethod
     def of(
-        cls, question: ParsedQuestion, said: Sequence[Features], meant: Sequence[Features | None]
+        cls, question: ParsedQuestion, lexical: Sequence[Features], semantic: Sequence[Features | None]
     ) -> _WeightedCandidates:
         column = 0 if question.names else 1
         words = {name: weights.LEXICAL[name][column] for name in FEATURES}
         both = {name: weights.MINILM[name][column] for name in (*FEATURES, *SEMANTIC_FEATURES)}
         learnt = list(words.values())
-        by_words = [sum(map(mul, learnt, vector)) for vector in said]
-        return cls(said, meant, words, both, by_words, _scores(said, meant, by_words, list(both.values())))
+        by_words = [sum(map(mul, learnt, vector)) for vector in lexical]
+        return cls(
+            lexical,
+            semantic,
+            words,
+            both,
+            by_words,
+            _scores(lexical, semantic, by_words, list(both.values())),
+        )
 
     def parts(self, i: int) -> dict[str, float]:
-        """What the score of a candidate is made of."""
-        meant = self.meant[i]
-        if meant is None:
-            named = zip(self.words.items(), self.said[i], strict=True)
+        """Return the parts of a candidate's score."""
+        semantic = self.semantic[i]
+        if semantic is None:
+            named = zip(self.words.items(), self.lexical[i], strict=True)
             missing = {NO_VECTOR: self.scores[i] - self.by_words[i]}
         else:
-            named = zip(self.both.items(), (*self.said[i], *meant), strict=True)
+            named = zip(self.both.items(), (*self.lexical[i], *semantic), strict=True)
             missing = {}
         parts = {name: weight * value for (name, weight), value in named} | missing
         return {name: round(value, 4) for name, value in parts.items() if value}
 
-    def sure(
+    def confidence(
         self, index: PassageIndex, question: ParsedQuestion, count: int, similar: float | None
     ) -> Confidence:
-        """How sure the words of the first `count` are, and what the first picks mean if all have vectors."""
-        scored = sorted(zip(self.by_words[:count], self.said, strict=False), key=lambda one: -one[0])
-        unknown = sum(term.weight for term in question.terms if term.text not in index.postings)
+        """Return the confidence by the words of the first `count`, and by vectors if there are any."""
+        scored = sorted(zip(self.by_words[:count], self.lexical, strict=False), key=lambda one: -one[0])
         learnt = list(self.words.values())
-        return confidence(question, unknown / question.total, scored, learnt, similar=similar)
+        return confidence(question, unknown_share(index, question), scored, learnt, similar=similar)
 
 
 def _scores(
-    said: Sequence[Features], meant: Sequence[Features | None], by_words: Sequence[float], learnt: Features
+    lexical: Sequence[Features],
+    semantic: Sequence[Features | None],
+    by_words: Sequence[float],
+    learnt: Features,
 ) -> list[float]:
-    """Words and meaning together; for a file without a vector its words, moved to the others' scale."""
+    """Return scores by words and vectors; without a vector by words, on the same scale."""
     by_both = {
         i: sum(map(mul, learnt, (*words, *meaning)))
-        for i, (words, meaning) in enumerate(zip(said, meant, strict=True))
+        for i, (words, meaning) in enumerate(zip(lexical, semantic, strict=True))
         if meaning is not None
     }
     foremost = nlargest(COMPARED, by_both, key=by_words.__getitem__)
