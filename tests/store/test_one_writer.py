@@ -19,9 +19,10 @@ for n in range(int(sys.argv[3])): trust(Path(sys.argv[1]), Path(f"/nowhere/{sys.
 """
 LEARNING = """
 import sys; from pathlib import Path
-from nacre.app.toolset import Learned; from nacre.tools.rules import Rule
+from nacre.app.toolset import Learned; from nacre.tools.rules import PermissionRule
 for n in range(int(sys.argv[3])):
-    Learned(Path(sys.argv[1]), Path("/p")).add(Rule("allow", "Edit", f"/{sys.argv[2]}-{n}", "your answer"))
+    rule = PermissionRule("allow", "Edit", f"/{sys.argv[2]}-{n}", "your answer")
+    Learned(Path(sys.argv[1]), Path("/p")).add(rule)
 """
 AGREEING = """
 import sys; from pathlib import Path; from nacre.settings.trust import consent

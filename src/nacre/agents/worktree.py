@@ -147,7 +147,7 @@ async def changes(tree: Worktree) -> KeptWorktree | None:
     try:
         tip = await git.run("rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}^{{commit}}")
         if tip.code not in {0, 1}:
-            return replace(stays, why=f"its repository cannot be read: {tip.told}")
+            return replace(stays, why=f"its repository cannot be read: {tip.message}")
         stands = os.fsdecode(tip.out).strip() or tree.base
         stays = replace(stays, commits=await _counted(git, tree.base, stands))
         if tree.path.exists():
@@ -240,7 +240,7 @@ async def _stands_at(git: GitRepository) -> str:
         return os.fsdecode(ran.out).strip()
     looked = await git.run("rev-parse", "--git-dir")
     if looked.code:
-        raise ToolError(f"a worktree needs a git repository, and there is none: {looked.told}")
+        raise ToolError(f"a worktree needs a git repository, and there is none: {looked.message}")
     raise ToolError(f"the repository at {git.directory} has no commit yet; commit something first")
 
 
@@ -298,7 +298,7 @@ class GitRepository:
         """What a command says, without its line end; `ToolError` where it fails."""
         ran = await self.run(*arguments, at=at)
         if ran.code:
-            raise ToolError(f"git {arguments[0]} failed in {at or self.directory}: {ran.told}")
+            raise ToolError(f"git {arguments[0]} failed in {at or self.directory}: {ran.message}")
         return os.fsdecode(ran.out).removesuffix("\n")
 
     async def _ran(self, directory: Path, *arguments: str, variables: Mapping[str, str]) -> GitResult:

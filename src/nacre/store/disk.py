@@ -35,7 +35,7 @@ class NotRegularError(OSError):
 
 
 def explain(error: OSError, path: str | os.PathLike[str]) -> str:
-    """One line that says what went wrong with a path and what to do about it."""
+    """Return one line that says what went wrong with a path and what to do about it."""
     if error.errno in _FULL:
         return f"disk full: {path} is as it was before; free some space and try again"
     if error.errno in _FORBIDDEN:
@@ -94,11 +94,11 @@ def make_folder(folder: Path) -> None:
 
 
 def open_regular(path: Path, flags: int) -> int:
-    """A descriptor of a regular file; anything else raises `NotRegularError` instead of blocking."""
+    """Open a regular file; raise `NotRegularError` for anything else instead of blocking."""
     try:
         descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, FILE_MODE)
     except OSError as error:
-        if error.errno == errno.ENXIO:  # a socket, or a FIFO that nobody reads
+        if error.errno == errno.ENXIO:  # a socket, or a FIFO without a reader
             raise NotRegularError(errno.EINVAL, "not a regular file", str(path)) from error
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -110,10 +110,10 @@ def open_regular(path: Path, flags: int) -> int:
 def replace_file(
     path: Path, data: bytes, *, temp_name: str, sync: bool = True, mode: int = FILE_MODE
 ) -> None:
-    """Put these bytes at a path, all or nothing: write aside, flush, rename, flush the folder.
+    """Replace a file atomically: write a temporary file, flush, rename, flush the folder.
 
-    Who holds a lock gives the same temporary name each time: what a killed process left behind is overwritten
-    by the next write instead of piling up. Who holds none gives one of its own.
+    A caller that holds a lock passes the same temporary name each time, so that what a killed process left is
+    overwritten by the next write. A caller without a lock passes a unique one.
     """
     temp = path.with_name(temp_name)
     try:
@@ -136,7 +136,7 @@ def replace_file(
 
 
 def append_whole(descriptor: int, data: bytes) -> int:
-    """Add bytes at the end with one write and return the new size; on failure the file is cut back.
+    """Append bytes with one write and return the new size; on failure the file is truncated again.
 
     The caller is the only writer. A short write is tried once more, which yields the reason it was short.
     """
@@ -177,19 +177,19 @@ _AT_FDCWD = -100
 
 @dataclass(frozen=True, slots=True)
 class NameInFolder:
-    """A name in a folder that is held open, so that nobody can put another folder in its place."""
+    """A name in an open folder, which therefore cannot be replaced by another folder."""
 
     folder: int
     name: str
 
 
 def is_swapped(one: Path | NameInFolder, other: Path | NameInFolder) -> bool:
-    """Exchange what two names stand for, at once; False when this system cannot."""
+    """Exchange two files atomically; return False where the system cannot."""
     return _renamed(one, other, _EXCHANGE)
 
 
 def take_free(source: Path | NameInFolder, target: Path | NameInFolder) -> None:
-    """Rename, or raise `FileExistsError` when the target's name is taken."""
+    """Rename, or raise `FileExistsError` when the target exists."""
     if _renamed(source, target, _NO_REPLACE):
         return
     (from_folder, from_name), (to_folder, to_name) = _at(source), _at(target)
@@ -221,7 +221,7 @@ def _fd(folder: int | None) -> int:
 
 @cache
 def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
-    """The system call as a function that returns an error number or 0; none where there is none."""
+    """Return the system call as a function that returns an error number or 0, or None."""
     import ctypes  # noqa: PLC0415 - a few milliseconds that only a write needs
 
     try:

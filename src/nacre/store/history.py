@@ -29,7 +29,7 @@ from nacre.store.git_objects import (
 )
 
 _SESSION = "\n\nSession: "
-"""Ends every message, so that what stands before it is the reason whatever that holds."""
+"""Ends every message; the text before the last one is the reason."""
 _NO_SESSION = "-"
 _AUTHOR = re.compile(r"^author (.*) <[^<>]*> (\d+) [+-]\d{4}$", re.MULTILINE)
 _TREE = re.compile(r"^tree ([0-9a-f]{40})$", re.MULTILINE)
@@ -40,16 +40,16 @@ _NOT_IN_A_NAME = re.compile(r"[<>\n\0]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One change that stands in the history."""
+    """One commit of the history."""
 
     id: str
     author: str
     reason: str
     session: str
     at: datetime
-    """In whole seconds, which is what git keeps."""
+    """In whole seconds, as git stores it."""
     files: tuple[str, ...]
-    """What it changed, sorted."""
+    """The files it changed, sorted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class FileDiff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """Who commits, why and when."""
+    """Author, reason, session and time of a commit."""
 
     author: str
     reason: str
@@ -76,7 +76,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedCommit:
-    """A commit that is made but not yet written."""
+    """A commit whose objects are not written yet."""
 
     id: str
     parent: str
@@ -85,7 +85,7 @@ class PreparedCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitHeader:
-    """What a commit object itself says."""
+    """The parsed fields of a commit object."""
 
     tree: str
     parent: str
@@ -93,7 +93,7 @@ class CommitHeader:
 
 
 class History:
-    """Every state a directory had, in a bare repository that need not exist yet."""
+    """The commits of a directory, in a bare repository that need not exist yet."""
 
     def __init__(self, path: Path) -> None:
         self.repository = GitRepository(path)
@@ -102,7 +102,7 @@ class History:
 
     @property
     def newest(self) -> str:
-        """The id of the newest commit; empty before the first."""
+        """Return the id of the newest commit; empty before the first."""
         return self.repository.head()
 
     def commit(
@@ -122,7 +122,7 @@ class History:
     def prepare(
         self, files: Mapping[str, bytes | None], signature: Signature, *, on: str = ""
     ) -> PreparedCommit:
-        """Make a commit on the newest one (or on `on`) without writing anything."""
+        """Build a commit on the newest one (or on `on`) without writing anything."""
         parent = on or self.newest
         for file in files:
             if is_reserved(disk.check_key(file)):
@@ -134,7 +134,7 @@ class History:
         return PreparedCommit(id=commit.id, parent=parent, objects=(*blobs.values(), *trees, commit))
 
     def log(self, limit: int, *, file: str | None = None) -> list[Commit]:
-        """The newest commits first; with a file, those that changed it."""
+        """Return commits, newest first; with a file, only those that changed it."""
         found: list[Commit] = []
         at = self.newest
         while at and len(found) < limit:
@@ -146,24 +146,24 @@ class History:
         return found
 
     def read(self, commit: str, file: str) -> bytes | None:
-        """A file as it was after a commit."""
+        """Return the content of a file after a commit, or None."""
         name = self._id(self._tree(commit), file)
         return None if name is None else self.repository.content(name, "blob")
 
     def version(self, commit: str, file: str) -> str:
-        """The id of a file's content after a commit; empty when it had none."""
+        """Return the id of a file's content after a commit; empty when there was no file."""
         return self._id(self._tree(commit), file) or ""
 
     def tree(self, commit: str) -> Mapping[str, str]:
-        """Every file after a commit, with the id of its content."""
+        """Return every file after a commit with the id of its content."""
         return self._trees.listed(self._tree(commit))
 
     def changes(self, before: str, after: str) -> dict[str, tuple[str | None, str | None]]:
-        """The files that differ between two commits; the empty string stands for nothing yet."""
+        """Return the files that differ between two commits; the empty string means before the first."""
         return self._trees.compared(self._tree(before), self._tree(after))
 
     def diff(self, one: str, other: str | None = None) -> list[FileDiff]:
-        """What a commit changed, or how another commit differs from it."""
+        """Return what a commit changed, or how another commit differs from it."""
         before, after = (self.head(self.resolve(one)).parent, one) if other is None else (one, other)
         return [
             FileDiff(file=file, before=old, after=new, text=self._unified(file, old, new))
@@ -171,12 +171,12 @@ class History:
         ]
 
     def one(self, commit: str) -> Commit:
-        """One commit by its id or the beginning of it."""
+        """Return a commit by its id or a prefix of it."""
         found = self.resolve(commit)
         return self._commit(found, self.head(found))
 
     def resolve(self, commit: str) -> str:
-        """The whole id that begins like this."""
+        """Return the full id for a prefix."""
         if len(commit) == ID_CHARS or not commit:
             return commit
         if not _ID.fullmatch(commit):
@@ -193,7 +193,7 @@ class History:
         return found[0]
 
     def head(self, commit: str) -> CommitHeader:
-        """What a commit object says of itself."""
+        """Return the parsed fields of a commit object."""
         if commit not in self._heads:
             if len(self._heads) >= REMEMBERED:
                 self._heads.clear()
@@ -215,7 +215,7 @@ class History:
             parent=parent[1] if parent else "",
             signature=Signature(
                 author=author[1],
-                # Somebody may have committed here with git itself, and that says nothing of a session.
+                # A commit made with git itself names no session.
                 reason=(reason or message).strip("\n"),
                 session="" if session == _NO_SESSION else session,
                 at=datetime.fromtimestamp(int(author[2]), UTC),
@@ -253,7 +253,7 @@ class History:
 
 
 def commit_object(tree: str, parent: str, signature: Signature) -> bytes:
-    """A commit as git stores it."""
+    """Return the bytes of a commit object."""
     author = _NOT_IN_A_NAME.sub("", signature.author).strip() or "unknown"
     when = f"{int(signature.at.timestamp())} +0000"
     session = " ".join(signature.session.split())
@@ -270,12 +270,12 @@ def commit_object(tree: str, parent: str, signature: Signature) -> bytes:
 _COMMIT = re.compile(r"\b[0-9a-f]{40}\b")
 
 Scrub = Callable[[bytes], bytes]
-"""What is left of a text; applied to what it returned, it changes nothing more."""
+"""Returns a text without what is purged; applied to its own result, it changes nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgedHistory:
-    """Where the text had been, and where it still is."""
+    """Where the purged text was, and where it still is."""
 
     commits: int
     """How many commits held some of it, in a file, a name or a reason."""
@@ -286,7 +286,7 @@ class PurgedHistory:
 
 
 def without_lines(*texts: str) -> Scrub:
-    """Leave out every line that holds one of these texts, upper or lower case."""
+    """Return a scrub that removes every line with one of these texts, ignoring case."""
     needles = [text.casefold() for text in texts if text]
 
     def scrub(data: bytes) -> bytes:
@@ -303,9 +303,9 @@ def _holds(line: bytes, needles: Sequence[str]) -> bool:
 
 
 def purge(history: History, files: Collection[str] = (), *, scrub: Scrub = bytes) -> PurgedHistory:
-    """Take files out of every commit, and text out of every file and reason that is left.
+    """Remove files from every commit, and text from every other file and reason.
 
-    The caller holds the lock. Commits that changed nothing else go too.
+    The caller holds the lock. Commits that changed nothing else are removed, too.
     """
     path = history.repository.path
     finish_purge(path)
@@ -325,7 +325,7 @@ def purge(history: History, files: Collection[str] = (), *, scrub: Scrub = bytes
 
 
 def holding(history: History, files: Collection[str] = (), *, scrub: Scrub = bytes) -> tuple[str, ...]:
-    """Every object, reachable or not, loose or packed, that holds one of these files or some of this text."""
+    """Return every object, reachable or not, that has one of these files or some of this text."""
     repository = history.repository
     contents = {name: repository.read(name) for name in sorted(repository.names())}
     found: set[str] = set()
@@ -353,7 +353,7 @@ def _last_part(file: str) -> bytes:
 
 
 def finish_purge(path: Path) -> None:
-    """Finish or drop what a killed purge left beside the history."""
+    """Finish or remove what a killed purge left beside the history."""
     aside = _aside(path)
     old = _old(path)
     if aside.exists() and not path.exists():
@@ -394,7 +394,7 @@ class _HistoryRewrite:
         self._dropped = files
         self._scrub = scrub
         self._names: dict[str, str] = {}
-        """What each commit is called now."""
+        """The new id of each commit."""
 
     def run(self) -> None:
         self.into.make()
@@ -425,7 +425,7 @@ class _HistoryRewrite:
         return heads[::-1]
 
     def _tree(self, tree: str, before: str, after: str) -> tuple[str, bool]:
-        """The commit's change on top of the new tree, and whether any of it had to go."""
+        """Return the new tree with the commit's change, and whether any of it was purged."""
         has_hit = False
         files: dict[str, str | None] = {}
         for file, (old, new) in self._before.compared(before, after).items():

@@ -33,7 +33,7 @@ def read_typed(home: Path) -> list[str]:
 
 
 def write_typed(home: Path, messages: Sequence[str]) -> None:
-    """Keep them for the next session, for nobody else to read; raises `OSError`."""
+    """Write the lines for the next session, readable by their owner only; raises `OSError`."""
     lines = [line for one in messages for line in one.replace("\n", f"{GOES_ON}\n").split("\n")][-MAX_LINES:]
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     data = "".join(f"{line}\n" for line in lines).encode(errors="replace")

@@ -34,13 +34,13 @@ class Lease:
     def drop(self) -> None:
         """Give a session free that is gone for good, and leave nothing that says it was there."""
         if self._lock.is_locked:
-            # Nobody waits for it: a session is looked for before its lease is taken.
+            # No process waits for it: a session is looked up before its lease is taken.
             Path(self._lock.lock_file).unlink(missing_ok=True)
             self.release()
 
 
 def take(home: Path, log: Path) -> Lease:
-    """Take the lease on a log, or raise `SessionBusy` that names who holds it."""
+    """Take the lease on a log, or raise `SessionBusy` that names its holder."""
     folder = home / LEASE_FOLDER
     name = _name(log)
     holder = folder / f"{name}.holder"

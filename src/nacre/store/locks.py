@@ -1,4 +1,4 @@
-"""One process at a time changes a small file of the home.
+"""A lock between processes for a small file of the home.
 
 Uses the kernel's lock directly, because every command imports this.
 """
@@ -21,16 +21,16 @@ LOCK_FOLDER = "locks"
 
 
 WAIT_SECONDS = 10.0
-"""Such a change takes milliseconds; whoever holds the lock for longer is stuck."""
+"""Such a change takes milliseconds; a process that holds the lock for longer is stuck."""
 
 
 POLL_SECONDS = 0.05
-"""Between two tries; who shares a file with many that change it all the time tries more often."""
+"""Between two tries; callers that share a file with many frequent writers pass a smaller value."""
 
 
 @contextmanager
 def one_writer(path: Path, *, wait: float = WAIT_SECONDS, poll: float = POLL_SECONDS) -> Iterator[None]:
-    """Hold the lock of a file while it is read, changed and written; makes its folder if need be."""
+    """Hold the lock of a file while it is read, changed and written; create its folder if needed."""
     folder = path.parent / LOCK_FOLDER
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:

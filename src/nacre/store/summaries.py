@@ -1,6 +1,6 @@
-"""What a session is about, read off its log by a scan of bytes: counts by token, JSON for a handful of lines.
+"""Summarise a session log by a scan of its bytes: counts by token, JSON for a handful of lines.
 
-A JSON string escapes its quotes, so a token with bare quotes around it is structure and not somebody's text.
+A JSON string escapes its quotes, so a token with bare quotes around it is structure and never part of a text.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SessionSummary:
     messages: int
     """User and assistant records, tool results included; one reply may be several records."""
     tokens: int
-    """What the context held after the last reply or compaction; zero when nobody said."""
+    """What the context held after the last reply or compaction; zero when unknown."""
     compactions: int
     bytes: int
     title: str | None
@@ -135,7 +135,7 @@ def _opening_words(record: JsonObject) -> str | None:
             None,
         )
     words = _text(content)
-    # Commands and injected context arrive in tags; they are nobody's words.
+    # Commands and injected context arrive in tags; the user did not write them.
     is_program_s = not words or words.lstrip().startswith(("<", *PROGRAM_OPENINGS))
     return None if is_program_s else one_line(words or "", TITLE_CHARS)
 

@@ -31,7 +31,7 @@ _ERRORS = "surrogatepass"
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """A text on disk."""
+    """The file of a stored result."""
 
     path: Path
     bytes: int
@@ -39,7 +39,7 @@ class StoredResult:
 
 @dataclass(frozen=True, slots=True)
 class ResultFile:
-    """One file of a shelf, as a listing shows it."""
+    """One file of a store, as a listing shows it."""
 
     path: Path
     bytes: int
@@ -52,7 +52,7 @@ class ToolResultStore:
     def __init__(self, folder: Path | None, *, sync: bool = True) -> None:
         self.folder = folder
         self._sync = sync
-        """Whether a file must survive a power cut before anybody points to it."""
+        """Whether a file must survive a power cut before a pointer to it is recorded."""
         self._known: dict[str, set[str]] | None = None
         """Names by what a file system that ignores case makes of them."""
 
@@ -110,7 +110,7 @@ class ToolResultStore:
     def _create(self, path: Path, text: str) -> bool:
         """Write aside, then give it its name: no reader ever sees half, and no file is written over.
 
-        False when somebody else had the name first.
+        False when the name was taken first.
         """
         disk.make_folder(path.parent)
         descriptor, name = tempfile.mkstemp(prefix=TEMP_PREFIX, dir=path.parent)
@@ -236,7 +236,7 @@ AS_JSON = " It is a JSON list of the texts that the tool gave."
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """How the model is told to look into a file, by the tools that it has."""
+    """How the model should read a file, depending on the tools it has."""
 
     by_lines: str = BY_LINES
     by_pieces: str = BY_PIECES

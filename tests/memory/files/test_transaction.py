@@ -307,12 +307,12 @@ LIVE_AGENT = """
 HOLDER = """
     import asyncio, sys
     from pathlib import Path
-    from nacre.memory.format.entry import Change
+    from nacre.memory.format.entry import MemoryChange
     from nacre.memory.files.transaction import transact
     from tests.memory.chaos.saving import location
 
     async def main():
-        async with transact(location(Path(sys.argv[1])), Change(author="user", reason="hold")):
+        async with transact(location(Path(sys.argv[1])), MemoryChange(author="user", reason="hold")):
             print("held", flush=True)
             await asyncio.sleep(60)
 

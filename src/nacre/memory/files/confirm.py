@@ -79,16 +79,16 @@ async def confirm(
     watch: Watch | None = None,
 ) -> ConfirmResult:
     """Confirm these unconfirmed commits, or all of them, in the user's name."""
-    async with held(location, clock=clock, timeout=LOCK_WAIT, watch=watch) as place:
-        return await in_thread(_confirm, place, clock, location, commits)
+    async with held(location, clock=clock, timeout=LOCK_WAIT, watch=watch) as storage:
+        return await in_thread(_confirm, storage, clock, location, commits)
 
 
 async def revoke_confirmation(
     location: Location, marker: Commit, *, clock: Clock = SYSTEM_CLOCK, watch: Watch | None = None
 ) -> str:
     """Revoke a confirmation; return the commit that does so."""
-    async with held(location, clock=clock, timeout=LOCK_WAIT, watch=watch) as place:
-        return await in_thread(_doubt, place, clock, location, marker)
+    async with held(location, clock=clock, timeout=LOCK_WAIT, watch=watch) as storage:
+        return await in_thread(_doubt, storage, clock, location, marker)
 
 
 def is_confirmation(commit: Commit) -> bool:
@@ -102,9 +102,11 @@ def is_revoked(location: Location, marker: Commit) -> bool:
     return not unconfirmed_changes(location).confirmed.intersection(_named(marker.reason))
 
 
-def _confirm(place: MemoryStorage, clock: Clock, location: Location, commits: Sequence[str]) -> ConfirmResult:
-    opened(place, clock)
-    history = place.history
+def _confirm(
+    storage: MemoryStorage, clock: Clock, location: Location, commits: Sequence[str]
+) -> ConfirmResult:
+    opened(storage, clock)
+    history = storage.history
     chosen = [history.one(each) for each in commits] if commits else unconfirmed_commits(location)
     for each in chosen:
         if each.author != UNCONFIRMED:
@@ -117,24 +119,24 @@ def _confirm(place: MemoryStorage, clock: Clock, location: Location, commits: Se
     if not new:
         return ConfirmResult(commits=(), commit="")
     ids = _newest_first(history, set(new))
-    marker = _mark(place, "confirmed", ids, clock)
+    marker = _mark(storage, "confirmed", ids, clock)
     return ConfirmResult(commits=tuple(new[each] for each in ids), commit=marker)
 
 
-def _doubt(place: MemoryStorage, clock: Clock, location: Location, marker: Commit) -> str:
-    newest = opened(place, clock)
+def _doubt(storage: MemoryStorage, clock: Clock, location: Location, marker: Commit) -> str:
+    newest = opened(storage, clock)
     confirmed = unconfirmed_changes(location).confirmed
     ids = [each for each in _named(marker.reason) if each in confirmed]
-    return _mark(place, "doubted", ids, clock) if ids else newest
+    return _mark(storage, "doubted", ids, clock) if ids else newest
 
 
-def _mark(place: MemoryStorage, word: MarkerWord, ids: Sequence[str], clock: Clock) -> str:
+def _mark(storage: MemoryStorage, word: MarkerWord, ids: Sequence[str], clock: Clock) -> str:
     lines = "\n".join(f"Commit: {each}" for each in ids)
     reason = f"{word} {len(ids)} change{'s' * (len(ids) != 1)}\n\n{lines}"
     signed = Signature(author="user", reason=reason, session="", at=clock.now())
-    prepared = place.history.prepare({}, signed)
-    with as_store_error(place.folder.root):
-        record(place, prepared)
+    prepared = storage.history.prepare({}, signed)
+    with as_store_error(storage.folder.root):
+        record(storage, prepared)
     return prepared.id
 
 

@@ -1,4 +1,4 @@
-"""The one gate in front of every write to a memory directory: what is inside, and what only looks so (M6)."""
+"""Check every path that is written below a memory directory: inside it, and not disguised (M6)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def inside(root: Path, path: str | Path) -> Path:
     real_root = Path(os.path.realpath(root))
     if "\0" in text:
         raise _refusal(text, "it holds a NUL")
-    relative = _below(real_root, text, root) if text.startswith("/") else _without_dot(text)
+    relative = _below(real_root, text, root) if text.startswith("/") else re.sub(r"^(\./)+", "", text)
     if relative is None:
         raise _refusal(text, f"it is outside {root}")
     if reason := _objection(relative):
@@ -117,7 +117,7 @@ def open_inside(root: Path, path: str | Path, flags: int) -> int:
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise _planted(name) from error
-            if error.errno == errno.ENXIO:  # a socket, or a FIFO that nobody reads
+            if error.errno == errno.ENXIO:  # a socket, or a FIFO without a reader
                 raise disk.NotRegularError(errno.EINVAL, "not a regular file", name) from error
             raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -128,12 +128,6 @@ def open_inside(root: Path, path: str | Path, flags: int) -> int:
 
 def _refusal(text: str, reason: str) -> OutsideStore:
     return OutsideStore(f"{text!r} cannot be a memory file: {reason}; use a plain name such as deploys.md")
-
-
-def _without_dot(text: str) -> str:
-    while text.startswith("./"):
-        text = text[2:]
-    return text
 
 
 def _below(real_root: Path, text: str, *spellings: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""What others changed in a memory directory since the last commit, and who that may have been (M15).
+"""Find and commit what other programs changed in a memory directory since the last commit (M15).
 
 Every file's stamp is compared with what it was at a commit; only files that differ are read. An edit is the
 user's unless an agent was live on the directory: an agent's shell could have made it.
@@ -27,14 +27,14 @@ EditKind: TypeAlias = Literal["added", "changed", "removed"]
 LIVE = "live"
 """The folder of marks, one for each agent that is live, or was when it died."""
 REWRITE_FROM = 16
-"""Files that had to be read although nobody edited them, from which on the stamps are written anew."""
+"""Unchanged files that had to be read, from which on the stamps are stored again."""
 NAME = "seen"
 _FORMAT = "1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalEdit:
-    """One file that somebody changed by other means."""
+    """One file that another program changed."""
 
     file: str
     kind: EditKind
@@ -42,71 +42,71 @@ class ExternalEdit:
 
 @dataclass(frozen=True, slots=True)
 class ExternalEdits:
-    """The edits, and what was learnt about all files while looking for them."""
+    """The edits, and the stamps of all files."""
 
     edits: Mapping[str, bytes | None]
     """New contents; None for files that are gone."""
     stamps: Mapping[str, Stamp]
-    """Of all files, if they were looked at; none when a watch told which."""
+    """Of all files; empty when a watch named those that changed."""
     now: int
     """When the stamps were taken, by the file system's clock."""
     looked_at: int
     """How many files had to be read."""
 
 
-def pick_up(place: MemoryStorage, clock: Clock) -> str:
+def pick_up(storage: MemoryStorage, clock: Clock) -> str:
     """Commit what others changed, if anything, and return the newest commit."""
-    newest = place.history.newest
-    found = find(place, newest)
+    newest = storage.history.newest
+    found = find(storage, newest)
     if found.edits:
-        newest = commit_edits(place, found.edits, newest, clock)
-    if place.watch is not None:
-        place.watch.settled(newest)
+        newest = commit_edits(storage, found.edits, newest, clock)
+    if storage.watch is not None:
+        storage.watch.settled(newest)
     if found.stamps and found.looked_at >= REWRITE_FROM:
         trusted = {file: stamp for file, stamp in found.stamps.items() if is_reliable(stamp, found.now)}
-        DerivedCache(place.cache).put(NAME, (newest, trusted), _FORMAT)
-    drop_stale_marks(place)
+        DerivedCache(storage.cache).put(NAME, (newest, trusted), _FORMAT)
+    drop_stale_marks(storage)
     return newest
 
 
-def commit_edits(place: MemoryStorage, edits: Mapping[str, bytes | None], newest: str, clock: Clock) -> str:
-    """Put on record what others wrote, and return the commit."""
-    author: Author = "unconfirmed" if has_marks(place) else "user"
+def commit_edits(storage: MemoryStorage, edits: Mapping[str, bytes | None], newest: str, clock: Clock) -> str:
+    """Commit what others wrote, and return the id of the commit."""
+    author: Author = "unconfirmed" if has_marks(storage) else "user"
     signed = Signature(author=author, reason=_reason(edits), session="", at=clock.now())
-    prepared = place.history.prepare(edits, signed, on=newest)
-    record(place, prepared)
+    prepared = storage.history.prepare(edits, signed, on=newest)
+    record(storage, prepared)
     return prepared.id
 
 
-def find(place: MemoryStorage, newest: str) -> ExternalEdits:
-    """What differs from the newest commit."""
+def find(storage: MemoryStorage, newest: str) -> ExternalEdits:
+    """Return what differs from the newest commit."""
     now = 0
     stamps = {}
-    doubtful = _told(place, newest)
+    doubtful = _touched(storage, newest)
     if doubtful is None:
-        if place.watch is not None:
-            place.watch.start()
-        now = file_system_time(place.cache)
-        stamps = place.folder.scan()
-        doubtful = _doubtful(place, newest, stamps)
+        if storage.watch is not None:
+            storage.watch.start()
+        now = file_system_time(storage.cache)
+        stamps = storage.folder.scan()
+        doubtful = _doubtful(storage, newest, stamps)
     edits: dict[str, bytes | None] = {}
     for file in sorted(filter(_is_kept, doubtful)):
         # What is too large for a memory, or no regular file by now, is left to `lint`.
         with contextlib.suppress(StoreError, disk.NotRegularError):
-            data = place.folder.read(file)
-            if version_of(data) != place.history.version(newest, file):
+            data = storage.folder.read(file)
+            if version_of(data) != storage.history.version(newest, file):
                 edits[file] = data
     return ExternalEdits(edits, stamps, now, len(doubtful))
 
 
-def _told(place: MemoryStorage, newest: str) -> set[str] | None:
-    """The files that may differ, by what a watch saw and others committed; none when it cannot say."""
-    watch = place.watch
+def _touched(storage: MemoryStorage, newest: str) -> set[str] | None:
+    """Return the files that may differ, by a watch and by commits since; None when that is unknown."""
+    watch = storage.watch
     touched = None if watch is None else watch.touched()
     if watch is None or touched is None:
         return None
     try:
-        return touched | place.history.changes(watch.commit, newest).keys()
+        return touched | storage.history.changes(watch.commit, newest).keys()
     except StoreError:  # the history was rewritten since
         return None
 
@@ -119,26 +119,26 @@ def _is_kept(file: str) -> bool:
         return False
 
 
-def kinds(place: MemoryStorage, edits: Mapping[str, bytes | None], newest: str) -> tuple[ExternalEdit, ...]:
+def kinds(storage: MemoryStorage, edits: Mapping[str, bytes | None], newest: str) -> tuple[ExternalEdit, ...]:
     def kind(file: str) -> EditKind:
         if edits[file] is None:
             return "removed"
-        return "changed" if place.history.version(newest, file) else "added"
+        return "changed" if storage.history.version(newest, file) else "added"
 
     return tuple(ExternalEdit(file=file, kind=kind(file)) for file in sorted(edits))
 
 
-def has_marks(place: MemoryStorage) -> bool:
+def has_marks(storage: MemoryStorage) -> bool:
     """Whether an agent is live on the directory, or was since edits were last picked up."""
     with contextlib.suppress(FileNotFoundError):
-        return any((place.cache / LIVE).iterdir())
+        return any((storage.cache / LIVE).iterdir())
     return False
 
 
-def drop_stale_marks(place: MemoryStorage) -> None:
+def drop_stale_marks(storage: MemoryStorage) -> None:
     """Forget agents that ended without saying so: what they may have done is committed now."""
     with contextlib.suppress(FileNotFoundError):
-        for mark in list((place.cache / LIVE).iterdir()):
+        for mark in list((storage.cache / LIVE).iterdir()):
             lock = FileLock(mark, mode=disk.FILE_MODE, thread_local=False)
             try:
                 lock.acquire(timeout=0)
@@ -148,10 +148,10 @@ def drop_stale_marks(place: MemoryStorage) -> None:
             lock.release()
 
 
-def _doubtful(place: MemoryStorage, newest: str, stamps: Mapping[str, Stamp]) -> set[str]:
+def _doubtful(storage: MemoryStorage, newest: str, stamps: Mapping[str, Stamp]) -> set[str]:
     """Return the files that may differ from the newest commit, by the stamps they had at an earlier one."""
-    history = place.history
-    stored: tuple[str, dict[str, Stamp]] | None = DerivedCache(place.cache).get(NAME, _FORMAT)
+    history = storage.history
+    stored: tuple[str, dict[str, Stamp]] | None = DerivedCache(storage.cache).get(NAME, _FORMAT)
     commit, before = stored or ("", {})
     try:
         since = set(history.changes(commit, newest)) if commit != newest else set()

@@ -1,7 +1,7 @@
 """The files of a memory directory by name: read, list, put and take, without destroying what others wrote.
 
-A file is replaced by exchanging names, and what came out is looked at before it is let go: whoever wrote at
-the same moment finds their text where they put it. No link is followed on the way to a file (M6).
+A file is replaced by exchanging names, and the old one is checked before it is removed: what another program
+wrote at the same moment stays where it put it. No link is followed on the way to a file (M6).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Folder:
         """Let a finished file take this name if the name still stands for the old version.
 
         With an old version the old file is afterwards found under the temporary name, where the system can
-        exchange names; where it cannot, a moment remains in which somebody else's write is lost.
+        exchange names; where it cannot, there is a moment in which another program's write is lost.
         """
         with self.opened(file, make=True) as name:
             if old == ABSENT:
@@ -177,7 +177,7 @@ def conflict(file: str) -> VersionConflict:
 
 
 def _swap_back(aside: Path, name: NameInFolder, *, ours: str) -> None:
-    """Exchange again, as often as somebody wrote between two exchanges: what they wrote last counts."""
+    """Exchange back, again if another program wrote between two exchanges: what it wrote last stays."""
     expected = ours
     while True:
         placed = version_at(aside)

@@ -77,7 +77,9 @@ def claim(file: Path, *, root: Path, cwd: Path, clock: Clock = SYSTEM_CLOCK) -> 
             return new
     except OSError as error:
         raise StoreError(disk.explain(error, file)) from error
-    return claim(file, root=root, cwd=cwd, clock=clock)  # somebody was first: is it ours all the same?
+    return claim(
+        file, root=root, cwd=cwd, clock=clock
+    )  # another process was first, perhaps with the same claim
 
 
 def _dispute(found: Identity, file: Path, root: Path) -> str | None:
@@ -104,7 +106,7 @@ def _with_directory(file: Path, written: JsonObject, *, root: Path, here: str, c
 
 
 def _is_placed(file: Path, data: bytes, clock: Clock) -> bool:
-    """Whether the file was put there by us; false when somebody else was first."""
+    """Whether we created the file; False when another process was first."""
     aside = file.with_name(f"{disk.TEMP_PREFIX}{clock.new_id()}")
     try:
         disk.replace_file(aside, data, temp_name=f"{aside.name}-new")

@@ -59,7 +59,7 @@ class Location:
 
     @property
     def base(self) -> Path:
-        """What it lies below with others of its kind: the home, or what stands in for it."""
+        """The folder with all histories and caches: the home, or the one that replaces it."""
         return self.history.parents[1]
 
     @property
@@ -125,7 +125,7 @@ def directory_location(path: str | os.PathLike[str], home: Path) -> Location:
 
 
 def memory_base(paths: MemoryPaths) -> Path:
-    """The home, or what stands in for it: because it does not last, or because memory is shared (M4)."""
+    """Return the home, or the folder that replaces it because it does not last or is shared (M4)."""
     if not paths.remote_directory:
         return _own_base(paths)
     return configured(paths.remote_directory, "NACRE_REMOTE_MEMORY_DIR", bounds=_bounds(paths), is_base=True)
@@ -202,7 +202,7 @@ def claim(location: Location, cwd: Path) -> identity.Identity:
 def _own_base(paths: MemoryPaths) -> Path:
     """What the person chose, or the home; the histories and locks of a directory of its own lie there, too.
 
-    Whoever shares a memory must share its locks: two of them would each think that they are alone.
+    Programs that share a memory must share its locks, or each would write as if it were alone.
     """
     if not paths.home_setting:
         return _real(paths.home)
@@ -219,7 +219,7 @@ def _real(path: Path) -> Path:
 
 
 def _apart(base: Path, directory: Path, *, source: str, root: Path | None = None) -> Location:
-    """A directory that several projects may share: its history and locks go by its own path, not theirs."""
+    """A directory that several projects may share: its history and locks are named after its own path."""
     name = f"{slug(str(directory))}.{_digest(directory)[: HASH_LENGTHS[0]]}"
     return Location(
         directory=directory,
@@ -231,7 +231,7 @@ def _apart(base: Path, directory: Path, *, source: str, root: Path | None = None
 
 
 def _project_folder(base: Path, root: Path) -> Path:
-    """The folder of a root: the one that says it is its own, else the first that is nobody's (M2)."""
+    """Return the folder of a root: the one that names it as owner, else the first without an owner (M2)."""
     projects = _real(base / "projects")
     plain = slug(str(root))
     names = [plain, *(f"{plain}-{_digest(root)[:length]}" for length in HASH_LENGTHS)]
@@ -248,7 +248,7 @@ def _project_folder(base: Path, root: Path) -> Path:
 
 
 def _owner_of(folder: Path) -> identity.Identity | None:
-    """Who claimed a folder. One that says it unreadably counts as nobody's: it is read, but not written."""
+    """Return the owner of a folder. An unreadable claim counts as none: it is read, but not written."""
     try:
         return identity.read_identity(folder / identity.FILE)
     except StoreError:
@@ -282,7 +282,7 @@ def _digest(path: Path) -> str:
 
 
 def _make_real(directory: Path) -> None:
-    """Create a folder and its parents without following a link that somebody puts in the way meanwhile."""
+    """Create a folder and its parents without following a link that is put there meanwhile."""
     there = directory
     while not os.path.lexists(there):
         there = there.parent
@@ -300,7 +300,7 @@ def _make_real(directory: Path) -> None:
 
 
 MIN_PARTS = 3
-"""`/`, a folder, and one in it: a whole `/etc` or `/home` is nobody's memory."""
+"""`/`, a folder, and one in it: a whole `/etc` or `/home` is no memory."""
 
 _DRIVE_ROOT = re.compile(r"[A-Za-z]:[\\/]*")
 

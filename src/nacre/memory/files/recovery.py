@@ -42,7 +42,7 @@ _ASIDE_INSIDE = ".nacre-aside"
 
 @dataclass(frozen=True, slots=True)
 class MemoryStorage:
-    """A memory directory with its history, its journal, and where new contents wait."""
+    """A memory directory with its history, its journal, and the folder for new contents."""
 
     folder: Folder
     history: History
@@ -65,47 +65,47 @@ def storage_of(location: Location, watch: Watch | None = None) -> MemoryStorage:
 
 @contextmanager
 def as_store_error(path: Path) -> Iterator[None]:
-    """Say in one line what went wrong on disk and what to do."""
+    """Raise `StoreError` with one line that says what went wrong on disk and what to do."""
     try:
         yield
     except OSError as error:
         raise StoreError(disk.explain(error, error.filename or path)) from error
 
 
-def settle(place: MemoryStorage, *, is_opening: bool = False) -> None:
-    """Complete or drop what a killed process left; cheap when there is nothing. The caller holds the lock."""
-    settle_purge(place.history.repository.path)
-    journal = place.journal
+def settle(storage: MemoryStorage, *, is_opening: bool = False) -> None:
+    """Complete or discard what a killed process left; cheap if nothing is. The caller holds the lock."""
+    settle_purge(storage.history.repository.path)
+    journal = storage.journal
     if not journal.is_settled():
         intents, was_settled = journal.intents()
         for intent in intents:
             for one in intent.objects:
-                place.history.repository.restore(one)
+                storage.history.repository.restore(one)
         if intents and not was_settled:
-            _complete(place, intents[-1])
+            _complete(storage, intents[-1])
         if intents:
-            _let_lead(place, intents)
-        pack(place)
-    elif journal.size > MAX_BYTES or place.history.repository.count_loose_folders() > (
+            _let_lead(storage, intents)
+        pack(storage)
+    elif journal.size > MAX_BYTES or storage.history.repository.count_loose_folders() > (
         PACK_AT_OPENING if is_opening else PACK_FROM
     ):
-        pack(place)
-    _empty(place.aside)
+        pack(storage)
+    _empty(storage.aside)
 
 
-def pack(place: MemoryStorage) -> None:
+def pack(storage: MemoryStorage) -> None:
     """Move loose objects into a flushed pack and empty the journal, which held them until then."""
-    place.history.repository.pack()
-    place.journal.clear()
+    storage.history.repository.pack()
+    storage.journal.clear()
 
 
-def record(place: MemoryStorage, prepared: PreparedCommit) -> None:
-    """Let a commit be the newest without touching any file."""
-    apply(place, prepared, {}, {})
+def record(storage: MemoryStorage, prepared: PreparedCommit) -> None:
+    """Record a commit without changing any file."""
+    apply(storage, prepared, {}, {})
 
 
 def apply(
-    place: MemoryStorage,
+    storage: MemoryStorage,
     prepared: PreparedCommit,
     files: Mapping[str, bytes | None],
     bases: Mapping[str, str],
@@ -116,48 +116,48 @@ def apply(
     `VersionConflict` when a file no longer is the version named in `bases`. Files named in `times` get this
     modification time, in nanoseconds, instead of the present.
     """
-    repository = place.history.repository
+    repository = storage.history.repository
     steps = _steps(files, bases)
     repository.make()
     written = repository.write(prepared.objects)
     try:
         repository.stage_head()
-        _write_aside(place, steps, files, times or {})
+        _write_aside(storage, steps, files, times or {})
         intent = JournalEntry(
             commit=prepared.id, parent=prepared.parent, steps=steps, objects=tuple(prepared.objects)
         )
-        before = place.journal.append(intent)
+        before = storage.journal.append(intent)
     except BaseException:
         repository.unwrite(written)
-        _empty(place.aside)
+        _empty(storage.aside)
         raise
-    _carry_out(place, intent, written, before)
+    _carry_out(storage, intent, written, before)
 
 
-def _carry_out(place: MemoryStorage, intent: JournalEntry, written: list[Path], before: int) -> None:
-    """Do what the journal says; where a step fails, take back the others and what was written for them."""
+def _carry_out(storage: MemoryStorage, intent: JournalEntry, written: list[Path], before: int) -> None:
+    """Carry out the steps of the journal; if one fails, undo the others and what was written for them."""
     done: list[FileStep] = []
     try:
         for step in intent.steps:
-            _act(place, step)
+            _act(storage, step)
             done.append(step)
-        place.folder.sync(step.file for step in intent.steps)
-        place.history.repository.move_head(intent.commit)
+        storage.folder.sync(step.file for step in intent.steps)
+        storage.history.repository.move_head(intent.commit)
     except BaseException as error:
         try:
-            _take_back(place, done)
-            place.journal.withdraw(before)
+            _take_back(storage, done)
+            storage.journal.withdraw(before)
         except OSError:
             raise StoreError(
                 f"the disk failed in the middle of a change ({error}); the next opening completes it"
             ) from error
-        place.history.repository.unwrite(written)
-        _empty(place.aside)
+        storage.history.repository.unwrite(written)
+        _empty(storage.aside)
         raise
     # Without this mark the next opening looks again and finds everything done.
     with contextlib.suppress(OSError):
-        place.journal.settle()
-        _empty(place.aside)
+        storage.journal.settle()
+        _empty(storage.aside)
 
 
 def _steps(files: Mapping[str, bytes | None], bases: Mapping[str, str]) -> tuple[FileStep, ...]:
@@ -173,19 +173,19 @@ def _steps(files: Mapping[str, bytes | None], bases: Mapping[str, str]) -> tuple
 
 
 def _write_aside(
-    place: MemoryStorage,
+    storage: MemoryStorage,
     steps: tuple[FileStep, ...],
     files: Mapping[str, bytes | None],
     times: Mapping[str, int],
 ) -> None:
     if steps:
-        disk.make_folder(place.aside)
+        disk.make_folder(storage.aside)
     for step in steps:
         data = files[step.file]
         if data is not None:
-            _write(place.aside / step.aside, data)
+            _write(storage.aside / step.aside, data)
             if (written := times.get(step.file)) is not None:
-                os.utime(place.aside / step.aside, ns=(written, written))
+                os.utime(storage.aside / step.aside, ns=(written, written))
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -198,60 +198,60 @@ def _write(path: Path, data: bytes) -> None:
         os.close(descriptor)
 
 
-def _act(place: MemoryStorage, step: FileStep) -> None:
-    aside = place.aside / step.aside
+def _act(storage: MemoryStorage, step: FileStep) -> None:
+    aside = storage.aside / step.aside
     if step.new == ABSENT:
-        place.folder.take(step.file, aside, old=step.old)
+        storage.folder.take(step.file, aside, old=step.old)
     else:
-        place.folder.put(step.file, aside, old=step.old, new=step.new)
+        storage.folder.put(step.file, aside, old=step.old, new=step.new)
 
 
-def _take_back(place: MemoryStorage, done: list[FileStep]) -> None:
-    """Undo steps, last first. What somebody else wrote on top since stays."""
+def _take_back(storage: MemoryStorage, done: list[FileStep]) -> None:
+    """Undo steps, last first. What others wrote since stays."""
     for step in reversed(done):
-        if place.folder.version(step.file) != step.new:
+        if storage.folder.version(step.file) != step.new:
             continue
-        aside = place.aside / step.aside
+        aside = storage.aside / step.aside
         if step.old == ABSENT:
             with contextlib.suppress(VersionConflict):
-                place.folder.take(step.file, aside, old=step.new)
+                storage.folder.take(step.file, aside, old=step.new)
         elif aside.exists():
-            place.folder.put_back(step.file, aside, ours=step.new)
+            storage.folder.put_back(step.file, aside, ours=step.new)
         else:  # replaced where names cannot be exchanged: the old content stands in the history
-            _write(aside, place.history.repository.content(step.old, "blob"))
-            place.folder.put(step.file, aside, old=step.new, new=step.old)
+            _write(aside, storage.history.repository.content(step.old, "blob"))
+            storage.folder.put(step.file, aside, old=step.new, new=step.old)
 
 
-def _complete(place: MemoryStorage, intent: JournalEntry) -> None:
-    """Do what a killed process meant to do, as far as nobody else changed the files since."""
+def _complete(storage: MemoryStorage, intent: JournalEntry) -> None:
+    """Complete the change of a killed process, except for files that others changed since."""
     contents = {one.id: one for one in intent.objects}
-    is_same_run = place.journal.is_of_this_run()
+    is_same_run = storage.journal.is_of_this_run()
     for step in intent.steps:
-        aside = place.aside / step.aside
+        aside = storage.aside / step.aside
         waiting = version_at(aside)
-        present = place.folder.version(step.file)
+        present = storage.folder.version(step.file)
         if waiting not in {ABSENT, step.old, step.new}:
-            # Somebody's write came out in the exchange, and the kill came before we looked at it.
-            place.folder.put_back(step.file, aside, ours=step.new)
+            # The exchange brought out another program's write, and the kill came before it was checked.
+            storage.folder.put_back(step.file, aside, ours=step.new)
             continue
         if present != step.old or present == step.new:
             continue
         if waiting == ABSENT and step.new != ABSENT:
-            if is_same_run:  # the file took its place, and somebody has changed it back since
+            if is_same_run:  # the file was put in place, and another program changed it back since
                 continue
-            disk.make_folder(place.aside)
-            _write(aside, place.history.repository.content(contents[step.new].id, "blob"))
+            disk.make_folder(storage.aside)
+            _write(aside, storage.history.repository.content(contents[step.new].id, "blob"))
         if waiting == step.old and step.new != step.old:
-            # Exchanged already, then changed back by somebody else.
+            # Exchanged already, then changed back by another program.
             continue
         with contextlib.suppress(VersionConflict):
-            _act(place, step)
-    place.folder.sync(step.file for step in intent.steps)
+            _act(storage, step)
+    storage.folder.sync(step.file for step in intent.steps)
 
 
-def _let_lead(place: MemoryStorage, intents: list[JournalEntry]) -> None:
-    """Move the branch to the newest commit, unless somebody went on from there with git."""
-    repository = place.history.repository
+def _let_lead(storage: MemoryStorage, intents: list[JournalEntry]) -> None:
+    """Move the branch to the newest commit, unless the user committed on top of it with git."""
+    repository = storage.history.repository
     repository.make()
     newest = repository.head()
     passed = {intent.parent for intent in intents}
@@ -294,7 +294,7 @@ def _mount(path: Path) -> tuple[int, str]:
 
 
 def _mount_id(descriptor: int) -> str:
-    """Two mounts of one file system do not rename into each other; where this is unknown, nobody says so."""
+    """Two mounts of one file system do not rename into each other; empty where the mount is unknown."""
     with contextlib.suppress(OSError):
         lines = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii").splitlines()
         return next((line for line in lines if line.startswith("mnt_id:")), "")
@@ -382,7 +382,7 @@ class Journal:
             return before
 
     def withdraw(self, size: int) -> None:
-        """Take back the last intent, flushed: no power cut may bring back what was told to have failed."""
+        """Remove the last entry, flushed: a change reported as failed must not return after a power cut."""
         with self._opened(os.O_WRONLY) as descriptor:
             if descriptor is not None:
                 os.ftruncate(descriptor, size)

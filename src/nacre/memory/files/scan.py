@@ -157,7 +157,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class FileHead:
-    """The beginning of a file, and what its one open handle told about it."""
+    """The first bytes of a file and its stamp, from one open handle."""
 
     data: bytes
     stamp: Stamp
@@ -276,7 +276,7 @@ class _ScanWalk:
             if row is not None:
                 try:
                     at = item.stat(follow_symlinks=False)
-                except OSError:  # gone while we looked: whoever reads it says so
+                except OSError:  # deleted meanwhile: reading it reports that
                     rest.append(item)
                     continue
                 mtime = at.st_mtime_ns

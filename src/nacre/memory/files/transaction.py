@@ -47,10 +47,10 @@ T = TypeVar("T")
 class Transaction:
     """What is read and meant to change while the lock is held; nothing is written before the end."""
 
-    def __init__(self, place: MemoryStorage, newest: str) -> None:
+    def __init__(self, storage: MemoryStorage, newest: str) -> None:
         self.commit: str = ""
         """The id of the commit, after the end; empty when nothing changed."""
-        self._place = place
+        self._storage = storage
         self._newest = newest
         self._bases: dict[str, str] = {}
         self._found: dict[str, bytes | None] = {}
@@ -66,9 +66,9 @@ class Transaction:
 
     def changed_since(self, commit: str) -> dict[str, bytes | None]:
         """What the files that changed since an earlier commit hold now; none for one that is gone."""
-        with as_store_error(self._place.folder.root):
-            changed = self._place.history.changes(commit, self._newest)
-            return {file: self._place.folder.read(file) for file in changed}
+        with as_store_error(self._storage.folder.root):
+            changed = self._storage.history.changes(commit, self._newest)
+            return {file: self._storage.folder.read(file) for file in changed}
 
     def read(self, file: str) -> tuple[bytes | None, str]:
         """A file's content and version, as changed here so far; None and "" when there is none."""
@@ -76,8 +76,8 @@ class Transaction:
         if key in self._files:
             data = self._files[key]
             return data, version_of(data)
-        with as_store_error(self._place.folder.root):
-            data = self._place.folder.read(key)
+        with as_store_error(self._storage.folder.root):
+            data = self._storage.folder.read(key)
         self._found[key], self._bases[key] = data, version_of(data)
         return data, self._bases[key]
 
@@ -116,8 +116,8 @@ class Transaction:
 
     def files(self) -> list[str]:
         """Every file there is, with what this change adds and removes."""
-        with as_store_error(self._place.folder.root):
-            present = set(self._place.folder.scan())
+        with as_store_error(self._storage.folder.root):
+            present = set(self._storage.folder.scan())
         present |= self._files.keys()
         return sorted(file for file in present if self._files.get(file, b"") is not None)
 
@@ -132,18 +132,18 @@ class Transaction:
 
     def _key(self, file: str) -> str:
         if file not in self._keys:
-            key = self._place.folder.key(file)
+            key = self._storage.folder.key(file)
             self._keys |= {file: key, key: key}
         return self._keys[file]
 
     def _with_late_edits(self, files: Iterable[str], clock: Clock) -> str:
         """Put on record what others wrote between the opening and our reading: our change stands on it."""
-        history = self._place.history
+        history = self._storage.history
         newest = self._newest
         late = {
             file: self._found[file] for file in files if self._bases[file] != history.version(newest, file)
         }
-        return edits.commit_edits(self._place, late, newest, clock) if late else newest
+        return edits.commit_edits(self._storage, late, newest, clock) if late else newest
 
     def _finish(self, change: MemoryChange, clock: Clock) -> None:
         files = {file: data for file, data in self._files.items() if version_of(data) != self._bases[file]}
@@ -151,14 +151,14 @@ class Transaction:
             return
         signed = Signature(author=change.author, reason=change.reason, session=change.session, at=clock.now())
         newest = self._with_late_edits(files, clock)
-        prepared = self._place.history.prepare(files, signed, on=newest)
-        apply(self._place, prepared, files, self._bases, self._times(files))
+        prepared = self._storage.history.prepare(files, signed, on=newest)
+        apply(self._storage, prepared, files, self._bases, self._times(files))
         self.commit = prepared.id
 
     def _times(self, files: Mapping[str, bytes | None]) -> dict[str, int]:
         """The modification times that files keep; those that get lost are remembered for an undo."""
-        path = self._place.cache / TIMES
-        present = {file: at for file in files if (at := self._place.folder.written(file)) is not None}
+        path = self._storage.cache / TIMES
+        present = {file: at for file in files if (at := self._storage.folder.written(file)) is not None}
         keeping = {
             file: self._keeping[file] for file in self._keeping.keys() & files.keys() if _is_topic(file)
         }
@@ -177,7 +177,9 @@ class Transaction:
             and (files[file] is None or not _says_age(file, self._found[file]))
         }
         if lost:
-            _write_times(path, {**_read_times(path), **lost})
+            newest = dict(list({**_read_times(path), **lost}.items())[-MAX_TIMES:])
+            with contextlib.suppress(OSError):
+                disk.replace_file(path, json.dumps(newest).encode(), temp_name=f"{path.name}.tmp", sync=False)
         return times
 
 
@@ -196,9 +198,9 @@ async def transact(
     `VersionConflict` when a file that was read here is another at the end; `StoreError` when the disk does
     not do its part. Either way nothing changed.
     """
-    async with held(location, clock=clock, timeout=timeout, watch=watch) as place:
-        newest = await in_thread(opened, place, clock)
-        tx = Transaction(place, newest)
+    async with held(location, clock=clock, timeout=timeout, watch=watch) as storage:
+        newest = await in_thread(opened, storage, clock)
+        tx = Transaction(storage, newest)
         yield tx
         await in_thread(_closed, tx, change, clock)
 
@@ -210,8 +212,8 @@ async def recover(
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
 ) -> None:
     """Complete what a killed process left, and pack the history if that is due; for every opening."""
-    async with held(location, clock=clock, timeout=timeout) as place:
-        await in_thread(_settled, place)
+    async with held(location, clock=clock, timeout=timeout) as storage:
+        await in_thread(_settled, storage)
 
 
 async def pending_edits(
@@ -221,8 +223,8 @@ async def pending_edits(
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
 ) -> tuple[ExternalEdit, ...]:
     """What others changed since the last commit, without committing it."""
-    async with held(location, clock=clock, timeout=timeout) as place:
-        return await in_thread(_pending, place)
+    async with held(location, clock=clock, timeout=timeout) as storage:
+        return await in_thread(_pending, storage)
 
 
 async def pick_up(
@@ -232,8 +234,8 @@ async def pick_up(
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
 ) -> str:
     """Commit what others changed, if anything, and return the newest commit."""
-    async with held(location, clock=clock, timeout=timeout) as place:
-        return await in_thread(opened, place, clock)
+    async with held(location, clock=clock, timeout=timeout) as storage:
+        return await in_thread(opened, storage, clock)
 
 
 @asynccontextmanager
@@ -251,7 +253,10 @@ async def held(
         # Each holder opens the file itself, so that tasks of one process exclude each other as well.
         lock = FileLock(path, mode=disk.FILE_MODE, thread_local=False)
         until = clock.seconds() + timeout
-        while not _is_acquired(lock):
+        while not lock.is_locked:
+            with contextlib.suppress(Timeout):
+                lock.acquire(timeout=0)
+                break
             if clock.seconds() >= until:
                 raise StoreError(
                     f"another process has held {location.directory} for over {timeout:g} s; try again later"
@@ -259,18 +264,10 @@ async def held(
             await asyncio.sleep(LOCK_POLL)
     try:
         with as_store_error(location.directory):
-            place = storage_of(location, watch)
-        yield place
+            storage = storage_of(location, watch)
+        yield storage
     finally:
         lock.release()
-
-
-def _is_acquired(lock: FileLock) -> bool:
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        return False
-    return True
 
 
 async def in_thread(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -287,14 +284,14 @@ async def in_thread(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
         raise
 
 
-def opened(place: MemoryStorage, clock: Clock) -> str:
-    with as_store_error(place.folder.root):
-        settle(place)
-        return edits.pick_up(place, clock)
+def opened(storage: MemoryStorage, clock: Clock) -> str:
+    with as_store_error(storage.folder.root):
+        settle(storage)
+        return edits.pick_up(storage, clock)
 
 
 def _closed(tx: Transaction, change: MemoryChange, clock: Clock) -> None:
-    with as_store_error(tx._place.folder.root):
+    with as_store_error(tx._storage.folder.root):
         tx._finish(change, clock)
 
 
@@ -313,19 +310,13 @@ def _read_times(path: Path) -> dict[str, int]:
     return {}
 
 
-def _write_times(path: Path, times: Mapping[str, int]) -> None:
-    newest = dict(list(times.items())[-MAX_TIMES:])
-    with contextlib.suppress(OSError):
-        disk.replace_file(path, json.dumps(newest).encode(), temp_name=f"{path.name}.tmp", sync=False)
+def _settled(storage: MemoryStorage) -> None:
+    with as_store_error(storage.folder.root):
+        settle(storage, is_opening=True)
 
 
-def _settled(place: MemoryStorage) -> None:
-    with as_store_error(place.folder.root):
-        settle(place, is_opening=True)
-
-
-def _pending(place: MemoryStorage) -> tuple[ExternalEdit, ...]:
-    with as_store_error(place.folder.root):
-        settle(place)
-        newest = place.history.newest
-        return edits.kinds(place, edits.find(place, newest).edits, newest)
+def _pending(storage: MemoryStorage) -> tuple[ExternalEdit, ...]:
+    with as_store_error(storage.folder.root):
+        settle(storage)
+        newest = storage.history.newest
+        return edits.kinds(storage, edits.find(storage, newest).edits, newest)

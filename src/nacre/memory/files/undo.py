@@ -83,8 +83,8 @@ async def purge(
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
 ) -> PurgedHistory:
     """Remove files and text from the whole history; the directory must not contain them any more (M14b)."""
-    async with held(location, clock=clock, timeout=timeout) as place:
-        return await in_thread(_purge, place, clock, files, scrub)
+    async with held(location, clock=clock, timeout=timeout) as storage:
+        return await in_thread(_purge, storage, clock, files, scrub)
 
 
 def _reverse(tx: Transaction, history: History, undone: Commit) -> None:
@@ -156,13 +156,13 @@ def _span(places: list[int | None], start: int, end: int, length: int) -> tuple[
     return (length, length) if not places else None
 
 
-def _purge(place: MemoryStorage, clock: Clock, files: Collection[str], scrub: Scrub) -> PurgedHistory:
-    opened(place, clock)
-    with as_store_error(place.folder.root):
-        still = sorted(file for file in files if place.folder.read(file) is not None)
+def _purge(storage: MemoryStorage, clock: Clock, files: Collection[str], scrub: Scrub) -> PurgedHistory:
+    opened(storage, clock)
+    with as_store_error(storage.folder.root):
+        still = sorted(file for file in files if storage.folder.read(file) is not None)
         if still:
             raise StoreError(f"{', '.join(still)} is still in memory; forget it first, then purge")
-        pack(place)
-        DerivedCache(place.cache).clear()
-        (place.cache / TIMES).unlink(missing_ok=True)
-        return purge_history(place.history, files, scrub=scrub)
+        pack(storage)
+        DerivedCache(storage.cache).clear()
+        (storage.cache / TIMES).unlink(missing_ok=True)
+        return purge_history(storage.history, files, scrub=scrub)

@@ -1,7 +1,7 @@
 """Which files of a memory directory were touched, as the kernel tells it to a process that stays (Linux).
 
 To see every edit by other means, each file has to be looked at before each write: 35 ms where there are
-10,000. Who keeps a watch is told instead. Where it lost count, all files are looked at again.
+10,000. A watch reports what was touched instead. Where it lost events, all files are checked again.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Watch:
             self.close()
 
     def touched(self) -> set[str] | None:
-        """Files touched since all was last settled; none when nobody can say."""
+        """Files touched since all was last settled; None when that is unknown."""
         if not self._is_settled:
             return None
         while True:
@@ -79,7 +79,7 @@ class Watch:
                 return None
 
     def settled(self, commit: str) -> None:
-        """Say that every file is what this commit has, as far as this watch told."""
+        """Record that every touched file is what this commit has."""
         self.commit = commit
         self._pending.clear()
         self._is_settled = self._descriptor >= 0

@@ -1,4 +1,4 @@
-"""Everything a home holds beside the memory itself, rid of what it quotes of one (M14b).
+"""Find and erase what the sessions and caches of a home quote of a memory (M14b).
 
 Sessions are changed one by one, each under its lease; one that is open elsewhere is named and left alone.
 """
@@ -23,18 +23,18 @@ from nacre.store.lines import whole_lines
 LOG = ".jsonl"
 CHECKPOINTS = "checkpoints"
 TYPED_BEFORE = "chat_history"
-"""The lines a person typed into the chat, for the arrow keys."""
+"""The lines the user typed into the chat, for the arrow keys."""
 SIDECAR = "boundaries.json"
-"""Says where a log's compactions stand; worked out anew when it is not there."""
+"""The positions of a log's compactions; computed again when it is missing."""
 KEPT_BY_CACHE = frozenset({"lock", "journal", "identity.json", "sync.lock", "team.json"})
-"""All else in a memory's cache is worked out anew from the memory (M15, M18)."""
+"""Everything else in a memory's cache is computed from the memory (M15, M18)."""
 KEPT_FOLDERS = frozenset({"live", "aside", "remote.git", "usage"})
-"""Who is at work, what a change under way has put aside, the copy of a team's remote, and how often memories
-were of use, without their words or names."""
+"""Marks of live agents, contents of a change under way, the copy of a team's remote, and recall counts, which
+contain no words and no names."""
 NOT_LOOKED_AT = frozenset({"locks", "history"})
-"""Empty files, and histories, which are packed: those are looked through object by object."""
+"""Empty files, and histories, which are searched object by object."""
 MAX_WHOLE = 67_108_864
-"""A file that is no log is read as one text; a larger one than this is looked through line by line."""
+"""Bytes. A file that is no log is read as one text; a larger one is searched line by line."""
 
 TYPED = "you typed these words yourself; edit it by hand, or use --own-words with the purge"
 FOREIGN = "another program wrote this log; edit it by hand, or use --foreign with the purge"
@@ -43,47 +43,47 @@ OWN_FILE = "kept for going back: a copy of a file of yours that says the same"
 UNREACHED = "it stands where no text should be; edit it by hand"
 
 Progress = Callable[[int, int], None]
-"""Told how many of how many bytes are done."""
+"""Called with the bytes done and the bytes in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotedPlace:
-    """A place that quotes the memory, or did."""
+    """A file or line that quotes the memory, or did."""
 
     path: Path
     line: int = 0
-    """Counted from one; none where a file is meant as a whole."""
+    """Counted from one; zero for a whole file."""
     session: str = ""
     why: str = ""
-    """Why it stays; nothing where it is to be erased."""
+    """Why it stays; empty if it is to be erased."""
     is_busy: bool = False
     """The session is open in another process, which is why it stays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeOptions:
-    """How far a purge may go."""
+    """What a purge may change."""
 
     own_words: bool = False
-    """Also erase what the person typed."""
+    """Also erase what the user typed."""
     foreign: bool = False
     """Also change the logs that another program wrote into its own home."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomePurge:
-    """One memory's traces, to be looked for in one home."""
+    """Searches one home for the traces of a memory, and erases them."""
 
     home: Path
     traces: Traces
     copies: frozenset[str] = frozenset()
-    """SHA-256 of everything its file ever held: copies of it go by that name."""
+    """SHA-256 of every content its file had, which is how copies of it are named."""
     is_shared: bool = False
-    """The home is another program's as well."""
+    """Another program uses the home, too."""
     wishes: PurgeOptions = field(default_factory=PurgeOptions)
 
     def look(self, progress: Progress | None = None) -> list[QuotedPlace]:
-        """Every place that quotes it, each with the reason why it stays, if it does; changes nothing."""
+        """Return every place that quotes the memory, with the reason if it stays; changes nothing."""
         files = list(_files(self.home))
         total = sum(size for _, size in files)
         done = 0
@@ -100,7 +100,7 @@ class HomePurge:
         return found
 
     def clean(self, spots: Iterable[QuotedPlace]) -> list[QuotedPlace]:
-        """Erase these places; returns those where it failed, each with the reason."""
+        """Erase these places; return those where that failed, each with the reason."""
         # Titles of sessions are words of their logs.
         DerivedCache(self.home / "cache" / "sessions").clear()
         failed: list[QuotedPlace] = []
@@ -120,7 +120,7 @@ class HomePurge:
         return failed
 
     def remaining(self) -> list[QuotedPlace]:
-        """Everything looked through once more, byte by byte as well: what is there in spite of all."""
+        """Search everything again, by bytes as well, and return what is left."""
         left = {(spot.path, spot.line): spot for spot in self.look()}
         for folder, paths in _by_session(self.home, dict(_files(self.home))).items():
             for path in paths:
@@ -138,7 +138,7 @@ class HomePurge:
             return [spot if spot.why else replace(spot, why=str(error), is_busy=is_busy) for spot in spots]
 
     def _spots(self, path: Path, folder: Path | None) -> Iterator[QuotedPlace]:
-        """Where a file quotes it; with a reason where it is not ours to change."""
+        """Return where a file quotes the memory, with the reason if it stays."""
         spot = QuotedPlace(path=path, session=folder.name if folder else "")
         try:
             if path.suffix == LOG:
@@ -184,7 +184,7 @@ class HomePurge:
         )
 
     def _is_copy(self, path: Path) -> bool:
-        """Whether what was kept for going back is this memory's file, an index with its line, or its path."""
+        """Whether a checkpoint is a copy of the memory's file, or of an index with its line."""
         text = path.read_bytes().decode("utf-8", "surrogateescape")
         return path.name in self.copies or self.traces.names(text)
 
@@ -196,7 +196,7 @@ class HomePurge:
     def _held(self, folder: Path | None) -> Iterator[None]:
         log = _log_of(folder) if folder else None
         if log is None or self._is_foreign(QuotedPlace(path=log)):
-            yield  # nobody of ours can be at work there
+            yield  # no process of nacre works there
             return
         held = lease.take(self.home, log)
         try:
@@ -211,7 +211,7 @@ class HomePurge:
         if path.name == derived.FILE and not self._is_in_text(path):
             return  # only scopes that are cleared by now quoted it
         if is_derived or path.parent.name == CHECKPOINTS:
-            # What is worked out anew, and copies that go by the digest of what they hold.
+            # Derived data, and copies that are named by the digest of their content.
             path.unlink(missing_ok=True)
             disk.sync_folder(path.parent)
             return
@@ -229,7 +229,7 @@ class HomePurge:
         rewrite(path, lines if is_log else whole)
 
     def _probed(self, path: Path, folder: Path | None) -> Iterator[QuotedPlace]:
-        """The memory's longest lines, looked for byte by byte."""
+        """Return the lines that contain one of the memory's longest lines, by bytes."""
         before = 0
         with contextlib.suppress(OSError, NacreError):
             for _, block in whole_lines(path):
@@ -238,17 +238,17 @@ class HomePurge:
                         if any(probe in line for probe in self.traces.probes):
                             session = folder.name if folder else ""
                             yield QuotedPlace(
-                                path=path, line=number, session=session, why=self._told(path, folder)
+                                path=path, line=number, session=session, why=self._why_left(path, folder)
                             )
                 before += block.count(b"\n")
 
-    def _told(self, path: Path, folder: Path | None) -> str:
+    def _why_left(self, path: Path, folder: Path | None) -> str:
         return UNREACHED if folder is not None and path.suffix == LOG else ELSEWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class HomePurges:
-    """One memory's traces, looked for in several homes: sessions need not lie where memory does."""
+    """Searches several homes for the traces of one memory: sessions and memory can be in different ones."""
 
     each: tuple[HomePurge, ...]
 
@@ -267,7 +267,7 @@ class HomePurges:
         return [spot for one in self.each for spot in one.remaining()]
 
     def count_files(self) -> int:
-        """How many files are searched."""
+        """Return how many files are searched."""
         return len({path for one in self.each for path, _ in _files(one.home)})
 
 
@@ -284,7 +284,7 @@ def forget_derived(cache: Path) -> None:
 
 
 def _files(home: Path) -> Iterator[tuple[Path, int]]:
-    """Every regular file of a home with its size, sorted, except memories and what cannot be read plainly."""
+    """Return every regular file of a home with its size, sorted, except memories and histories."""
     for base, folders, names in os.walk(home):
         at = Path(base)
         if at == home:
@@ -300,7 +300,7 @@ def _files(home: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _by_session(home: Path, paths: Mapping[Path, int]) -> dict[Path | None, list[Path]]:
-    """The files of each session, by its folder; none for what belongs to no session."""
+    """Group files by the folder of their session; None for those of no session."""
     projects = home / "projects"
     grouped: dict[Path | None, list[Path]] = {}
     for path in paths:
@@ -311,7 +311,7 @@ def _by_session(home: Path, paths: Mapping[Path, int]) -> dict[Path | None, list
 
 
 def _folder_of(path: Path) -> Path:
-    """The folder of the session that a file belongs to, which may not be there."""
+    """Return the folder of a file's session, which may not exist."""
     while path.parent.parent.name != "projects":
         path = path.parent
     return path.with_suffix("") if path.suffix == LOG else path
@@ -329,17 +329,17 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 ASIDE = ".{name}.rewriting"
-"""Where the copy is made; begins with a dot and ends in no known way, so that no listing shows it."""
+"""The name of the copy; with a leading dot and an unknown ending, so that no listing shows it."""
 
 
 class ChangedMeanwhileError(StoreError):
-    """Somebody wrote to the file while it was being copied; it is as they left it."""
+    """Raised when a file was written to while it was being copied; it stays as it is."""
 
 
 def rewrite(path: Path, change: Callable[[BinaryIO], Iterable[tuple[bytes, bytes]]]) -> bool:
-    """Put a file in place whose pieces are changed: `change` yields each piece as it was and as it shall be.
+    """Replace a file piece by piece: `change` yields each piece before and after.
 
-    Says whether anything differed; if not, the file stays the one it was. Its mode and the time it was last
+    Return whether anything differs; if not, the file is not touched. Its mode and the time it was last
     written stay, so that listings keep their order.
     """
     aside = path.with_name(ASIDE.format(name=path.name))

@@ -1,4 +1,4 @@
-"""Erase a memory for good: from the directory, every commit, every session; say where it had been (M14b)."""
+"""Erase a memory from its directory, every commit and every session, and report where it was (M14b)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from nacre.memory.transfer.move import MOVED
 from nacre.store.history import History, Scrub
 
 ALL_CHANGES = 1_000_000
-"""More changes than any history has: a memory that was moved once is to be found however long ago it was."""
+"""More commits than any history has: a memory may have been moved long ago."""
 SAYS_SO_TOO = "another memory says the same; forget that one, too, if it shall go"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erased:
-    """What was erased, where it had been, and where something of it is left."""
+    """What was erased, where it was, and what is left."""
 
     file: str
     commits: int
@@ -41,7 +41,7 @@ class Erased:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeTarget:
-    """All that one memory ever said, read before it is erased: afterwards nobody knows it any more."""
+    """All texts that one memory ever had, read before it is erased."""
 
     file: str
     folder: str
@@ -204,7 +204,7 @@ def without_pointers(file: str) -> Scrub:
 
 
 ALL_LOGS = 1_000_000
-"""More days than anybody has: what is to be erased may be old."""
+"""More days than any log has: what is erased may be old."""
 
 
 def line_named(memory: Memory, name: str) -> LogLine | None:

@@ -1,4 +1,4 @@
-"""The words of one memory, recognised wherever they were quoted: cut, numbered, escaped, run together (M14b).
+"""Recognise quotations of one memory in any text: cut, numbered, escaped or wrapped (M14b).
 
 Texts are compared word by word, so that line breaks, markup and punctuation between them do not matter.
 """
@@ -14,22 +14,22 @@ from typing import TypeAlias
 from nacre.messages.untrusted_text import neutralise
 
 MARK = "[erased memory]"
-"""Stands where words of an erased memory stood; it says that something is gone, and nothing about what."""
+"""Replaces words of an erased memory."""
 RUN_WORDS = 6
 """So many words in a row that are the memory's own are a quotation of it."""
 RUN_WEIGHT = 24
-"""Letters such a run has at least: six very short words in a row are anybody's."""
+"""Letters such a run has at least: six very short words in a row occur in any text."""
 LINE_WORDS = 4
 LINE_WEIGHT = 16
-"""A whole line of the memory is recognised from here on wherever it stands: shorter ones are anybody's."""
+"""A whole line of the memory is recognised from here on in any text; shorter ones are too common."""
 QUOTED_WEIGHT = 6
 """A whole line is recognised from here on in a text that is about this memory."""
 DIGIT_WEIGHT = 3
-"""What a digit, or a sign of a script without spaces, counts for: a number is nobody else's by chance."""
+"""What a digit, or a sign of a script without spaces, counts for: a number rarely matches by chance."""
 RARE_CHARS = 8
 """Characters of the shortest single word that is searched for on its own."""
 PROBES = 40
-"""Lines looked for byte by byte at the end; the longest ones are the ones that nobody else wrote."""
+"""Lines that are searched for by bytes at the end; the longest ones are the most specific."""
 
 MAX_PATH = 4_096
 """Characters; no file system takes a longer path."""
@@ -41,7 +41,7 @@ _DENSE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _WORD = re.compile(
     rf"(?:^|\\n) *\d+(?:\t|\\+t)|\\[nrtbf]|({re.escape(MARK)}|[{_DENSE}]|[^\W_{_DENSE}]+)", re.MULTILINE
 )
-"""A word, or our own mark, which is nobody's; an escaped line break inside a text of JSON is none, nor is the
+"""A word, or our own mark, which is no word; an escaped line break inside a text of JSON is none, nor is the
 number of a line with the tab behind it, as Read writes them."""
 _NO_PATH = "\n\t \"'`()<>|:;,="
 """What a path is taken to begin after."""
@@ -78,7 +78,7 @@ class _Word:
 
 
 class Traces:
-    """What there is of one memory: its words and its name."""
+    """The words and the file name of one memory, as patterns to search for."""
 
     def __init__(
         self, file: str, texts: Iterable[str], *, folder: str = "memory", others: Iterable[str] = ()
@@ -110,7 +110,7 @@ class Traces:
         self._candidate = _candidates(file, [*self._rarest, *self._needles])
 
     def may_be_in(self, block: bytes) -> bool:
-        """Whether a closer look is worth it; a quick no for nearly everything."""
+        """Whether a block may contain a trace; a quick no for nearly everything."""
         return self._candidate.search(block.lower()) is not None
 
     def names(self, text: str) -> bool:
@@ -118,23 +118,23 @@ class Traces:
         return next(self._named(text), None) is not None
 
     def are_in(self, text: str, *, is_about: bool = False) -> bool:
-        """Whether any of the memory stands in a text."""
+        """Whether a text contains any trace."""
         return self.without(text, is_about=is_about) != text
 
     def without(self, text: str, *, is_about: bool = False) -> str:
-        """The text with a mark in place of every quotation; `is_about` finds short lines as well."""
+        """Return the text with a mark for every quotation; `is_about` also finds short lines."""
         is_about = is_about or self.names(text)
         text = self._pointer.sub(MARK, text)
         text = _cut(text, self._named(text))
         return self.without_rare_words(_cut(text, self._found(text, is_about=is_about)))
 
     def without_rare_words(self, text: str) -> str:
-        """The text with a mark in place of every rare word."""
+        """Return the text with a mark for every rare word."""
         folded = text.casefold()
         return self._rare.sub(MARK, text) if any(each in folded for each in self._needles) else text
 
     def _named(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where its file is named, alone or with its path; a file elsewhere by that name is not it."""
+        """Return where its file is named, alone or with its path; a file of that name elsewhere is not it."""
         for found in self._name.finditer(text) if self.file in text else ():
             start = found.start()
             if start and text[start - 1] == "/":
@@ -146,7 +146,7 @@ class Traces:
             yield start, found.end()
 
     def _may_hold(self, text: str) -> bool:
-        """Whether all words of any run or line are there at all: to look in order costs far more."""
+        """Whether all words of any run or line occur, in any order, which is far cheaper to check."""
         folded = text.casefold()
         return any(
             word in folded and any(all(each in folded for each in words) for words in sequences)
@@ -208,7 +208,7 @@ def _weight(words: Words) -> int:
 
 
 def _is_distinct(words: Words) -> bool:
-    """Whether a line is nobody else's by chance: some words, or a number among them."""
+    """Whether a line is specific: several words, or a number among them."""
     has_number = any(letter.isdigit() for word in words for letter in word)
     return _weight(words) >= LINE_WEIGHT and (len(words) >= LINE_WORDS or (has_number and len(words) > 1))
 

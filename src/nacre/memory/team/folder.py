@@ -1,7 +1,7 @@
 """A team's memory in a plain folder that everybody reaches: a network share, a synchronised drive (M18).
 
 One holder of the lock at a time reads or writes. Files are written first and the list of what is known last:
-whoever is killed in between leaves whole files, and the next sync puts the list right.
+a process killed in between leaves whole files, and the next sync corrects the list.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class FolderRemote:
             return source.read(limit or found.st_size)
 
     def _write(self, file: str, data: bytes | None) -> None:
-        """Put a file there whole, readable for whoever may read the folder; none removes it."""
+        """Write a file atomically with the permissions of its folder; None removes it."""
         with self._opened(file, make=data is not None) as (folder, name):
             if data is None:
                 with contextlib.suppress(FileNotFoundError):
@@ -185,7 +185,7 @@ class FolderRemote:
             for each in folders:
                 is_new = make and _is_made(descriptor, each)
                 below = os.open(each, _OPEN_FOLDER, dir_fd=descriptor)
-                if is_new:  # for whoever may use the folder it is in
+                if is_new:  # with the permissions of its parent
                     os.fchmod(below, stat.S_IMODE(os.fstat(descriptor).st_mode))
                 os.close(descriptor)
                 descriptor = below

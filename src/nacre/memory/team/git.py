@@ -41,7 +41,7 @@ MAX_OUTPUT = 67_108_864
 _TOLD_CHARS = 300
 """Of what git said, in one line for a person."""
 _ALLOWED = "file:git:http:https:ssh"
-"""Ways to another repository that start no program an address names, whatever anybody's settings allow."""
+"""Ways to another repository that start no program an address names, whatever the settings allow."""
 _SETTINGS = (
     *(f"{key}={value}" for key, value in NO_PROGRAMS.items()),
     "core.askPass=",
@@ -66,7 +66,7 @@ class GitResult:
     """Without passwords that stood in an address."""
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """What git has to say for itself, in one line."""
         lines = [line.strip() for line in self.err.splitlines() if line.strip()]
         wanted = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ssh:"))] or lines
@@ -107,8 +107,8 @@ async def run_git(
         if ended.exit_code is None:
             raise StoreError(f"git said more than {limit:,} bytes; what lies there is no team's memory")
         errors.seek(0)
-        told = _USERINFO.sub("", errors.read(limit).decode(errors="replace"))
-        return GitResult(ended.exit_code, bytes(output), told)
+        message = _USERINFO.sub("", errors.read(limit).decode(errors="replace"))
+        return GitResult(ended.exit_code, bytes(output), message)
 
 
 def _environ(environ: Mapping[str, str]) -> dict[str, str]:
@@ -133,14 +133,14 @@ OURS = "refs/nacre/ours"
 MAX_LISTING = 8_388_608
 """Bytes of a listing: ten thousand long names. A tree can be made that lists without end."""
 NOBODY = "nacre <nacre@localhost>"
-"""Signs where git does not know who is at the keyboard."""
+"""The author where git has no name of the user."""
 
 _ROW = re.compile(rb"(\d{6}) (\w+) ([0-9a-f]{40,64}) +(\d+|-)\t(.*)", re.DOTALL)
 _FILE_MODES = (b"100644", b"100755")
 _BROKEN = ("corrupt", "bad object", "unable to read", "not a git repository", "did not send all necessary")
 """What git says of a repository that a power cut left; ours is only a cache."""
 _BUSY = ("cannot lock ref", "failed to update ref", "incorrect old value", "reference already exists")
-"""What a remote says while somebody else's push is going on."""
+"""What a remote says during another push."""
 
 
 class GitRemote:
@@ -164,7 +164,7 @@ class GitRemote:
         if "couldn't find remote ref" in fetched.err.casefold():
             return RemoteSnapshot()
         if fetched.code:
-            raise StoreError(f"the team's remote cannot be reached ({fetched.told}); nothing is lost")
+            raise StoreError(f"the team's remote cannot be reached ({fetched.message}); nothing is lost")
         commit = await self._checked("rev-parse", "--verify", "--quiet", f"{THEIRS}^{{commit}}")
         return await self._shared(commit.decode().strip())
 
@@ -183,20 +183,20 @@ class GitRemote:
         if not pushed.code:
             return True
         said = f"{pushed.out.decode(errors='replace')} {pushed.err}"
-        # Whatever it says: where the branch is no longer the one we began with, somebody was first.
+        # Whatever it says: if the branch has moved, another push came first.
         if any(word in said for word in _BUSY) or (await self.pull()).version != base.version:
             return False
-        raise StoreError(f"the team's remote takes no push ({pushed.told}); nothing is lost")
+        raise StoreError(f"the team's remote takes no push ({pushed.message}); nothing is lost")
 
     async def _prepare(self) -> None:
-        """A bare repository without hooks; what a killed git left locked is freed: nobody else works here."""
+        """Make a bare repository without hooks, and remove locks that a killed git left in it."""
         if not (self._repository / "HEAD").is_file():
             disk.make_folder(self._repository)
             made = await run_git(
                 self._repository, "init", "--quiet", "--bare", "--template=", "--object-format=sha1", "."
             )
             if made.code:
-                raise StoreError(f"{self._repository} cannot be made ({made.told}); move it away")
+                raise StoreError(f"{self._repository} cannot be made ({made.message}); move it away")
         for lock in (*self._repository.glob("*.lock"), *self._repository.glob("refs/nacre/*.lock")):
             lock.unlink(missing_ok=True)
 
@@ -278,7 +278,7 @@ class GitRemote:
         ran = await self._git(*arguments, stdin=stdin, limit=limit)
         if ran.code:
             shutil.rmtree(self._repository, ignore_errors=True)
-            raise StoreError(f"the copy of the team's remote was broken ({ran.told}); try again")
+            raise StoreError(f"the copy of the team's remote was broken ({ran.message}); try again")
         return ran.out
 
     async def _git(self, *arguments: str, stdin: bytes = b"", limit: int | None = None) -> GitResult:

@@ -62,7 +62,7 @@ def base_of(
     if last is not None and file in last:
         return ABSENT if not theirs and file not in known else last[file]
     if mine and mine in known.get(file, ()):
-        return mine  # an old copy, whoever brought it here: newer texts and deletions hold
+        return mine  # an old copy: newer texts and deletions win
     if last is None and theirs and had(file, theirs):
         return theirs  # changed or forgotten here since, before the record was lost
     return ABSENT
@@ -216,7 +216,7 @@ class _MergeWork:
         self.done.conflicts.append(Conflict(file=file, copy=copy, why=why))
 
     def _copy_name(self, file: str) -> str:
-        """Named by its content: whoever meets the same conflict again finds it there already."""
+        """Return a name made from the content, so that the same conflict gives the same file again."""
         folder, slash, name = file.rpartition("/")
         version = self.shared.files[file]
         stem = f"{folder}{slash}{name.removesuffix('.md')[:MAX_STEM_CHARS]}{THEIRS}{version[:DIGEST_CHARS]}"
@@ -354,7 +354,7 @@ def _merged(mine: bytes, theirs: bytes, base: bytes) -> bytes:
         return others.data
     if theirs == base:
         return ours.data
-    # Whoever changed headings or words around the pointers keeps them; the other side's pointers come in.
+    # The side that changed headings or text around the pointers keeps them, with the other side's pointers.
     if _prose(ours) == _prose(old):
         return _with_changes(others, ours, old, has_last_word=True)
     merged = _with_changes(ours, others, old)
@@ -364,7 +364,7 @@ def _merged(mine: bytes, theirs: bytes, base: bytes) -> bytes:
 def _with_changes(
     start: MemoryIndex, other: MemoryIndex, old: MemoryIndex, *, has_last_word: bool = False
 ) -> bytes:
-    """What the other side did to pointers since `old`, done to `start`; who has the last word wins ties."""
+    """What the other side did to pointers since `old`, done to `start`; the later change wins ties."""
     data = start.data
     mine = _lines(start)
     was = _lines(old)

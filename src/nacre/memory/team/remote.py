@@ -1,8 +1,8 @@
 """Where a team's memory is shared: the port, and what every place of the kind tells and keeps (M18).
 
 Beside the memories stands one file, `KNOWN_FILE`: each memory with every version it ever had there. One that
-is named in it and is not there was forgotten: that is its tombstone. By the same list an old copy is told
-from a new text, even where nobody knows any more what was last in step.
+is named in it and is not there was forgotten: that is its tombstone. By the same list an old copy is
+distinguished from a new text, even if the state of the last sync is lost.
 """
 
 from __future__ import annotations

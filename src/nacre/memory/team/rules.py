@@ -1,4 +1,4 @@
-"""What a team's memory may hold: no secrets, nothing of a person's own, nothing that nobody vouches for.
+"""What a team's memory may hold: no secrets, nothing personal, nothing unconfirmed from outside.
 
 M16: secrets never leave; M16b: what is untrusted does not go there without the person; M18: what is about a
 person is always private; M27: what says `local-only` stays.

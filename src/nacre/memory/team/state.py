@@ -27,7 +27,7 @@ class TeamSyncState:
     files: Mapping[str, str] | None = None
     """Versions by file, empty for one that was forgotten; none when the record is lost."""
     indexes: Mapping[str, str] = field(default_factory=dict)
-    """The texts of the indexes, from which changes to single lines are told."""
+    """The texts of the indexes, against which changes of single lines are found."""
 
 
 def read_state(cache: Path, address: str) -> TeamSyncState:

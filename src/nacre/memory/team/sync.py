@@ -1,4 +1,4 @@
-"""Bring a team's memory in step with the others': pull, merge, push, until nobody was faster (M18).
+"""Synchronise a team's memory: pull, merge, push, and again while others push first (M18).
 
 What comes in is one transaction by `team`. The record of what both sides had is written after it and after
 the push; a kill at any moment leaves a state from which the next sync goes on, without loss or doubles.
@@ -29,7 +29,7 @@ from nacre.store import disk
 from nacre.store.history import History
 
 MAX_TRIES = 25
-"""Rounds, of which each but the last found somebody faster; a whole team that syncs at once needs a few."""
+"""Rounds, of which all but the last lost to another push; a whole team that syncs at once needs a few."""
 FIRST_PAUSE = 0.05
 MAX_PAUSE = 2.0
 """Seconds between rounds, doubled and drawn by lot, so that two do not stay in step."""
@@ -47,7 +47,7 @@ class SyncReport:
     pulled: tuple[str, ...] = ()
     pushed: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
-    """Gone here, because somebody else forgot them."""
+    """Deleted here, because another member forgot them."""
     withdrawn: tuple[str, ...] = ()
     """Gone there, because they were forgotten here."""
     conflicts: tuple[Conflict, ...] = ()
@@ -81,7 +81,7 @@ async def sync(
                 return _with_gives(_with_writes(report, done, ""), done)
             try:
                 done, commit = await _brought_in(team, (shared, contents, state), clock=clock, watch=watch)
-            except VersionConflict:  # somebody wrote here meanwhile
+            except VersionConflict:  # the directory was changed meanwhile
                 continue
             if not done.missing:
                 report = _with_writes(report, done, commit)
@@ -120,7 +120,7 @@ def _merged(
 ) -> Merge:
     with as_store_error(team.directory):
         here = LocalTeamFiles.read(team.directory)
-        # A folder without any file is new, or was lost with all that was in it: nobody forgets the index.
+        # A folder without any file is new, or was lost with all its files: the index is never forgotten.
         is_lost = not here.files
         known = replace(state, files=None, indexes={}) if is_lost else state
         return merge(here, shared, contents, state=known, had=_forgotten(team, is_lost=is_lost))
@@ -148,7 +148,7 @@ async def _brought_in(
     clock: Clock,
     watch: Watch | None,
 ) -> tuple[Merge, str]:
-    """Merge again while nobody else writes here, and write what came; the record follows at once."""
+    """Merge again under the lock, and write the result and the state."""
     shared, contents, state = pulled
     change = MemoryChange(author="team", reason="synced with the team")
     async with transact(team, change, clock=clock, watch=watch) as tx:
@@ -166,7 +166,7 @@ async def _brought_in(
 
 
 async def _is_given(team: Location, remote: TeamRemote, shared: RemoteSnapshot, done: Merge) -> bool:
-    """Whether the others have now what was changed here; False when somebody was faster."""
+    """Whether our changes were pushed; False when another push came first."""
     if done.gives and not await remote.push(shared, done.gives, _reason(done.gives)):
         return False
     given = {file: version_of(data) for file, data in done.gives.items()}
