@@ -40,8 +40,8 @@ deep.add_command(ends)
 DRIVER = """
 import sys
 from nacre.cli import main
-main.COMMANDS["ends"] = main.Entry("extra_commands", "ends", "")
-main.COMMANDS["deep"] = main.Entry("extra_commands", "deep", "")
+main.COMMANDS["ends"] = main.CommandEntry("extra_commands", "ends", "")
+main.COMMANDS["deep"] = main.CommandEntry("extra_commands", "deep", "")
 sys.exit(main.main())
 """
 

@@ -126,14 +126,14 @@ def test_in_a_folder_what_is_no_transcript_is_passed_over_and_counted(
     assert main(["replay", str(folder), "--policy", "none", "--json"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["sessions"] == 2
-    assert said.err.startswith("passed over: ")
+    assert said.err.startswith("skipped: ")
     assert "1 more" in said.err
 
 
 def test_a_picture_is_written_beside_the_table(tmp_path: Path, home: Path, capsys: Capture) -> None:
     assert main(["replay", str(log(tmp_path)), "--plot", str(tmp_path / "a.svg")]) == 0
     assert (tmp_path / "a.svg").read_text().startswith("<svg")
-    assert capsys.readouterr().out.endswith(f"The picture is in {tmp_path / 'a.svg'}.\n")
+    assert capsys.readouterr().out.endswith(f"The chart is in {tmp_path / 'a.svg'}.\n")
     assert main(["replay", str(log(tmp_path)), "--plot", str(tmp_path / "no" / "a.svg")]) == 3
     assert "there is no folder" in capsys.readouterr().err
 

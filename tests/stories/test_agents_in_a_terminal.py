@@ -153,7 +153,7 @@ def test_a_letter_from_another_terminal_reaches_an_agent_at_work_and_a_request_e
         (tmp_path / "woven").touch()
         eventually(lambda: len(sim.log()) == 4, "it goes on")
         assert "Take the blue wool." in json.dumps(sim.log()[-1]["body"]["messages"][-1])
-        assert "No letter waits for weaver" in nacre(tmp_path, "agents", "inbox", "weaver").stdout
+        assert "No message waits for weaver" in nacre(tmp_path, "agents", "inbox", "weaver").stdout
         stopped = nacre(tmp_path, "agents", "stop", "weaver")
         assert (stopped.returncode, stopped.stdout) == (0, "weaver has stopped\n"), stopped.stderr
         person.type("/agents\n")
@@ -242,7 +242,7 @@ def test_a_teammate_that_waits_is_ended_too(sim: Sim, tmp_path: Path) -> None:
         person.type("look at the loom\n")
         eventually(lambda: '"status": "idle"' in told(tmp_path), "it waits")
         (tmp_path / "asked").touch()
-        person.see("weaver is done and waits for letters")
+        person.see("weaver is done and waits for messages")
         person.see(PROMPT)
         listed = nacre(tmp_path, "agents", "list").stdout
         assert "team weavers: no tasks" in listed

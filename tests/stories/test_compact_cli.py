@@ -135,7 +135,7 @@ def test_taken_back_the_view_is_what_it_was(tmp_path: Path) -> None:
         assert said(log) != before
         done = nacre(tmp_path, "compact", session, "--undo")
         assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith("took back the compaction of ")
+        assert done.stdout.startswith("undid the compaction of ")
         assert said(log) == before
     done = nacre(tmp_path, "compact", session, "--undo")
     assert (done.returncode, done.stdout) == (1, "")
@@ -183,7 +183,7 @@ def test_from_a_message_keeps_what_comes_before_byte_for_byte(tmp_path: Path) ->
     ("args", "code", "says"),
     [
         (["no-such-session"], 1, "no session"),
-        (["latest", "--from", "999"], 1, "no message in view goes by '999'"),
+        (["latest", "--from", "999"], 1, "no message in view matches '999'"),
         (["latest", "--from", "zz"], 1, "`nacre sessions show ID` numbers them from 1 to "),
         (["latest", "--up-to", "1"], 1, "nothing comes before message 1; name a later one"),
         (["latest", "--from", "3", "--up-to", "9"], 2, "--from and --up-to exclude each other"),
@@ -296,11 +296,11 @@ def test_in_a_chat_compact_tells_what_became_of_it_and_undo_brings_it_back(sim: 
         assert "Still here." in person.see("session ")
         person.see(PROMPT)
         person.type("/compact undo\n")
-        assert "took back the compaction of " in person.see(PROMPT)
+        assert "undid the compaction of " in person.see(PROMPT)
         person.type("/context\n")
         assert _used(person.see(PROMPT)) > after
         person.type("/compact undo\n")
-        assert "there is no compaction to take back" in person.see(PROMPT)
+        assert "there is no compaction to undo" in person.see(PROMPT)
         person.type(CTRL_D)
         assert person.ends() == 0
     assert "module 1 line 149" in "".join(said(log))
@@ -326,7 +326,7 @@ def test_ctrl_c_stops_a_summary_and_the_conversation_is_as_it_was(sim: Sim, tmp_
         person.see("asking for a summary…")
         eventually(lambda: len(sim.log()) == 1, "the request is on its way")
         person.type(CTRL_C)
-        person.see("stopped; the conversation is as it was")
+        person.see("stopped; the conversation is unchanged")
         person.see(PROMPT)
         assert said(log) == before
         person.type("and now?\n")

@@ -323,7 +323,7 @@ def test_without_a_fallback_the_words_are_kept_and_what_was_piped_in_is_not_lost
     assert code == 0
     (complaint,) = complaints.splitlines()
     assert complaint.endswith("(what you said is kept; /retry asks again)")
-    assert told == "Here I am.\nthe last turn is finished; say something\nAnd again.\n"
+    assert told == "Here I am.\nthe last turn is finished; type a message\nAnd again.\n"
     assert user_texts(logs(tmp_path)[0]) == ["hello", "and you?"]
     sent = [one["body"]["messages"] for one in sim.log()]
     assert sent[0] == sent[1]
@@ -358,7 +358,7 @@ def test_rewinding_and_tasks_in_a_chat_and_after_it(sim: Sim, tmp_path: Path) ->
     assert (complaints, (tmp_path / "a").exists()) == ("", False)
     assert told.startswith("1. [x] look\n2. [ ] mend\n")
     assert f"restored 1 file\n  {tmp_path}/a/new.txt\n" in told
-    assert "the conversation is back before: more\n" in told
+    assert "the conversation was rewound to before: more\n" in told
     assert user_texts(logs(tmp_path)[0]) == ["write", "more", "go on"]
     assert said(logs(tmp_path)[0])[-2:] == ["assistant: Third.", "user: [Continue.]"]
     assert not [line for line in said(logs(tmp_path)[0]) if "more" in line]

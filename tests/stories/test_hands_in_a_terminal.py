@@ -375,7 +375,7 @@ def test_a_failed_turn_is_finished_by_retry_in_mid_turn_too(sim: Sim, tmp_path: 
         person.see("Counted.")
         person.see(PROMPT)
         person.type("/retry\n")
-        person.see("the last turn is finished; say something")
+        person.see("the last turn is finished; type a message")
         leave(person)
     assert (tmp_path / "count").read_text() == "x\n"
     assert user_texts(logs(tmp_path)[0]) == ["count"]

@@ -470,7 +470,7 @@ async def test_what_a_reply_had_in_view_can_be_corrected_and_forgotten_by_its_nu
         await forget(ready, "2")
         await forget(ready, "9")
     told = capsys.readouterr().out
-    assert told.startswith("no memory was given to this conversation yet")
+    assert told.startswith("no memory was attached to this conversation yet")
     assert "  2 the_person_drinks_green_tea.md" in told
     memory = await memory_of(settings)
     bodies = {entry.body.strip() for entry in await memory.list()}

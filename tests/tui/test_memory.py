@@ -162,7 +162,7 @@ async def test_proposals_are_accepted_and_rejected(
         await stage.see("saved one.md")
         await stage.see("+Text of two.md.")
         await stage.pilot.press("x")
-        await stage.see("nothing waits for a review")
+        await stage.see("there are no proposals to review")
         assert [each.file for each in await memory.list()].count("one.md") == 1
         assert waiting(memory.location) == []
 

@@ -59,7 +59,7 @@ class ChildSpec:
     owner: str
     type: AgentType
     model: str = ""
-    """Instead of the one of its kind."""
+    """Overrides the model of its type."""
     tree: Worktree | None = None
     """A worktree to work in; None: where the parent's session was opened."""
     pulse: IdleTimeout

@@ -37,7 +37,7 @@ PILLS = {
 """What a person is told of work in the background, by its name."""
 ENDED = {
     "completed": "is done",
-    "idle": "is done and waits for letters",
+    "idle": "is done and waits for messages",
     "failed": "has failed",
     "stopped": "was stopped",
     "stalled": "was stopped because it hung",

@@ -1,6 +1,6 @@
-"""The `nacre` command: finds the subcommand, runs it, and turns every ending into an exit code and one line.
+"""The `nacre` command: find the subcommand, run it, and turn every error into an exit code and one line.
 
-0 ok, 1 the answer is no, 2 usage, 3 configuration, 4 provider, 130 interrupted.
+0 success, 1 the answer is no, 2 usage, 3 configuration, 4 provider, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class CommandEntry(NamedTuple):
-    """Where a command lives, and its line in the help, so that listing commands imports none of them."""
+    """Module and help line of a command, so that listing commands imports none of them."""
 
     module: str
     function: str
@@ -40,14 +40,12 @@ COMMANDS = {
     "agents": CommandEntry(
         "nacre.cli.agents.agents", "agents", "List agents and teams, write to them, stop them."
     ),
-    "chat": CommandEntry("nacre.cli.chat.chat", "chat", "Talk in the terminal (the same as bare `nacre`)."),
-    "compact": CommandEntry(
-        "nacre.cli.sessions.compact", "compact", "Let a summary stand for a session's messages."
-    ),
-    "context": CommandEntry("nacre.cli.sessions.context", "context", "Show what fills the window."),
+    "chat": CommandEntry("nacre.cli.chat.chat", "chat", "Chat in the terminal (the same as `nacre`)."),
+    "compact": CommandEntry("nacre.cli.sessions.compact", "compact", "Replace older messages by a summary."),
+    "context": CommandEntry("nacre.cli.sessions.context", "context", "Show context usage."),
     "doctor": CommandEntry("nacre.cli.doctor.doctor", "doctor", "Check settings, paths, model and key."),
-    "dream": CommandEntry("nacre.cli.memory.dream", "dream", "Put this project's memory in order."),
-    "gc": CommandEntry("nacre.cli.sessions.gc", "gc", "Take away what old sessions left on disk."),
+    "dream": CommandEntry("nacre.cli.memory.dream", "dream", "Consolidate this project's memory."),
+    "gc": CommandEntry("nacre.cli.sessions.gc", "gc", "Delete data of old sessions."),
     "hook": CommandEntry("nacre.cli.install.hook", "hook", "Answer a hook of Claude Code."),
     "install": CommandEntry("nacre.cli.install.install", "install", "Set nacre up in another program."),
     "instructions": CommandEntry(
@@ -56,23 +54,21 @@ COMMANDS = {
         "Show the instructions files in force, and allow includes.",
     ),
     "mcp": CommandEntry("nacre.cli.mcp", "mcp", "Serve memory to other agents over MCP."),
-    "memory": CommandEntry("nacre.cli.memory.memory", "memory", "Keep, find, change and carry memories."),
+    "memory": CommandEntry("nacre.cli.memory.memory", "memory", "Save, find, change and move memories."),
     "recall": CommandEntry(
         "nacre.cli.memory.recall", "recall", "Show which memories a message would get, and why."
     ),
     "replay": CommandEntry(
-        "nacre.cli.replay", "replay", "Compare what recorded sessions cost under policies."
+        "nacre.cli.replay", "replay", "Compare the cost of recorded sessions under policies."
     ),
     "sessions": CommandEntry(
         "nacre.cli.sessions.sessions", "sessions", "List, show, search, check, import and export sessions."
     ),
     "sim": CommandEntry("nacre.cli.sim", "sim", "Run the provider simulator on a loopback port."),
     "stats": CommandEntry(
-        "nacre.cli.sessions.stats", "stats", "Sum up tokens, money, cache hits and memories by day."
+        "nacre.cli.sessions.stats", "stats", "Summarise tokens, cost, cache hits and memories by day."
     ),
-    "uninstall": CommandEntry(
-        "nacre.cli.install.install", "uninstall", "Take nacre out of another program again."
-    ),
+    "uninstall": CommandEntry("nacre.cli.install.install", "uninstall", "Remove nacre from another program."),
 }
 
 
@@ -83,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if instruction := os.environ.get("_NACRE_COMPLETE"):
             return _completed(instruction)
         if isinstance(sys.stdout, io.TextIOWrapper):
-            # A name that the terminal cannot show is shown escaped; it is no reason to fail.
+            # A name that the terminal cannot show is escaped.
             sys.stdout.reconfigure(errors="backslashreplace")
         args = list(sys.argv[1:] if argv is None else argv)
         context = nacre.make_context("nacre", args, color=False if os.environ.get("NO_COLOR") else None)
@@ -100,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command's file only when that command is asked for."""
+    """A group that imports a command's module only when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -138,12 +134,12 @@ def _debug_option() -> click.Option:
         is_eager=True,
         expose_value=False,
         callback=_set_debug,
-        help="Show a traceback when something fails.",
+        help="Show a traceback on errors.",
     )
 
 
 def _take_debug(command: click.Command) -> None:
-    """Let `--debug` stand after the command's name too, at any depth."""
+    """Accept `--debug` after the command's name, at any depth."""
     if not any("--debug" in param.opts for param in command.params):
         command.params.append(_debug_option())
     if isinstance(command, click.Group):
@@ -152,7 +148,7 @@ def _take_debug(command: click.Command) -> None:
 
 
 def _is_text(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
-    """The prompt comes right after -p; whoever knows programs where it comes last is told."""
+    """The prompt follows -p directly; a prompt in another position gets an explanation."""
     if any(value in param.opts for param in ctx.command.params):
         raise click.UsageError(f"-p takes the prompt next, not {value}: nacre -p TEXT {value} …", ctx=ctx)
     return value
@@ -168,13 +164,13 @@ def _is_text(ctx: click.Context, _: click.Parameter, value: str | None) -> str |
     "prompt",
     metavar="TEXT",
     callback=_is_text,
-    help="Answer one prompt and exit; what is piped in is added to it, and is all of it for `-`.",
+    help="Answer one prompt and exit; piped input is appended, or is the prompt with `-`.",
 )
 @click.option(
     "--output-format",
     type=click.Choice(["text", "json", "stream-json"]),
     default=None,
-    help="How `-p` prints its answer.",
+    help="Output format of `-p`.",
 )
 @run_options
 @click.pass_context
@@ -203,11 +199,11 @@ _take_debug(nacre)
 def _check(ctx: click.Context, options: RunOptions, *, has_format: bool) -> None:
     """Refuse options that contradict each other."""
     if options.prompt is not None and ctx.invoked_subcommand is not None:
-        raise click.UsageError(f"-p cannot stand before {ctx.invoked_subcommand!r}; leave one of them out")
+        raise click.UsageError(f"-p cannot precede {ctx.invoked_subcommand!r}; use only one of them")
     if options.prompt is not None and not options.prompt.strip():
-        raise click.UsageError("-p needs a prompt; say what you want to ask")
+        raise click.UsageError("-p needs a prompt")
     if has_format and options.prompt is None:
-        raise click.UsageError("--output-format goes with -p; add -p TEXT")
+        raise click.UsageError("--output-format requires -p; add -p TEXT")
     options.check()
 
 
@@ -225,7 +221,7 @@ def _completed(instruction: str) -> int:
 
 
 def _ending(error: Exception, *, debug: bool) -> int:
-    """Say in one line how the command failed, and return its exit code."""
+    """Print one line on how the command failed, and return its exit code."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, OSError):
@@ -256,7 +252,7 @@ def _ending(error: Exception, *, debug: bool) -> int:
 
 
 def _of_the_system(error: Exception) -> str | None:
-    """What to do about two failures that any command can meet: nowhere to stand, nowhere to write to."""
+    """Return advice for two failures of any command: no working directory, no writable home."""
     if isinstance(error, FileNotFoundError) and error.filename is None:
         try:
             os.getcwd()  # noqa: PTH109 - loading pathlib would cost every start
@@ -268,7 +264,7 @@ def _of_the_system(error: Exception) -> str | None:
 
 
 def _is_reader_gone() -> bool:
-    """Whether stdout is a pipe that nobody reads any more; another broken pipe is an error like any other."""
+    """Whether stdout is a pipe whose reader has closed it; other broken pipes are ordinary errors."""
     import select
 
     if sys.stdout is None or not hasattr(select, "poll"):
@@ -279,7 +275,7 @@ def _is_reader_gone() -> bool:
 
 
 def _drop_unwritten() -> None:
-    """Send what stdout cannot take nowhere, so that the interpreter's last flush stays quiet."""
+    """Discard what stdout cannot take, so that the interpreter's last flush is quiet."""
     if sys.stdout is None:
         return
     try:

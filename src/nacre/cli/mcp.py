@@ -1,4 +1,4 @@
-"""`nacre mcp`: memory, past sessions and mail as an MCP server for other people's agents."""
+"""`nacre mcp`: serve memory, past sessions and mail over MCP."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 MAX_PORT = 65_535
 TOKEN = "NACRE_MCP_TOKEN"
 PROOFS = ("mcp", "mcp_types")
-"""That the SDK is there, and that it is not its first version, which other packages may have brought."""
+"""Modules that prove that the SDK is installed, and not its first version."""
 BY_HAND = (
     "this speaks MCP to a program that starts it, such as: claude mcp add nacre -- nacre mcp; Ctrl-C ends it"
 )
 
 
 def require_sdk() -> None:
-    """Raise `ConfigError` where what the server stands on is missing; it is looked for, not loaded."""
+    """Raise `ConfigError` if the SDK is missing; it is located, not loaded."""
     if any(find_spec(module) is None for module in PROOFS):
         raise ConfigError(f"nacre mcp needs the MCP SDK; install it with: {how_to_install('mcp')}")
 
@@ -45,15 +45,17 @@ def require_sdk() -> None:
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Serve the memory of this project; may be given again. Default: the client's roots, else here.",
+    help="Project to serve; may be repeated. Default: the client's roots, else this directory.",
 )
 @click.option("--read-only", is_flag=True, help="Offer no tool that changes anything.")
 @click.option(
-    "--local", is_flag=True, help="The client's model is on this machine: tell local-only memories."
+    "--local", is_flag=True, help="The client's model is on this machine: show local-only memories."
 )
-@click.option("--http", is_flag=True, help="On a loopback port with a token, instead of stdin and stdout.")
 @click.option(
-    "--port", type=click.IntRange(0, MAX_PORT), metavar="N", help="With --http: default any free port."
+    "--http", is_flag=True, help="Serve on a loopback port with a token instead of stdin and stdout."
+)
+@click.option(
+    "--port", type=click.IntRange(0, MAX_PORT), metavar="N", help="Port for --http; default: any free port."
 )
 @click.pass_obj
 def mcp(
@@ -66,12 +68,12 @@ def mcp(
     http: bool,
     port: int | None,
 ) -> None:
-    """Serve memory, past sessions and mail over MCP on stdin and stdout, until the client ends it.
+    """Serve memory, past sessions and mail over MCP on stdin and stdout until the client closes them.
 
-    With --http the address is printed, and a token unless NACRE_MCP_TOKEN holds one; Ctrl-C ends it.
+    With --http, prints the address, and a token unless NACRE_MCP_TOKEN holds one; Ctrl-C ends it.
     """
     if port is not None and not http:
-        raise click.UsageError("--port goes with --http")
+        raise click.UsageError("--port requires --http")
     require_sdk()  # before a client is greeted that could not be served
     from nacre.integrations.mcp_server.base import ServerOptions
 
@@ -110,7 +112,7 @@ def _serve_http(asked: ServerOptions, port: int) -> None:
 
 @contextmanager
 def _loading() -> Iterator[None]:
-    """Load the SDK without looking for garbage: it builds thousands of objects that all stay."""
+    """Load the SDK without garbage collection: it creates thousands of objects that all stay."""
     gc.disable()
     try:
         yield

@@ -1,4 +1,4 @@
-"""How commands print: one JSON document for programs, plain tables for people."""
+"""Output of commands: one JSON document for programs, tables for people."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from nacre.formatting import printable as printable
 from nacre.messages.blocks import Json
 
 MIN_LAST = 20
-"""Columns that the last column keeps on a narrow terminal: fewer say nothing."""
+"""Minimum width of the last column."""
 
 
 def print_json(value: Json) -> None:
-    """Print one JSON document on stdout, readable when a person looks at it."""
+    """Print one indented JSON document on stdout."""
     indent = 2 if is_terminal() else None
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    # A terminal without UTF-8, or a file name that is not text, still gets the same document, escaped.
+    # Escaped where the terminal has no UTF-8 or a file name is not text.
     print(text if _is_encodable(text) else json.dumps(value, indent=indent))
 
 
@@ -40,7 +40,7 @@ def print_table(
 
 
 def cut_last(header: list[str], rows: list[list[str]]) -> None:
-    """Let the last column take only what is left of the terminal's line."""
+    """Cut the last column to the width of the terminal."""
     import shutil
 
     widths = [max(len(row[i]) for row in [header, *rows]) + 2 for i in range(len(header) - 1)]
@@ -55,13 +55,13 @@ def print_error(message: str) -> None:
 
 
 def is_terminal(stream: IO[str] | None = None) -> bool:
-    """Whether a person is looking at this stream (stdout unless told)."""
+    """Whether a stream (stdout by default) is a terminal."""
     stream = sys.stdout if stream is None else stream
     return stream is not None and not stream.closed and stream.isatty()
 
 
 def has_colour(stream: IO[str] | None = None) -> bool:
-    """Whether colour and progress may be shown: on a terminal, unless `NO_COLOR` or a dumb one says no."""
+    """Whether colour and progress may be shown: on a terminal, unless `NO_COLOR` is set or it is dumb."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and is_terminal(stream)
 
 
@@ -74,7 +74,7 @@ def _is_encodable(text: str) -> bool:
 
 
 def _width(text: str) -> int:
-    """Columns on a terminal: East Asian wide characters take two, combining marks none."""
+    """Return the width in columns: East Asian wide characters take two, combining marks none."""
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
         for char in text

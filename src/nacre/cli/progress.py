@@ -1,4 +1,4 @@
-"""How far long work has come: one line on stderr that goes away, and only when a person is looking."""
+"""Progress of long work: one temporary line on stderr, only on a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WHOLE = 100
 
 @contextmanager
 def progress_line(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A function to tell how many of how many bytes are done; None when nobody would see it."""
+    """Return a function that shows bytes done of bytes in total; None without a terminal."""
     if not has_colour(sys.stderr):
         yield None
         return
@@ -32,7 +32,7 @@ def progress_line(what: str) -> Iterator[Callable[[int, int], None] | None]:
 
 
 def countdown(line: str) -> None:
-    """What is waited for when a session ends, in one line that goes away; an empty one ends it (F5)."""
+    """Show what the end of a session waits for, in one temporary line; an empty one ends it (F5)."""
     if not has_colour(sys.stderr):
         return
     shown = f"{line} (Ctrl-C leaves at once)" if line else ""

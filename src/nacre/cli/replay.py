@@ -1,4 +1,4 @@
-"""`nacre replay`: what recorded sessions would have cost under policies, and what would have stayed (P7)."""
+"""`nacre replay`: estimate what recorded sessions would have cost under policies (P7)."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 
 NAMES = ("none", "truncate", "claude-code", "nacre", "nacre-model")
 DEFAULT_WINDOW = 200_000
-"""What most recorded sessions ran with; a model that takes less lowers it."""
+"""Window of most recorded sessions; a model with a smaller one lowers it."""
 FALLBACK_MODEL = "claude-sonnet-5-5"
-"""Whose prices count where neither the recordings nor the settings name a model."""
+"""Model for prices if neither the recordings nor the settings name one."""
 MIN_WINDOW = 8_000
-"""Below this no agent's system prompt fits."""
+"""No agent's system prompt fits in less."""
 
 Progress = Callable[[int, int], None]
-"""Told how many of how many are done."""
+"""Called with the number done and the total."""
 
 
-@click.command(short_help="Compare what recorded sessions cost under policies.")
+@click.command(short_help="Compare the cost of recorded sessions under policies.")
 @click.argument("recordings", nargs=-1, required=True, metavar="FILE|FOLDER|ID...")
 @click.option(
     "--policy",
     "policies",
     multiple=True,
     type=click.Choice(NAMES),
-    help="One to compare; several may be named. All of them without it.",
+    help="Policy to compare; may be repeated. Default: all.",
 )
-@click.option("--model", default=None, metavar="MODEL", help="Whose prices and cache rules count.")
+@click.option("--model", default=None, metavar="MODEL", help="Model whose prices and cache rules apply.")
 @click.option(
     "--window",
     type=click.IntRange(min=MIN_WINDOW),
@@ -54,13 +54,11 @@ Progress = Callable[[int, int], None]
     type=click.Choice(["5m", "1h", "mixed", "auto"]),
     default="5m",
     show_default=True,
-    help="How long the provider is asked to keep the prefix.",
+    help="Cache TTL.",
 )
-@click.option("--no-base", is_flag=True, help="Leave out what stood before the first message.")
+@click.option("--no-base", is_flag=True, help="Leave out system prompt and tools.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option(
-    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Write a picture (.svg or .png)."
-)
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Write a chart (.svg or .png).")
 @click.pass_obj
 def replay(
     options: RunOptions,
@@ -73,11 +71,11 @@ def replay(
 ) -> None:
     """Show what recorded sessions would have cost under policies, and what would have stayed in view.
 
-    Takes Claude Code logs and every other form that `nacre sessions import` takes, packed or not, folders of
-    them, and nacre's own sessions by id or as `latest`. No model is asked, and nothing is changed.
+    Accepts Claude Code logs and every other format of `nacre sessions import`, compressed or not, folders of
+    them, and nacre's own sessions by id or as `latest`. No request is sent, and nothing is changed.
 
-    A policy that forgets is charged for fetching again what it hid: that is part of its cost, and stands in a
-    column of its own, too.
+    A policy that removes content is charged for fetching it again: that is part of its cost, and is also
+    shown in a separate column.
     """
     from nacre.cli.progress import progress_line
     from nacre.devtools.replay import chart as picture
@@ -101,7 +99,7 @@ def replay(
         return
     _print(sums, sessions, terms)
     if plot is not None:
-        print(f"The picture is in {printable(str(plot))}.")
+        print(f"The chart is in {printable(str(plot))}.")
 
 
 def _print(sums: Mapping[str, PolicyTotals], sessions: Sequence[Recorded], terms: ReplayTerms) -> None:
@@ -120,7 +118,7 @@ def _print(sums: Mapping[str, PolicyTotals], sessions: Sequence[Recorded], terms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """What the command line says about the terms."""
+    """Options that set the terms."""
 
     policies: tuple[str, ...]
     model: str | None
@@ -141,7 +139,7 @@ def _terms(wanted: _Wanted, sessions: Sequence[Recorded], settings: Settings) ->
 
 
 def _check_room(sessions: Sequence[Recorded], window: int) -> None:
-    """No policy can do anything about a system prompt that fills the window by itself."""
+    """Refuse a window that the system prompt alone would fill."""
     from nacre.errors import ConfigError
 
     least = min(one.base_tokens for one in sessions)
@@ -153,7 +151,7 @@ def _check_room(sessions: Sequence[Recorded], window: int) -> None:
 
 
 def _model_of(sessions: Sequence[Recorded], settings: Settings) -> str:
-    """The model the sessions ran on, where it has a price; else the one that is set."""
+    """Return the model of the sessions if it has a price, else the configured one."""
     from nacre.cache.models import profile
 
     ran = Counter(
@@ -172,7 +170,7 @@ def _makers(wanted: _Wanted) -> list[Ladder]:
 
 
 def _read(recordings: Sequence[str], settings: Settings, progress: Progress | None) -> list[Recorded]:
-    """Every session that was named; in a folder, what is no transcript is passed over and counted."""
+    """Read every named session; other files of a folder are skipped and counted."""
     from nacre.devtools.replay.recorded import read_recorded
     from nacre.inspect.sources import files_in
 
@@ -205,7 +203,7 @@ def _in_folder(folder: Path, files: Sequence[Path], progress: Progress | None) -
         )
     if passed:
         more = f" (and {len(passed) - 1:,} more like it)" if len(passed) > 1 else ""
-        print(f"passed over: {printable(passed[0])}{more}", file=sys.stderr)
+        print(f"skipped: {printable(passed[0])}{more}", file=sys.stderr)
     return found
 
 

@@ -1,4 +1,4 @@
-"""A closed terminal or a polite kill ends the program in order: what runs is stopped and closed first."""
+"""End in order on SIGHUP and SIGTERM: running work is cancelled and closed first."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ T = TypeVar("T")
 
 
 def end_on_signals() -> None:
-    """Leave through the usual clean-up when one of these signals comes; for a thread that only waits."""
+    """Exit through the usual clean-up on these signals; for a thread that only waits."""
     for number in _heeded():
         signal.signal(number, _leave)
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end; one of these signals cancels the work, lets it clean up, and then ends the program.
+    """Run to the end; one of these signals cancels the work, waits for its clean-up, and then exits.
 
-    Never an exception out of nowhere: one that came while a command was being started left it running.
+    No exception is raised asynchronously: one that arrived while a command was being started left it running.
     """
     caught: list[int] = []
 
@@ -42,12 +42,12 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _heeded() -> list[signal.Signals]:
-    """Those that whoever started the program did not have ignored, as `nohup` does."""
+    """Return the signals that are not ignored, as `nohup` does with SIGHUP."""
     return [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def _stop(task: asyncio.Task[Any], number: int, caught: list[int]) -> None:
-    # A second one must not cut the clean-up short.
+    # A second one must not interrupt the clean-up.
     if not caught:
         caught.append(number)
         task.cancel()

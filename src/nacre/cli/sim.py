@@ -1,4 +1,5 @@
-"""`nacre sim`: a provider on loopback that enforces the real prompt-cache rules; Ctrl-C ends it, exit 0."""
+"""`nacre sim`: a provider simulator on loopback with the real prompt-cache rules; Ctrl-C ends it, exit code
+0."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 MAX_PORT = 65_535
 LOOK_SECONDS = 1.0
-"""How long a full or emptied log may hide a request: only its growing wakes us at once."""
+"""Maximum delay until a full or emptied log is read again; a growing one wakes us at once."""
 
 
 @click.command()
@@ -31,26 +32,27 @@ LOOK_SECONDS = 1.0
     "--port", type=click.IntRange(0, MAX_PORT), default=0, metavar="N", help="Default: any free port."
 )
 @click.option("--script", type=click.Path(path_type=Path), metavar="FILE", help="Replies as JSON or YAML.")
-@click.option("--session", metavar="FILE|ID", help="Give the replies of a recorded session, in order.")
+@click.option("--session", metavar="FILE|ID", help="Reply as in a recorded session.")
 @click.option(
-    "--embedded", is_flag=True, help="Let nacre's embedded engine answer when nothing else is left."
+    "--embedded", is_flag=True, help="Reply with the embedded engine when no scripted reply is left."
 )
 @click.option(
     "--clock",
     type=click.Choice(["real", "manual"]),
     default="real",
     show_default=True,
-    help="manual: cache lifetimes pass by POST /sim/clock only.",
+    help="manual: time passes only by POST /sim/clock.",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object a line: ready, each request, the total."
+    "--json", "as_json", is_flag=True, help="One JSON object per line: ready, each request, the total."
 )
 @click.pass_obj
 def sim(options: RunOptions, /, **given: str | int | Path | None) -> None:
     """Run the provider simulator until Ctrl-C.
 
-    It speaks Anthropic's Messages API and OpenAI's chat completions on loopback, keeps a prompt cache by the
-    providers' rules, and says for every request what was read, written and paid. It costs nothing.
+    It implements Anthropic's Messages API and OpenAI's chat completions on loopback, simulates the prompt
+    cache by the providers' rules, and prints for every request what was read, written and paid. It costs
+    nothing.
     """
     from nacre.devtools.sim import SimSettings
 
@@ -67,7 +69,7 @@ def sim(options: RunOptions, /, **given: str | int | Path | None) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SimOptions:
-    """The options, under the names that click gives them."""
+    """Options as click passes them."""
 
     port: int
     script: Path | None
@@ -101,13 +103,13 @@ def _recorded(settings: Settings, wanted: str) -> list[ScriptedReply]:
         if record.role == "assistant"
     )
     if not replies:
-        raise TranscriptError(f"{path} holds no replies to give; choose another session")
+        raise TranscriptError(f"{path} contains no replies; choose another session")
     return replies
 
 
 @dataclass(frozen=True, slots=True)
 class _Total:
-    """What all requests so far came to."""
+    """Totals of all requests."""
 
     requests: int = 0
     refused: int = 0
@@ -142,7 +144,7 @@ async def _run(settings: SimSettings, *, embedded: bool, as_json: bool) -> None:
 
 
 async def _follow(simulator: Simulator, stop: asyncio.Event, *, as_json: bool) -> _Total:
-    """Print every request once, until told to stop; returns what they came to."""
+    """Print every request once until stopped; returns the totals."""
     total = _Total()
     last = None
     stopping = asyncio.create_task(stop.wait(), name="stop")
@@ -230,5 +232,5 @@ def _say_total(total: _Total, *, as_json: bool) -> None:
 
 
 def _say_line(value: JsonObject) -> None:
-    """One object a line and at once: programs wait for the address."""
+    """Print one object per line and flush: programs wait for the address."""
     print(json.dumps(value), flush=True)

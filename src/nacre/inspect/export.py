@@ -153,7 +153,7 @@ def new_file(path: Path, *, replaces: bool = False, clock: Clock = SYSTEM_CLOCK)
         else:
             place_new(temp, path)
     except FileNotFoundError:
-        raise StoreError(f"there is no directory {path.parent}; make it first") from None
+        raise StoreError(f"there is no directory {path.parent}; create it first") from None
     except FileExistsError:
         raise StoreError(f"{path} exists already; add --force to replace it, or name another file") from None
     except OSError as error:

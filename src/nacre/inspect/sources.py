@@ -113,9 +113,9 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except EOFError:
-        raise TranscriptError(f"{path} is packed and ends too early; copy it again") from None
+        raise TranscriptError(f"{path} is compressed and truncated; copy it again") from None
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise TranscriptError(f"{path} is packed and damaged ({error}); copy it again") from None
+        raise TranscriptError(f"{path} is compressed and damaged ({error}); copy it again") from None
 
 
 def _form(head: bytes, path: Path) -> str:

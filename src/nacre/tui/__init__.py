@@ -1,5 +1,4 @@
-"""A terminal interface: the chat on a whole screen. A door: it shows and asks, and decides nothing.
+"""Full-screen chat. It displays and asks; it decides nothing.
 
-May import agents and everything below, and `textual`, which comes with the extra `tui`; no other door.
-Nothing is re-exported: whoever opens it imports `nacre.tui.run`, when it is wanted.
+Requires `textual` from the extra `tui`. Nothing is re-exported: import `nacre.tui.run` when it is needed.
 """

@@ -1,4 +1,4 @@
-"""The chat on a whole screen: the conversation above, the input below it, and the meter at the foot."""
+"""The full-screen chat: transcript, input and meter."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from nacre.tui.transcript import Transcript
 from nacre.tui.work import WorkDialog
 
 TICK_SECONDS = 0.5
-"""Between two looks at what goes on in the background."""
+"""Seconds between two updates of background work."""
 STOP_SECONDS = 10.0
-"""How long a turn may take to put its tools down when the program ends."""
+"""How long a turn may take to stop its tools when the program ends."""
 DIALOG_COLUMNS = 100
-"""In fewer than these a dialog takes all of them."""
+"""Below this width a dialog uses all columns."""
 HOW_TO_LEAVE = "Ctrl-C again, Ctrl-D or /exit leaves"
 AGAIN_SECONDS = 3.0
-"""A second Ctrl-C within this leaves; a later one is a first one."""
+"""A second Ctrl-C within this time leaves."""
 OWN_COMMANDS = {
     "memories": "look through memory: read, edit, history, undo, review (F2)",
     "work": "what goes on in the background: watch it, end it (F4)",
 }
-"""What only a whole screen has."""
+"""Commands that only the full screen has."""
 KEYS = """\
 Ctrl+J begins a new line, ↑ and ↓ bring back what was typed before, Tab completes.
 Ctrl+O opens the newest call; Shift+Tab goes to the calls above, Enter opens one.
@@ -54,7 +54,7 @@ PgUp PgDn scroll, F2 memory, F3 sessions, F4 background, Ctrl-C stops, Ctrl-D le
 
 
 class ChatApp(App[int]):
-    """One person and a screen."""
+    """The Textual app of the chat."""
 
     CSS_PATH = "style.tcss"
     ENABLE_COMMAND_PALETTE = False
@@ -75,9 +75,9 @@ class ChatApp(App[int]):
     def __init__(self, start: Start, *, settle_seconds: float = SETTLE_SECONDS) -> None:
         super().__init__(ansi_color=True)  # else NO_COLOR means black on black
         self.crash: BaseException | None = None
-        """What ended the app, if it did not end by itself."""
+        """The error that ended the app, if any."""
         self.last_words: list[str] = []
-        """What is left to be told once the screen is gone."""
+        """Lines to print after the screen is closed."""
         self.meter = Meter()
         home = start.settings.home
         commands = {**start.slash.commands, **OWN_COMMANDS}
@@ -88,18 +88,18 @@ class ChatApp(App[int]):
         self._settle_seconds = settle_seconds
         self._leaving = ClosingScreen()
         self._work: Worker[None] | None = None
-        """The turn, command or move that is under way."""
+        """The running turn, command or session switch."""
         self._task: asyncio.Task[Any] | None = None
         """The same as a task, which may outlive the screen."""
         self._leave_work: Worker[None] | None = None
         self._since = 0.0
-        """When it began."""
+        """When it started."""
         self._is_stopped = False
         self._queue: list[str] = []
-        """What was said meanwhile, and comes next."""
+        """Messages typed meanwhile, to be sent next."""
         self._countdown = ""
         self._hinted_at: float | None = None
-        """When it was last told how to leave."""
+        """When the hint on how to leave was last shown."""
 
     def _screenful(self) -> Screenful:
         return Screenful(
@@ -133,7 +133,7 @@ class ChatApp(App[int]):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way that the person waits for."""
+        """Whether nothing is running that the user waits for."""
         return self._work is None and not self._queue
 
     def on_prompt_sent(self, event: Prompt.Sent) -> None:
@@ -176,7 +176,7 @@ class ChatApp(App[int]):
         self._work = self.run_worker(worked, group="conversation", exit_on_error=True)
 
     def action_stop(self) -> None:
-        """Ctrl-C: stop what is under way, once; otherwise leave a dialog or empty the input."""
+        """Ctrl-C: stop what is running, once; otherwise close a dialog or empty the input."""
         if self._leave_work is not None:
             self._leave_work.cancel()
         elif isinstance(self.screen, QuestionDialog) and self._work is None:
@@ -205,13 +205,13 @@ class ChatApp(App[int]):
         self._later(NoticeLine(f"Ctrl+Z brings it back; {HOW_TO_LEAVE}" if has_dropped else HOW_TO_LEAVE))
 
     def _put_back(self) -> None:
-        """What was said ahead was meant for after a turn that now has no end."""
+        """Move queued messages back to the input: the turn they were meant to follow was stopped."""
         if self._queue:
             self.prompt.text = "\n".join([*self._queue, *([self.prompt.text] if self.prompt.text else [])])
             self._queue.clear()
 
     def action_leave_or_delete(self) -> None:
-        """Ctrl-D: as at a shell, it takes away what stands behind the cursor, and leaves an empty line."""
+        """Ctrl-D: delete the character behind the cursor, or leave if the input is empty, as in a shell."""
 
         def act() -> None:
             if isinstance(self.screen, Editor):
@@ -221,11 +221,11 @@ class ChatApp(App[int]):
             else:
                 self.action_leave()
 
-        # Behind the keys that came before it, which the input may not have seen yet.
+        # After the keys that were pressed before, which the input may not have processed yet.
         self.prompt.after_keys(act)
 
     def action_leave(self) -> None:
-        """Leave in order: what is under way is stopped, what is worth waiting for is waited for."""
+        """Leave in order: stop what is running and wait for work that must finish."""
         if self._leave_work is not None:
             return
         self._queue.clear()
@@ -241,7 +241,7 @@ class ChatApp(App[int]):
         self.exit(0)
 
     async def _rest(self) -> None:
-        """Wait until what was under way has been stopped."""
+        """Wait until running work has stopped."""
         work = self._work
         if work is not None:
             if not self._is_stopped:
@@ -250,7 +250,7 @@ class ChatApp(App[int]):
                 await work.wait()
 
     def _keep_typed(self) -> None:
-        """A history that cannot be kept is no reason to end with an error."""
+        """A history that cannot be written must not end the chat with an error."""
         if self._start.keeps:
             with suppress(OSError):
                 write_typed(self._start.settings.home, self.prompt.past.typed)
@@ -295,7 +295,7 @@ class ChatApp(App[int]):
         self.push_screen(MemoryBrowser(shelf))
 
     async def _edit_plan(self) -> None:
-        """On the screen, instead of in an editor that would want the terminal for itself."""
+        """Edit on the screen instead of in an editor, which would need the terminal."""
         assert self.talk.ready is not None, "a plan is that of a session"
 
         async def keep(text: str) -> None:
@@ -310,11 +310,11 @@ class ChatApp(App[int]):
         self.push_screen(Editor("The plan of this session", now, keep))
 
     def end_by(self, code: int) -> None:
-        """The program is told to end from outside: at once, but in order."""
+        """End at once but in order, on a signal."""
         self.exit(code, return_code=code)
 
     async def abandon(self) -> None:
-        """The screen is gone, however it ended: keep what was typed, end the rest, wait for nobody."""
+        """The screen is gone: save the input, stop everything, wait for nothing."""
         self._keep_typed()
         if self._task is not None and not self._task.done():
             self._task.cancel()
@@ -323,7 +323,7 @@ class ChatApp(App[int]):
 
     async def _ask(self, question: PermissionQuestion) -> PermissionAnswer:
         if IN_BACKGROUND.get() and self.prompt.text.strip():
-            # Somebody who is typing would answer with what was meant for the message.
+            # Keys for the message being typed must not answer the question.
             self._later(
                 NoticeLine(printable(f"{question.reason}; you are asked once your line is sent or empty"))
             )
@@ -355,14 +355,14 @@ class ChatApp(App[int]):
         self._look()
 
     def _look(self) -> None:
-        """What goes on in the background, and what was said ahead."""
+        """Update background work and queued messages."""
         ready = self.talk.ready
         works, agents = working(ready) if ready is not None else ([], [])
         beside = [*([self._countdown] if self._countdown else []), *works, *agents]
         self.meter.show(pill=pill_words(beside, self._turn_words()))
 
     def _turn_words(self) -> str:
-        """That a turn is under way and for how long, or that it waits for the person."""
+        """Return the duration of the running turn, or that it waits for the user."""
         if self._work is None:
             return ""
         if any(isinstance(screen, QuestionDialog) for screen in self.screen_stack):
@@ -372,7 +372,7 @@ class ChatApp(App[int]):
         return "working" + f" {seconds} s" * (seconds > 0) + to_come
 
     def _fatal_error(self) -> None:
-        """Whatever went wrong is told by whoever opened this door, in one line."""
+        """Keep the error for the caller, who reports it in one line."""
         error = self._exception
         self.crash = error.error if isinstance(error, WorkerFailed) else error
         self._close_messages_no_wait()

@@ -1,4 +1,4 @@
-"""A tool call in the conversation: a line, one for what came of it, and all of both once it is opened."""
+"""A tool call in the transcript: one line, its result, and the details when opened."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from nacre.formatting import printable
 from nacre.tui.pieces import Called, Resulted
 
 NAMED_PARTS = 2
-"""Of a path on one line: a file and its folder."""
+"""Path components shown on one line: a file and its folder."""
 TypeOn: TypeAlias = Callable[[str], None]
-"""Takes the person back to the input, with what they have typed elsewhere."""
+"""Moves the focus back to the input, with the keys typed elsewhere."""
 
 
 class CallRow(Static, can_focus=True):
-    """One tool call; Enter, a click or Ctrl+O opens it, and what is typed here was meant for the input."""
+    """One tool call; Enter, a click or Ctrl+O opens it; other keys go to the input."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "open", show=False),
@@ -34,7 +34,7 @@ class CallRow(Static, can_focus=True):
 
     @dataclass
     class Pressed(Message):
-        """The person wants it open, or closed."""
+        """The user opened or closed it."""
 
         row: CallRow
 
@@ -44,7 +44,7 @@ class CallRow(Static, can_focus=True):
         self.called = called
         self.resulted: Resulted | None = None
         self.kept = ""
-        """The file that holds the whole result, if it was offloaded."""
+        """The file with the whole result, if it was offloaded."""
         self._kept_out = ""
         """How much of it is not in the window."""
         self.is_open = False
@@ -95,13 +95,13 @@ class CallRow(Static, can_focus=True):
         if self.kept:
             where = self.kept if self.is_open else _end_of(self.kept)
             parts.append(Content.styled(printable(f"  ⇲ {self._kept_out} kept in {where}"), "$secondary"))
-        # Textual keeps the height that a widget had before its first idle moment, whatever came since.
+        # Textual keeps the height that a widget had before its first idle moment.
         self.styles.height = "auto" if self.is_open else len(parts)
         self.update(Content("\n").join(parts))
 
 
 def _end_of(path: str) -> str:
-    """The part by which a file is told from others, where there is one line for all of it."""
+    """Return the end of a path, which distinguishes it from others on one line."""
     parts = PurePath(path).parts
     return f"…/{'/'.join(parts[-NAMED_PARTS:])}" if len(parts) > NAMED_PARTS else path
 

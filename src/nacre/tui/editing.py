@@ -1,4 +1,4 @@
-"""A text to be changed on the screen: Ctrl+S keeps it, Escape, said twice, gives it up."""
+"""A text editor dialog: Ctrl+S saves, Escape twice discards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nacre.formatting import printable
 
 
 class Editor(ModalScreen[bool]):
-    """Ends with whether the text was kept; stays open, with every word, where it could not be."""
+    """Ends with whether the text was saved; stays open with the text if saving failed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "keep", "keep", priority=True),
@@ -30,7 +30,7 @@ class Editor(ModalScreen[bool]):
         self._text = text
         self._keep = keep
         self._given_up: str | None = None
-        """What stood there when the person wanted to leave."""
+        """The text when the user first pressed Escape."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog tall"):
@@ -45,7 +45,7 @@ class Editor(ModalScreen[bool]):
         self.query_one(TextArea).action_delete_right()
 
     def action_drop(self) -> None:
-        """What was written is given up only by whoever says so twice."""
+        """Discard changes only on the second Escape."""
         text = self.query_one(TextArea).text
         if text in (self._text, self._given_up):
             self.dismiss(False)

@@ -1,4 +1,4 @@
-"""The last screen: what is still waited for, with its countdown."""
+"""The closing screen: what the chat still waits for, with a countdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nacre.formatting import printable
 
 
 class ClosingScreen(ModalScreen[None]):
-    """Stays until everything is let go."""
+    """Shown until everything is closed."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):

@@ -1,4 +1,4 @@
-"""Memory on the screen: a list, what each says and where it comes from, its changes, what is proposed."""
+"""The memory browser: list, text and origin, changes, proposals."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ TITLES = {"entries": "Memory", "changes": "Changes of {file}", "proposals": "Pro
 NOTHING = {
     "entries": "there are no memories yet: say `remember that …`, or `nacre memory save TEXT`",
     "changes": "no change of it is on record",
-    "proposals": "nothing waits for a review",
+    "proposals": "there are no proposals to review",
 }
 _STYLES = {"+": "$success", "-": "$error", "@": "$secondary"}
 
 
 class MemoryBrowser(ModalScreen[None]):
-    """The rows above, what is known of the chosen one below."""
+    """Rows above, details of the selected one below."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "back", "back"),
@@ -63,7 +63,7 @@ class MemoryBrowser(ModalScreen[None]):
         self._mode: Mode = "entries"
         self._rows: Sequence[MemoryRow] = ()
         self._about: MemoryRow | None = None
-        """Whose changes are listed."""
+        """The memory whose changes are listed."""
         self._shows: Literal["text", "why"] = "text"
 
     def compose(self) -> ComposeResult:
@@ -84,7 +84,7 @@ class MemoryBrowser(ModalScreen[None]):
         return self._rows[at] if at is not None and at < len(self._rows) else None
 
     async def _list(self, mode: Mode, told: str = "") -> None:
-        """List anew; the chosen one stays chosen, also where another was changed since and comes first."""
+        """Refresh the list; the selected row stays selected even if another one moved to the top."""
         chosen = self.chosen if mode == self._mode else self._about
         self._mode = mode
         try:
@@ -212,20 +212,20 @@ class MemoryBrowser(ModalScreen[None]):
         await self._list("entries", told)
 
     def _in_editor(self, row: MemoryRow, text: str) -> str:
-        """The editor has the terminal, and this program waits for it."""
+        """Suspend the app while the editor uses the terminal."""
         with tempfile.TemporaryDirectory(prefix="nacre-") as folder:
             copy = Path(folder) / Path(row.file).name
             copy.write_text(text, encoding="utf-8")
             failed: NacreError | None = None
             try:
                 with self.app.suspend():
-                    # An error that left this block would leave the screen behind as well.
+                    # An error that left this block would leave the screen suspended.
                     try:
                         edited_by_hand(copy)
                     except NacreError as error:
                         failed = error
             except SuspendNotSupported:
-                failed = ConfigError("this terminal cannot be lent to an editor; e edits here")
+                failed = ConfigError("this terminal cannot run an editor; press e to edit here")
             if failed is not None:
                 raise failed
             return copy.read_text(encoding="utf-8", errors="replace")
@@ -235,7 +235,7 @@ class MemoryBrowser(ModalScreen[None]):
             await self._act(self._shelf.forget(row), "entries")
 
     async def action_undo(self) -> None:
-        """In the history the chosen change; in the list the newest of all."""
+        """In the history, undo the selected change; in the list, the newest of all."""
         row = self.chosen
         if self._mode == "changes" and row is not None:
             await self._act(self._shelf.take_back(row.memory, row.commit), "changes")

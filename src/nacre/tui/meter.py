@@ -1,4 +1,4 @@
-"""The two lines at the foot of the screen: what fills the window, cache, money, what goes on beside it."""
+"""The two status lines: context usage, cache, cost, background work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "results": ("tool_calls", "tool_results", "offloaded", "cleared"),
     "other": ("other", "unattributed"),
 }
-"""What the parts of a window are called where there is little room; `/context` names each."""
+"""Short names of the kinds of content; `/context` has the full ones."""
 COLOURS = {
     "system": "$primary",
     "memory": "$success",
@@ -28,21 +28,21 @@ COLOURS = {
 }
 BAR_CELLS = 16
 LEAST_CELLS = 6
-"""How long the bar is where there is room, and where words need it more."""
+"""Length of the bar with and without enough room."""
 PILL_CHARS = 38
-"""Of what goes on in the background: half of a narrow line."""
+"""Columns for background work: half of a narrow line."""
 FULL = "█"
 EMPTY = "░"
 
 
 def grouped(contents: Contents) -> dict[str, int]:
-    """Tokens by group, those that hold some."""
+    """Return tokens by group, without empty ones."""
     found = {name: sum(contents.parts.get(each, 0) for each in each_of) for name, each_of in GROUPS.items()}
     return {name: tokens for name, tokens in found.items() if tokens}
 
 
 def bar(groups: Mapping[str, int], window: int, cells: int = BAR_CELLS) -> list[tuple[str, int]]:
-    """How many cells of the bar each group fills; whoever holds anything has its part of what is filled."""
+    """Return the cells of the bar per group; a group that is not empty gets at least one."""
     filled = 0
     done = 0
     shares = []
@@ -55,7 +55,7 @@ def bar(groups: Mapping[str, int], window: int, cells: int = BAR_CELLS) -> list[
 
 
 def meter_line(contents: Contents, width: int) -> Content:
-    """Bar, tokens, cache, money, and what was saved in as many words as there is room for."""
+    """Return bar, tokens, cache, cost and savings, as far as there is room."""
     used = contents.used
     window = contents.thresholds.window
     meter = contents.meter
@@ -75,7 +75,7 @@ def meter_line(contents: Contents, width: int) -> Content:
 
 
 def saved_words(layers: Savings) -> list[str]:
-    """About how much was saved by which layers, in money or else in tokens; each with fewer words."""
+    """Return savings by layer, in money or else in tokens; each variant is shorter."""
     acted = {name.replace("_", " "): one for name, one in layers.items() if name not in UNTOLD and one.times}
     money = {name: one.saved_usd - one.spent_usd for name, one in acted.items() if one.has_price}
     if sum(money.values()) > 0:
@@ -99,7 +99,7 @@ def saved_words(layers: Savings) -> list[str]:
 
 
 def groups_line(groups: Mapping[str, int], pill: str, width: int) -> Content:
-    """What the colours of the bar stand for, and at the end of the line what goes on."""
+    """Return the legend of the bar and, at the end of the line, background work."""
     beside = Content(pill).cell_length
     room = width - beside - 1
     parts: list[tuple[str, str]] = []
@@ -115,14 +115,14 @@ def groups_line(groups: Mapping[str, int], pill: str, width: int) -> Content:
 
 
 def pill_words(pills: Sequence[str], turn: str = "", limit: int = PILL_CHARS) -> str:
-    """`working · notes, reader: Grep… F4`: what goes on, and the key that shows more of the background."""
+    """`working · notes, reader: Grep… F4`: background work and the key that shows more."""
     what = shorten(printable(", ".join(pills)), limit - len(turn) - 8).removesuffix("…")
     beside = f"{what}… F4" if pills else ""
     return " · ".join(part for part in (turn, beside) if part)
 
 
 class Meter(Static):
-    """Shows both lines; told anew by whoever knows the session."""
+    """Displays both lines."""
 
     def __init__(self) -> None:
         super().__init__(id="meter", markup=False)
@@ -130,7 +130,7 @@ class Meter(Static):
         self._pill = ""
 
     def show(self, contents: Contents | None = None, pill: str | None = None) -> None:
-        """With what is new; what is not given stays."""
+        """Update the given values; others stay."""
         before = (self._contents, self._pill)
         self._contents = contents or self._contents
         self._pill = self._pill if pill is None else pill

@@ -1,4 +1,4 @@
-"""What happens in a conversation as pieces of a screen; pure, so that it can be looked at without one."""
+"""Events of a conversation as display items; pure, so that they can be tested without a screen."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from nacre.messages.records import Said
 from nacre.providers.embedded.conversation import as_shown
 
 MAX_DETAIL_LINES = 200
-"""Of an opened call or result: several screens; the whole of it stands in the log or on disk."""
+"""Lines of an opened call or result; the whole text is in the log or on disk."""
 MAX_DETAIL_CHARS = 20_000
-"""The same for lines that do not end."""
+"""The same limit in characters."""
 
 Level: TypeAlias = Literal["info", "warning", "error", "bold", "plain"]
 
 
 @dataclass(frozen=True, slots=True)
 class UserText:
-    """What the person said."""
+    """A message of the user."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyText:
-    """More of what the model says, or thinks."""
+    """More text of the model's reply or thinking."""
 
     text: str
     is_thinking: bool = False
@@ -47,7 +47,7 @@ class ReplyText:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A tool call on one line, and what it holds once it is opened."""
+    """A tool call on one line, and its details."""
 
     id: str
     line: str
@@ -56,7 +56,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Resulted:
-    """What came of a call."""
+    """The result of a call."""
 
     id: str
     line: str
@@ -66,7 +66,7 @@ class Resulted:
 
 @dataclass(frozen=True, slots=True)
 class NoticeLine:
-    """One line beside the conversation."""
+    """A notice beside the conversation."""
 
     text: str
     level: Level = "info"
@@ -74,7 +74,7 @@ class NoticeLine:
 
 @dataclass(frozen=True, slots=True)
 class Void:
-    """What was streamed of this reply does not count."""
+    """Discard what was streamed of this reply."""
 
     reason: str
 
@@ -83,7 +83,7 @@ Piece: TypeAlias = UserText | ReplyText | Called | Resulted | NoticeLine | Void
 
 
 def piece_of(event: Event) -> Piece | None:
-    """An event as a piece of the screen; none where it shows nothing."""
+    """Return the display item of an event; None if it shows nothing."""
     match event:
         case TextDelta(text):
             return ReplyText(clean(text))
@@ -104,7 +104,7 @@ def piece_of(event: Event) -> Piece | None:
 
 
 def pieces_of(record: Said) -> Iterator[Piece]:
-    """A message of a session that is gone on with."""
+    """Return the display items of a message of a resumed session."""
     for block in record.blocks:
         match block:
             case Text(text) if text.strip() and not record.meta:

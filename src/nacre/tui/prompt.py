@@ -1,4 +1,4 @@
-"""Where the person types: several lines, what was typed before, and completion of what follows a slash."""
+"""The input: several lines, history, and completion of slash commands."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from textual.widgets.option_list import Option
 from nacre.store.input_history import GOES_ON
 
 NAME_CELLS = 12
-"""Columns for a command's name in the menu: the longest has ten."""
+"""Columns for a command's name in the menu."""
 
 
 def completions(text: str, commands: Mapping[str, str]) -> list[str]:
-    """The commands that what was typed may become; none once there is more than a word behind the slash."""
+    """Return the commands that match the typed text; empty if more than one word was typed."""
     if not text.startswith("/") or any(char.isspace() for char in text):
         return []
     return [name for name in commands if name.startswith(text[1:].casefold())]
 
 
 class TypedHistory:
-    """What was typed before, one step up or down at a time; what is being typed waits at the end."""
+    """The input history, one step up or down at a time; the current text is its last entry."""
 
     def __init__(self, typed: Iterable[str]) -> None:
         self.typed = list(typed)
@@ -44,7 +44,7 @@ class TypedHistory:
         self._unsent = ""
 
     def up(self, now: str) -> str | None:
-        """The one before; none where there is none."""
+        """Return the previous entry, or None."""
         if self._at == 0:
             return None
         if self._at == len(self.typed):
@@ -53,7 +53,7 @@ class TypedHistory:
         return self.typed[self._at]
 
     def down(self) -> str | None:
-        """The one after, at last what was being typed; none where that stands there already."""
+        """Return the next entry, finally the text being typed, or None."""
         if self._at == len(self.typed):
             return None
         self._at += 1
@@ -61,7 +61,7 @@ class TypedHistory:
 
 
 class Area(TextArea):
-    """A few lines of text; Enter sends them, Ctrl+J or Shift+Enter begins a new one."""
+    """A text area; Enter sends, Ctrl+J or Shift+Enter starts a new line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+j,shift+enter,alt+enter", "newline", "new line", show=False)
@@ -85,7 +85,7 @@ class Area(TextArea):
             event.prevent_default().stop()
             self.prompt.entered()
         elif event.key == "tab":
-            # Never away from here: what is typed next would go astray.
+            # The focus must not leave the input.
             event.prevent_default().stop()
             self.prompt.complete()
         elif event.key == "escape" and self.prompt.is_completing:
@@ -111,11 +111,11 @@ class Area(TextArea):
 
 
 class Prompt(Vertical):
-    """The input and, above it, what it may become."""
+    """The input and its completion menu."""
 
     @dataclass
     class Sent(Message):
-        """The person has said something."""
+        """The user sent a message."""
 
         text: str
 
@@ -126,7 +126,7 @@ class Prompt(Vertical):
         """Set while nothing is being typed."""
         self.quiet.set()
         self.is_early = True
-        """Until a session is open: Enter before there was a screen comes as Ctrl+J (the terminal's doing)."""
+        """Until a session is open, Enter arrives as Ctrl+J, because the terminal is still in line mode."""
         self._commands = commands
         self._area = Area()
         self._menu = OptionList(id="menu", compact=True)
@@ -154,16 +154,16 @@ class Prompt(Vertical):
         return bool(self._menu.display)
 
     def take(self, text: str) -> None:
-        """Go on typing here, with what was typed elsewhere."""
+        """Take the focus, with text typed elsewhere."""
         self._area.focus()
         self._area.insert(text)
 
     def drop(self) -> bool:
-        """Empty the input, so that undoing brings it back; false where nothing stood there."""
+        """Empty the input so that undo restores it; returns False if it was empty."""
         return bool(self.text and self._area.clear())
 
     def after_keys(self, act: Callable[[], None]) -> None:
-        """Once the input has seen all that was typed."""
+        """Run after the input has processed all keys."""
         self._area.call_later(lambda: self.call_later(lambda: self.app.call_later(act)))
 
     def delete_right(self) -> None:
@@ -190,7 +190,7 @@ class Prompt(Vertical):
         self._menu.display = False
 
     def complete(self) -> None:
-        """Let what is highlighted in the menu stand in the input."""
+        """Insert the highlighted command."""
         option = self._menu.highlighted_option if self.is_completing else None
         if option is not None:
             self._take(option.id or "")
@@ -201,7 +201,7 @@ class Prompt(Vertical):
         self._area.focus()
 
     def entered(self) -> None:
-        """Send what stands there; an unfinished command becomes the one that is highlighted first."""
+        """Send the text; an incomplete command becomes the highlighted one."""
         if self.is_completing and self._menu.highlighted_option is not None:
             self.text = f"/{self._menu.highlighted_option.id}"
         self.hide_menu()
@@ -215,7 +215,7 @@ class Prompt(Vertical):
             self.post_message(self.Sent(text))
 
     def up(self, *, is_first: bool) -> bool:
-        """Whether a step up was one in the menu or among what was typed before."""
+        """Whether a step up moved in the menu or the history."""
         if self.is_completing:
             self._menu.action_cursor_up()
             return True

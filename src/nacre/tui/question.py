@@ -1,4 +1,4 @@
-"""A question before a call goes ahead, as a dialog: once, always or no; anything else is no."""
+"""A permission dialog: once, always or no; anything else is no."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from nacre.formatting import printable, shorten
 from nacre.tools.guard import PermissionAnswer, PermissionQuestion
 
 SETTLE_SECONDS = 0.4
-"""Keys that come sooner were meant for the message that was being typed, and must not say yes to anything."""
+"""Keys that arrive sooner were meant for the message being typed and must not answer."""
 OTHER_LINES = 12
-"""What a dialog holds beside the preview: its heading, what always means, the answers, the frame."""
+"""Lines of a dialog besides the preview: heading, explanation, answers, frame."""
 RULE_CHARS = 160
-"""Of a rule: it may be a whole command, which stands above it."""
+"""Columns of a rule, which may be a whole command."""
 _STYLES = {"+": "$success", "-": "$error"}
 _BUTTONS: tuple[tuple[PermissionAnswer, str], ...] = (
     ("once", "Yes (y)"),
@@ -30,7 +30,7 @@ _BUTTONS: tuple[tuple[PermissionAnswer, str], ...] = (
 
 
 def preview_of(question: PermissionQuestion) -> Content:
-    """What would happen, line by line; a diff in its colours."""
+    """Return the preview as lines; a diff is coloured."""
     lines = [
         Content.styled(printable(line), _STYLES.get(line[:1], "")) for line in question.preview.splitlines()
     ]
@@ -38,7 +38,7 @@ def preview_of(question: PermissionQuestion) -> Content:
 
 
 class QuestionDialog(ModalScreen[PermissionAnswer]):
-    """Shows what would happen; begins on No."""
+    """Shows the preview; No is selected."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer('once')", "once"),
@@ -80,7 +80,7 @@ class QuestionDialog(ModalScreen[PermissionAnswer]):
         self.set_timer(self._settle_seconds, self._settle) if self._settle_seconds else self._settle()
 
     def on_resize(self, event: Resize) -> None:
-        """A preview that is longer than the screen scrolls; the answers stay in sight."""
+        """A preview longer than the screen scrolls; the answers stay visible."""
         width = max(1, event.size.width - 6)
         lines = sum(1 + Content(line).cell_length // width for line in self._question.preview.splitlines())
         self.query_one(".dialog").set_class(lines + OTHER_LINES > event.size.height, "tall")
@@ -89,7 +89,7 @@ class QuestionDialog(ModalScreen[PermissionAnswer]):
         self._is_settled = True
 
     def withdraw(self) -> None:
-        """Nobody wants to know any more."""
+        """Close without an answer: the request was cancelled."""
         self._is_void = True
         if self.is_current:
             self.dismiss("no")

@@ -1,4 +1,4 @@
-"""Opens the screen, and leaves the terminal as it was, however the conversation ended."""
+"""Run the full-screen chat and restore the terminal, however it ends."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from nacre.tui.talk import Start
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 LIGHT_BACKGROUNDS = frozenset({"7", "15"})
-"""White and bright white, as terminals that set COLORFGBG number them."""
+"""White and bright white in COLORFGBG."""
 SIGNALLED = 128
-"""Above this, exit codes name a signal."""
+"""Exit codes above this name a signal."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatResult:
-    """How a conversation ended."""
+    """How the chat ended."""
 
     code: int
     last_words: tuple[str, ...] = ()
-    """What came of it that nobody has seen."""
+    """Results that were not shown."""
 
 
 def run_tui(start: Start) -> ChatResult:
-    """Hold a conversation on the whole screen until the person leaves; raises what it could not cope with."""
+    """Run the chat until the user leaves; raises an error that it could not handle."""
     app = ChatApp(start)
     app.theme = theme_for(os.environ)
     return asyncio.run(_held(app))
 
 
 def theme_for(environ: Mapping[str, str]) -> str:
-    """The terminal's own colours; where it says that it is light, with darker marks."""
+    """Return the theme for the terminal's background."""
     background = environ.get("COLORFGBG", "").rpartition(";")[2]
     return "ansi-light" if background in LIGHT_BACKGROUNDS else "ansi-dark"
 
@@ -43,7 +43,7 @@ def theme_for(environ: Mapping[str, str]) -> str:
 async def _held(app: ChatApp) -> ChatResult:
     loop = asyncio.get_running_loop()
     for number in ENDING:
-        # Whoever had it ignored, as `nohup` does, meant that.
+        # An ignored signal, as with `nohup`, stays ignored.
         if signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, app.end_by, SIGNALLED + number)
     loop.add_signal_handler(signal.SIGINT, app.action_stop)

@@ -1,4 +1,4 @@
-"""Sessions of this directory to go on with, as a list."""
+"""A list of sessions to resume."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from nacre.formatting import human_age, human_count, printable, shorten
 from nacre.store.summaries import SessionSummary
 
 TITLE_CHARS = 44
-"""Of a title: the row fits into a narrow terminal."""
+"""Columns of a title."""
 
 
 def session_row(each: SessionSummary, clock: Clock = SYSTEM_CLOCK) -> str:
-    """One session on a line: its id, how old, how long, its first words."""
+    """Return id, age, length and title of a session on one line."""
     age = human_age(each.modified, clock.now())
     title = shorten(printable(each.title or ""), TITLE_CHARS)
     return f"{each.session[:8]}  {age:>6}  {human_count(each.messages):>4} messages  {title}"
 
 
 class SessionPicker(ModalScreen[str | None]):
-    """Ends with the id of the session that was chosen, or with none."""
+    """Ends with the id of the selected session, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", "close")]
 

@@ -1,4 +1,4 @@
-"""The memories of a session as rows to choose from, and what can be done with one; without a screen."""
+"""The memories of a session as rows, and the actions on them; without a screen."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from nacre.memory.memory import Memory
 from nacre.store.history import Commit
 
 MOST_CHANGES = 1_000
-"""Of one memory: nobody scrolls further."""
+"""Changes of one memory that are listed."""
 DESCRIPTION_CHARS = 60
-"""Of a description in a row: with the name before it the row fits into a narrow terminal."""
+"""Columns of a description."""
 NAME_CELLS = 24
 _WHOSE = {"user": "yours", "team": "team", "agent": "agent"}
-"""Whose memory it is, by what decided on its place; all others are the project's."""
+"""Scope by the source of its location; all others are the project's."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryRow:
-    """One memory, one change of it, or one proposal."""
+    """A memory, a change of it, or a proposal."""
 
     memory: Memory
     file: str
@@ -44,7 +44,7 @@ class MemoryRow:
     proposal: Proposal | None = None
 
     def is_same(self, other: MemoryRow) -> bool:
-        """Whether both stand for the same thing, whatever has become of it."""
+        """Whether both rows stand for the same thing."""
         return (self.memory.location, self.file, self.commit, self.proposal and self.proposal.id) == (
             other.memory.location,
             other.file,
@@ -55,7 +55,7 @@ class MemoryRow:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """All memories that a session has."""
+    """All memories of a session."""
 
     memories: Sequence[Memory]
     home: Path
@@ -63,7 +63,7 @@ class Shelf:
     clock: Clock = SYSTEM_CLOCK
 
     async def entries(self) -> list[MemoryRow]:
-        """Every memory, the newest first in each place."""
+        """Return every memory, newest first in each directory."""
         rows = []
         for memory in self.memories:
             doubted = await self._doubted(memory)
@@ -80,14 +80,14 @@ class Shelf:
         return rows
 
     async def _doubted(self, memory: Memory) -> Collection[str]:
-        """The unconfirmed files; a history that cannot be read is no reason to show no memories."""
+        """Return the unconfirmed files; an unreadable history must not hide the memories."""
         try:
             return (await asyncio.to_thread(unconfirmed_changes, memory.location)).files.keys()
         except StoreError:
             return ()
 
     async def changes(self, row: MemoryRow) -> list[MemoryRow]:
-        """What was done to a memory, the newest first."""
+        """Return the changes of a memory, newest first."""
         await pick_up(row.memory.location)  # what was edited by other means is a change, too
         confirmed = (await asyncio.to_thread(unconfirmed_changes, row.memory.location)).confirmed
         commits = await row.memory.log(limit=MOST_CHANGES, file=row.file)
@@ -96,7 +96,7 @@ class Shelf:
         ]
 
     def proposals(self) -> list[MemoryRow]:
-        """What waits for the person's word."""
+        """Return the proposals that wait for review."""
         return [
             MemoryRow(
                 memory,
@@ -109,18 +109,18 @@ class Shelf:
         ]
 
     async def text(self, row: MemoryRow) -> str:
-        """The file as it is."""
+        """Return the file's text."""
         data = await asyncio.to_thread(Folder(row.memory.location.directory).read, row.file)
         return (data or b"").decode(errors="replace")
 
     async def diff(self, row: MemoryRow) -> str:
-        """What a change changed, or a proposal would."""
+        """Return the diff of a change or a proposal."""
         if row.proposal is not None:
             return "\n".join(row.proposal.diff())
         return "\n".join(each.text for each in await row.memory.diff(row.commit) if each.file == row.file)
 
     async def why(self, row: MemoryRow) -> str:
-        """Where a memory comes from, with the words it was drawn from if a log still has them."""
+        """Return the origin of a memory, with the original words if a log still has them."""
         data = Folder(row.memory.location.directory).read(row.file)
         entry = read_entry(row.file, data or b"")
         commits = await row.memory.log(limit=MOST_CHANGES, file=row.file)
@@ -131,7 +131,7 @@ class Shelf:
         return "\n".join([*origin_lines(entry, commits, doubted, is_there=data is not None), *told])
 
     async def keep(self, row: MemoryRow, before: str, after: str) -> None:
-        """Let the file hold what the person has made of it; raises where somebody else was faster."""
+        """Write the edited file; raises if another process changed it meanwhile."""
         await row.memory.put(
             row.file, after.encode(), self._by_hand("edited by hand"), if_version=version_of(before.encode())
         )
@@ -141,13 +141,13 @@ class Shelf:
         return f"forgot {entry.file}; u brings it back"
 
     async def take_back(self, memory: Memory, commit: str) -> str:
-        """Undo a change; what came since stays."""
+        """Undo a change; later changes stay."""
         change = self._by_hand(f"undo {commit[:10]}")
         await undo(memory.location, commit, change=change, clock=memory.clock, watch=memory.watch)
         return f"took back {commit[:10]}"
 
     async def newest(self) -> tuple[Memory, str] | None:
-        """The newest change of all that still holds, wherever it was made; after an undo, the one before."""
+        """Return the newest change that is not undone, in any directory."""
         found = [(memory, await asyncio.to_thread(_newest, memory)) for memory in self.memories]
         changes = [(memory, commit) for memory, commit in found if commit is not None]
         if not changes:
@@ -166,7 +166,7 @@ class Shelf:
         return f"rejected what was proposed for {row.file}"
 
     def size(self, row: MemoryRow, text: str) -> str:
-        """A heading for what is shown of a memory."""
+        """Return the heading of a memory."""
         return f"{row.memory.location.directory / row.file} ({human_count(len(text.encode()))} bytes)"
 
     def _by_hand(self, reason: str) -> MemoryChange:
@@ -174,7 +174,7 @@ class Shelf:
 
 
 def _in_cells(name: str) -> str:
-    """As many columns for every name: Chinese letters take two each."""
+    """Pad names to equal width: Chinese characters take two columns."""
     return Content(name).truncate(NAME_CELLS, ellipsis=True, pad=True).plain
 
 

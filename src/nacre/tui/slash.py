@@ -1,4 +1,4 @@
-"""What follows a slash, done by whoever opened this door; what that prints goes into the conversation."""
+"""Run slash commands in a thread; their output goes into the transcript."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from nacre.tui.pieces import NoticeLine
 
 T = TypeVar("T")
 ERROR_BEGINS = "nacre: "
-"""How the command line begins an error; on a screen there is nobody else who could have said it."""
+"""Prefix of errors on the command line, which is redundant on the screen."""
 Run: TypeAlias = Callable[[Coroutine[Any, Any, Any]], Any]
 Obey: TypeAlias = Callable[[str, OpenedAgent, Run, Callable[[OpenedAgent], None]], Ending]
-"""Does what a line says: the session, how to run something where it lives, how to ask the model again."""
+"""Runs a line: the session, a function that runs a coroutine there, a function that continues the turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slash:
-    """The commands that there are, and who does them."""
+    """The available commands and the function that runs them."""
 
     commands: Mapping[str, str]
-    """Each with its line in the help."""
+    """Each with its help line."""
     obey: Obey
 
 
 @dataclass(frozen=True, slots=True)
 class Obeyed:
-    """What came of a line."""
+    """The result of a line."""
 
     ending: Ending
     lines: tuple[NoticeLine, ...]
     goes_on: bool
-    """The model shall be asked again, without new words."""
+    """Whether to continue the conversation without a new message."""
 
 
 class Obeying:
-    """One line at a time, in a thread: commands wait for what they have done where the session lives."""
+    """Runs one line at a time in a thread, because commands wait for the session's event loop."""
 
     def __init__(self, slash: Slash) -> None:
         self._slash = slash
@@ -79,7 +79,7 @@ class Obeying:
             return None
 
     def stop(self) -> bool:
-        """End what a command waits for; false where none does."""
+        """Stop what a command waits for; returns False if nothing runs."""
         return self._under_way is not None and self._under_way.cancel()
 
 

@@ -1,4 +1,4 @@
-"""One person in one session after another, without a screen: turns, commands and moves as pieces to show."""
+"""One user in one session after another, without a screen: turns, commands and switches as display items."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from nacre.tui.slash import Obeying, Slash
 
 NOT_BEGUN = "stopped before anything was sent; ↑ brings your words back"
 SHOWN_OF_THE_PAST = 40
-"""Messages of a session that is gone on with: enough to know where one is, quick to draw."""
+"""Messages shown of a resumed session."""
 
 
 class EnterPlace(Protocol):
-    """Opens a session for a person."""
+    """Opens a session."""
 
     def __call__(
         self, settings: Settings, session: str | None, *, ask: Ask | None, tell: Callable[[str], None]
@@ -43,28 +43,28 @@ class EnterPlace(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What the conversation begins with."""
+    """Start options of the chat."""
 
     settings: Settings
     session: str | None
     slash: Slash
     keeps: bool = True
-    """Whether what is typed may be kept for the next session."""
+    """Whether the input history may be stored."""
     open_chat: EnterPlace = open_chat
     clock: Clock = SYSTEM_CLOCK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screenful:
-    """What a conversation wants of the screen it is on."""
+    """What a conversation needs of its screen."""
 
     show: Callable[[Piece], Awaitable[None]]
     later: Callable[[Piece], None]
-    """The same, for whoever cannot wait."""
+    """The same, without waiting."""
     look_back: Callable[[Sequence[Piece]], Awaitable[None]]
-    """Show what was said earlier."""
+    """Show earlier messages."""
     finish: Callable[[], Awaitable[None]]
-    """What streams has ended."""
+    """The stream has ended."""
     clear: Callable[[], Awaitable[None]]
     meter: Callable[[Contents], None]
     settle: Callable[[Session], None]
@@ -74,7 +74,7 @@ class Screenful:
 
 
 class Talk:
-    """The session the person is in, and what happens in it."""
+    """The current session and its events."""
 
     def __init__(self, start: Start, screen: Screenful) -> None:
         self.settings = replace(start.settings, is_interactive=True)
@@ -83,19 +83,19 @@ class Talk:
         self._obeying = Obeying(start.slash)
         self._place: OpenedChat | None = None
         self._past: list[Record] = []
-        """What its log held that the session does not, and how many records it had when it was opened."""
+        """Records of the log that the session does not hold, and the number of records when it was opened."""
         self._known = 0
         self._running: set[str] = set()
         self._loading: asyncio.Task[None] | None = None
-        """The vendor's package, which takes a second to load: meanwhile the person may type."""
+        """Loads the vendor's package, which takes a second, while the user may type."""
 
     @property
     def ready(self) -> OpenedAgent | None:
-        """The session that is open, if one is."""
+        """The open session, if any."""
         return self._place.ready if self._place else None
 
     async def open(self) -> None:
-        """Enter the first session; raises where that fails."""
+        """Open the first session; raises if that fails."""
         self._place = await self._enter(self._start.session)
         await self._greet()
         choice = self._place.ready.choice
@@ -103,7 +103,7 @@ class Talk:
             self._loading = asyncio.create_task(asyncio.to_thread(preload, choice))
 
     async def play(self, text: str | None) -> None:
-        """One turn; being cancelled stops it, and what was said so far is kept."""
+        """Run one turn; cancellation stops it and keeps what was said so far."""
         assert self._place is not None, "a session is open before anything is said"
         ready = self._place.ready
         is_begun = False
@@ -122,7 +122,7 @@ class Talk:
         self.measure()
 
     async def obey(self, line: str) -> Ending:
-        """Do what a line that begins with a slash says; other sessions are moved to at once."""
+        """Run a slash command; it may switch sessions."""
         assert self._place is not None, "a session is open before anything is said"
         await self._screen.show(UserText(line))
         try:
@@ -154,11 +154,11 @@ class Talk:
         await self._greet()
 
     def stop(self) -> bool:
-        """End what a command waits for; false where none does."""
+        """Stop what a command waits for; returns False if nothing runs."""
         return self._obeying.stop()
 
     async def leave(self) -> list[str]:
-        """The person is done: what still works is waited for as long as it may; what is left to be told."""
+        """Close the session and wait for its background work; returns lines to print."""
         place = self._place
         self._place = None
         if place is None:
@@ -168,7 +168,7 @@ class Talk:
         return [one.text for one in place.ready.agent.session.notices()]
 
     async def abandon(self) -> None:
-        """The program ends: what still works is not kept waiting for."""
+        """Close without waiting for background work."""
         place = self._place
         self._place = None
         if place is not None:
@@ -181,7 +181,7 @@ class Talk:
         return other_sessions(self._place.ready.agent.session, self.settings)
 
     def measure(self) -> None:
-        """What fills the window now."""
+        """Return the context usage."""
         if self._place is not None:
             session = self._place.ready.agent.session
             booking = [*self._past, *session.transcript.records[self._known :]]
@@ -226,7 +226,7 @@ class Talk:
         self.measure()
 
     async def _look_back(self, session: Session) -> None:
-        """What the log of a session holds that it does not hold itself any more."""
+        """Return records of the log that the session no longer holds."""
         writer = session.writer
         self._known = len(session.transcript.records)
         self._past = []
@@ -234,7 +234,7 @@ class Talk:
             self._past = await asyncio.to_thread(booked, writer.path)
 
     def _changed(self, state: AgentState) -> None:
-        """An agent that worked in the background has ended: that is told."""
+        """Report a background agent that has ended."""
         if state.is_running:
             self._running.add(state.name)
         elif state.name in self._running:
@@ -247,6 +247,6 @@ class Talk:
 
 
 def _past_pieces(records: Sequence[Record]) -> list[Piece]:
-    """The newest messages of a session that is gone on with."""
+    """Return the newest messages of a resumed session."""
     said = [record for record in records if isinstance(record, Said) and not record.aside]
     return [piece for record in said[-SHOWN_OF_THE_PAST:] for piece in pieces_of(record)]

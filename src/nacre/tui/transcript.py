@@ -1,4 +1,4 @@
-"""The conversation on the screen: words as they stream, calls on one line each that opens."""
+"""The conversation on the screen: streamed text, and one line per call that can be opened."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from nacre.tui.call_row import CallRow, TypeOn
 from nacre.tui.pieces import Called, NoticeLine, Piece, ReplyText, Resulted, UserText, Void
 
 KEPT_ON_SCREEN = 200
-"""Pieces that can be scrolled back to: a hundred with tables take 30 MB, and the log has them all."""
+"""Items that can be scrolled back to: a hundred with tables take 30 MB, and the log has all."""
 MOST_LAID_OUT = 80
 LEAST_LAID_OUT = 40
-"""Pieces that take part in the layout, which is made anew with every word that streams; those above them come
-back for whoever scrolls up to them."""
+"""Items in the layout, which is recomputed with every streamed word; earlier ones return on scrolling up."""
 OFFLOADED = "offload"
 _MARKS = {
     "info": ("· ", "dim"),
@@ -31,18 +30,18 @@ _MARKS = {
     "bold": ("", "bold"),
     "plain": ("", ""),
 }
-"""What a line begins with, and its style."""
+"""Mark and style by level."""
 
 
 class Line(Static):
-    """A line or a few that do not change."""
+    """Static text."""
 
     def __init__(self, content: Content, *, classes: str = "line") -> None:
         super().__init__(content, classes=classes)
 
 
 class Transcript(VerticalScroll, can_focus=False):
-    """Takes pieces in the order they come and stays at the end, unless somebody has scrolled up."""
+    """Displays items in order and stays at the end unless the user scrolled up."""
 
     def __init__(self, type_on: TypeOn) -> None:
         super().__init__(id="transcript")
@@ -54,7 +53,7 @@ class Transcript(VerticalScroll, can_focus=False):
         self._calls: dict[str, CallRow] = {}
         self._waiting: list[NoticeLine] = []
         self._was_at_end = True
-        """Before a call was opened."""
+        """Scroll state before a call was opened."""
         self._one_at_a_time = asyncio.Lock()
 
     def on_mount(self) -> None:
@@ -62,16 +61,16 @@ class Transcript(VerticalScroll, can_focus=False):
 
     @property
     def _is_shown(self) -> bool:
-        """Whether there is a screen still; what comes after its end stands in the log."""
+        """Whether the screen still exists; later events are in the log."""
         return self.is_running and self.is_attached
 
     @property
     def _is_at_end(self) -> bool:
-        """Whether the newest is in sight; what is shorter than the screen stands at its foot, above zero."""
+        """Whether the newest item is visible; content shorter than the screen stays at its bottom."""
         return self.is_vertical_scroll_end or self.scroll_offset.y < 0
 
     async def add(self, piece: Piece) -> None:
-        """Show one more piece; a line that comes while words stream waits until they have ended."""
+        """Show an item; a notice that arrives during a stream is shown after it."""
         if not self._is_shown:
             return
         async with self._one_at_a_time:
@@ -83,7 +82,7 @@ class Transcript(VerticalScroll, can_focus=False):
                 await self._add(piece)
 
     async def finish(self) -> None:
-        """What streams has come to its end."""
+        """The stream has ended."""
         if not self._is_shown:
             return
         async with self._one_at_a_time:
@@ -106,7 +105,7 @@ class Transcript(VerticalScroll, can_focus=False):
                     self.anchor()
 
     async def look_back(self, pieces: Iterable[Piece]) -> None:
-        """Show what is over already, all of it at once: piece by piece everything is laid out each time."""
+        """Show earlier items at once: one by one, everything would be laid out each time."""
         if not self._is_shown:
             return
         async with self._one_at_a_time:
@@ -114,7 +113,7 @@ class Transcript(VerticalScroll, can_focus=False):
             await self._put(*(self._widget(piece) for piece in pieces))
 
     def _widget(self, piece: Piece) -> Widget | None:
-        """What stands for a piece that is whole; none for what belongs to another."""
+        """Return the widget of a complete item; None for one that belongs to another."""
         match piece:
             case ReplyText(text, is_thinking=True):
                 return Static(Content.styled(text.strip("\n"), "dim italic"), classes="thought")
@@ -136,7 +135,7 @@ class Transcript(VerticalScroll, can_focus=False):
         return None
 
     def _stands_at_a_call(self, piece: NoticeLine) -> bool:
-        """Where a result was kept is not told once more."""
+        """Whether a notice repeats where a call's result was stored."""
         return any(row.kept and row.kept in piece.text for row in self._calls.values())
 
     async def _finish(self) -> None:
@@ -159,7 +158,7 @@ class Transcript(VerticalScroll, can_focus=False):
         await self._put(*(self._widget(piece) for piece in waiting))
 
     def settle(self, view: View) -> None:
-        """Say of calls whose results were offloaded where they lie."""
+        """Show at each call where its offloaded result is."""
         for note in view.noted(OFFLOADED):
             row = self._calls.get(str(note.fact("call")))
             if row is not None and not row.kept:
@@ -176,7 +175,7 @@ class Transcript(VerticalScroll, can_focus=False):
         self._toggle(event.row)
 
     def _toggle(self, row: CallRow) -> None:
-        """What is opened is read from its head; whoever was at the end is there again once it is closed."""
+        """Scroll to the head of an opened call, and back to the end when it is closed."""
         if not row.is_open:
             self._was_at_end = self._is_at_end
             self.call_after_refresh(self._show_head, row)
@@ -237,7 +236,7 @@ class Transcript(VerticalScroll, can_focus=False):
             self._fold()
 
     def _fold(self) -> None:
-        """Leave out of the layout what is far above."""
+        """Remove distant items from the layout."""
         laid_out = [child for child in self.children if child.display]
         if len(laid_out) > MOST_LAID_OUT:
             for child in laid_out[:-LEAST_LAID_OUT]:
@@ -249,7 +248,7 @@ class Transcript(VerticalScroll, can_focus=False):
             self.call_later(self._unfold)
 
     def _unfold(self) -> None:
-        """Whoever has come to the top finds more above it, and stays where they are."""
+        """Add earlier items when the top is reached, without moving the view."""
         folded = [child for child in self.children if not child.display]
         if folded and self.scroll_y <= 0:
             top = self.children[len(folded)]
@@ -259,9 +258,9 @@ class Transcript(VerticalScroll, can_focus=False):
 
 
 def _trim(reply: Markdown) -> None:
-    """Take away the empty line behind a reply.
+    """Remove the empty line after a reply.
 
-    A rule with `:last-child` would have the whole conversation styled anew whenever something is added to it.
+    A rule with `:last-child` would restyle the whole conversation whenever an item is added.
     """
     if reply.children:
         styles = reply.children[-1].styles

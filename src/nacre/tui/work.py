@@ -1,4 +1,4 @@
-"""What goes on in the background, as a dialog: watch it, open a report, end a piece of it."""
+"""A dialog for background work: watch it, open a report, stop it."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from nacre.formatting import human_count, printable, shorten
 from nacre.session.background import AGENT_PURPOSE
 
 TICK_SECONDS = 1.0
-"""Between two looks at what goes on."""
+"""Seconds between two updates."""
 RUNNING = "●"
 ENDED_MARK = "○"
-"""What a row begins with: a dim one could not be read where it is chosen."""
+"""Prefix of ended work: a dimmed row would be unreadable when selected."""
 DOING_CHARS = 40
-"""Of what somebody does, in a row."""
+"""Columns of an activity."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkRow:
-    """One thing that goes on, or has ended."""
+    """Running or ended work."""
 
     kind: Literal["work", "agent"]
     name: str
@@ -42,12 +42,12 @@ class WorkRow:
     is_running: bool
 
     def is_same(self, other: WorkRow) -> bool:
-        """Whether both stand for the same piece of work, whatever has become of it."""
+        """Whether both rows stand for the same work."""
         return (self.kind, self.name) == (other.kind, other.name)
 
 
 def rows_of(ready: OpenedAgent, clock: Clock = SYSTEM_CLOCK) -> list[WorkRow]:
-    """Work and agents under way first, then how others ended, the newest first."""
+    """Return running work and agents first, then ended ones, newest first."""
     work = [each for each in ready.background.running() if not each.startswith(f"{AGENT_PURPOSE} ")]
     found = [
         WorkRow("work", name, f"{PILLS.get(name.partition(' ')[0], name)}…", "at work", True) for name in work
@@ -71,7 +71,7 @@ def rows_of(ready: OpenedAgent, clock: Clock = SYSTEM_CLOCK) -> list[WorkRow]:
 
 
 async def end_work(ready: OpenedAgent, row: WorkRow) -> str:
-    """End what a row stands for; what there is to say about it."""
+    """Stop the work of a row; returns the message to show."""
     if row.kind == "work":
         is_ended = await ready.background.cancel(row.name)
         return f"{row.name} was stopped" if is_ended else f"{row.name} has ended already"
@@ -80,7 +80,7 @@ async def end_work(ready: OpenedAgent, row: WorkRow) -> str:
 
 
 class WorkDialog(ModalScreen[None]):
-    """The list, and below it what is known of the one that is highlighted."""
+    """The list, and details of the highlighted row."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("k,delete", "kill", "end it"),
@@ -123,7 +123,8 @@ class WorkDialog(ModalScreen[None]):
             self.query_one("#detail", Static).update("nothing goes on, and nothing has yet")
 
     def _place(self, rows: Sequence[WorkRow], at: int) -> int | None:
-        """Where the chosen one stands now: `k` must never end another because the list has moved."""
+        """Return the current index of the selected row: `k` must never stop another one because the list
+        moved."""
         chosen = self._rows[at] if at < len(self._rows) else None
         found = [place for place, row in enumerate(rows) if chosen is not None and row.is_same(chosen)]
         return found[0] if found else min(at, len(rows) - 1) if rows else None

@@ -153,7 +153,7 @@ def test_a_letter_reaches_the_inbox_of_an_agent_and_is_shown_without_being_taken
     assert "\x1b" not in shown
     assert len(box.waiting().letters) == 2
     box.settle(box.waiting().position)
-    assert "No letter waits for explorer" in nacre(tmp_path, "agents", "inbox", "explorer").stdout
+    assert "No message waits for explorer" in nacre(tmp_path, "agents", "inbox", "explorer").stdout
     told = json.loads(nacre(tmp_path, "agents", "inbox", "explorer", "--all", "--json").stdout)
     assert [(each["summary"], each["waiting"]) for each in told] == [
         ("Look at the loom.", False),
@@ -169,7 +169,7 @@ def test_a_team_is_written_to_one_by_one_or_as_a_whole(tmp_path: Path) -> None:
     assert all_of_them.stdout == "sent to lead, gone (team weavers)\n", all_of_them.stderr
     one = nacre(tmp_path, "agents", "send", "gone", "Really.", "--from", "bob")
     assert one.returncode == 0
-    assert "gone is not running; the letter waits" in one.stderr
+    assert "gone is not running; the message waits" in one.stderr
     waiting = peek(roster.inbox_path("gone")).waiting
     assert [(each.sender, each.text) for each in waiting] == [("bob", "Stop."), ("bob", "Really.")]
 
@@ -201,7 +201,7 @@ def test_who_is_not_there_or_not_clear_is_said_in_one_line(tmp_path: Path) -> No
         (("send", "explorer", "hi"), 1, "'explorer' can mean 2: 0000000"),
         (("send", "explorre", "hi"), 1, "did you mean explorer?"),
         (("send", "bob", "hi", "--team", "weavers"), 1, "there is no team 'weavers'; a chat begins one"),
-        (("send", "*", "hi"), 2, "say which with --team"),
+        (("send", "*", "hi"), 2, "name it with --team"),
         (("send", "explorer", " "), 2, "needs words"),
         (("send", "ftp:x", "hi"), 1, "is no address"),
         (("send", "00000002", "hi", "--from", "person"), 1, "reserved"),

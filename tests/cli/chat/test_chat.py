@@ -168,7 +168,7 @@ def test_before_anything_was_said_there_is_nothing_to_rewind_retry_or_do(tmp_pat
     """Slash commands: each says so in a line, and leaves no session behind."""
     done = chat(tmp_path, "/rewind", "/tasks", "/retry")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "nothing was said yet\nThe list is empty.\nnothing was said yet\n"
+    assert done.stdout == "there is no message yet\nThe list is empty.\nthere is no message yet\n"
     assert logs(tmp_path) == []
 
 
@@ -185,7 +185,7 @@ def test_an_incognito_chat_can_be_rewound_too(tmp_path: Path) -> None:
     """The words are in memory only, and so is what was before."""
     done = chat(tmp_path, "one", "two", "/rewind 2", "/rewind", args=("--incognito",))
     assert (done.returncode, done.stderr) == (0, "")
-    assert "restored 0 files\nthe conversation is back before: two\n" in done.stdout
+    assert "restored 0 files\nthe conversation was rewound to before: two\n" in done.stdout
     assert [line.split()[-1] for line in done.stdout.splitlines() if " 0 files " in line] == ["one"]
     assert list(tmp_path.iterdir()) == []
 

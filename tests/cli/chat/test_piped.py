@@ -55,7 +55,7 @@ def test_a_pipe_without_a_word_adds_nothing_and_is_no_prompt(pipe: Pipe, data: b
     pipe(data)
     assert with_piped("hello") == "hello"
     pipe(data)
-    with pytest.raises(click.UsageError, match="nothing came on stdin"):
+    with pytest.raises(click.UsageError, match="stdin is empty"):
         with_piped("-")
 
 
@@ -82,5 +82,5 @@ def test_a_file_is_read_and_a_device_is_not(tmp_path: Path, monkeypatch: pytest.
 
 def test_what_is_no_text_is_refused_in_one_line(pipe: Pipe) -> None:
     pipe(b"\xff\xfe\x00")
-    with pytest.raises(click.UsageError, match="no UTF-8 text"):
+    with pytest.raises(click.UsageError, match="not UTF-8 text"):
         with_piped("hello")

@@ -126,7 +126,7 @@ def test_no_answer_is_no_success(tmp_path: Path) -> None:
     ("args", "says"),
     [
         (("-p", "  "), "-p needs a prompt"),
-        (("--output-format", "json"), "--output-format goes with -p"),
+        (("--output-format", "json"), "--output-format requires -p"),
         (("-p", "x", "--continue", "--resume", "y"), "exclude each other"),
         (("-p", "x", "--max-turns", "0"), "--max-turns"),
         (("-p", "x", "--output-format", "xml"), "--output-format"),

@@ -34,7 +34,7 @@ def test_a_plan_is_set_shown_and_removed(planning: Plan, capsys: pytest.CaptureF
         ("clear", "there was no plan"),
         ("1. Look.\n2. Mend.", f"the plan is set ({planning.path}); the model sees it with"),
         ("", "1. Look.\n2. Mend.\n"),
-        ("1. Look.\n2. Mend.", "the plan is as it was"),
+        ("1. Look.\n2. Mend.", "the plan is unchanged"),
         ("clear", "the plan is removed"),
         ("", "there is no plan"),
     ):
@@ -54,7 +54,7 @@ def test_a_plan_is_changed_in_the_persons_editor(
     editor(monkeypatch, tmp_path, "path.write_text('')")
     plan(planning, "edit", asyncio.run)
     said = capsys.readouterr().out
-    assert "the plan is as it was" in said and said.endswith("the plan is removed\n")
+    assert "the plan is unchanged" in said and said.endswith("the plan is removed\n")
     assert asyncio.run(planning.read()) == ""
 
 
@@ -64,7 +64,7 @@ def test_an_editor_that_fails_leaves_the_plan_as_it_was(
 ) -> None:
     asyncio.run(planning.write("1. Look."))
     editor(monkeypatch, tmp_path, code)
-    with pytest.raises(Exception, match=r"nothing was changed|as it was"):
+    with pytest.raises(Exception, match=r"nothing was changed|is unchanged"):
         plan(planning, "edit", asyncio.run)
     assert asyncio.run(planning.read()) == "1. Look.\n"
 
@@ -75,7 +75,7 @@ def test_what_was_edited_is_not_lost_where_it_cannot_be_kept(
     editor(monkeypatch, tmp_path, "path.write_text('1. Look.')")
     (tmp_path / "session").write_text("in the way")
     monkeypatch.setattr(Plan, "read", nothing)  # a path that nobody can read or write needs a full disk
-    with pytest.raises(StoreError, match=r"the plan is as it was, your text is in (\S+)") as refused:
+    with pytest.raises(StoreError, match=r"the plan is unchanged, your text is in (\S+)") as refused:
         plan(planning, "edit", asyncio.run)
     aside = Path(str(refused.value).rpartition(" ")[2])
     assert aside.read_text() == "1. Look."

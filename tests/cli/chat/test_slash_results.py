@@ -39,10 +39,10 @@ async def test_a_name_that_fits_none_or_several_is_explained(
     await unpin_result(session, "c1")
     assert "no result in view is pinned" in capsys.readouterr().out
     await pin_result(session, "c")
-    assert "several results go by 'c'" in capsys.readouterr().err
+    assert "several results match 'c'" in capsys.readouterr().err
     for wanted in ("zebra", "26", "0"):
         await pin_result(session, wanted)
-        assert f"no result goes by {wanted!r}" in capsys.readouterr().err
+        assert f"no result matches {wanted!r}" in capsys.readouterr().err
     assert not pinned(session.view)
     await pin_result(Session(Base("m", "s", []), clock=clock), "last")
     assert "there is no tool result in view yet" in capsys.readouterr().out

@@ -312,7 +312,7 @@ def test_it_shows_asks_and_writes_only_on_a_yes(world: Path) -> None:
     assert "already" in nacre(world, "install", "claude-code", "--yes").stdout
     assert nacre(world, "install", "claude-code", "--undo", "--yes").returncode == 0
     assert path.read_text() == USERS
-    assert "nothing of nacre's" in nacre(world, "uninstall", "claude-code", "--yes").stdout
+    assert "contain nothing of nacre" in nacre(world, "uninstall", "claude-code", "--yes").stdout
 
 
 def test_a_key_that_stands_beside_is_not_shown(world: Path) -> None:

@@ -57,7 +57,7 @@ def test_a_dream_by_hand_tells_what_changed_and_why_and_is_taken_back_to_the_byt
     assert json.loads(undone.stdout).keys() == {"undone", "commit"}
     assert bytes_in(directory) == dict(FILES)
     again = nacre(tmp_path, "dream", "undo")
-    assert again.returncode == 1 and "no dream to take back" in again.stderr
+    assert again.returncode == 1 and "no dream to undo" in again.stderr
 
 
 STORE = b"""---
@@ -159,7 +159,7 @@ def test_a_dream_in_another_process_is_seen_and_killed(tmp_path: Path) -> None:
     """D5."""
     directory = memory(tmp_path)
     none = nacre(tmp_path, "dream", "kill")
-    assert none.returncode == 1 and "no dream is under way" in none.stderr
+    assert none.returncode == 1 and "no dream is running" in none.stderr
     other = subprocess.Popen(
         [sys.executable, "-c", SLOW],
         cwd=tmp_path,
@@ -221,8 +221,8 @@ def test_a_dream_can_be_begun_in_a_chat_beside_the_conversation(tmp_path: Path) 
     directory = memory(tmp_path)
     done = chat(tmp_path, "/dream kill", "/dream")
     assert done.stdout.splitlines() == [
-        "no dream is under way here",
-        "a dream has begun beside the conversation; /dream status says how far it is",
+        "no dream is running here",
+        "a dream has started in the background; /dream status shows its progress",
     ]
     assert not (directory / "deploys_again.md").exists()
     told = chat(tmp_path, "/dream status").stdout

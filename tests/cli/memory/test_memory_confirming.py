@@ -100,4 +100,4 @@ def test_a_history_that_cannot_be_read_does_not_hide_the_memories(
     out, err = said(capsys, "list")
     assert "deploy_day.md" in out
     assert err.count("\n") == 1
-    assert "unconfirmed cannot be told" in err
+    assert "unconfirmed memories cannot be listed" in err

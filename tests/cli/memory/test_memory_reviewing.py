@@ -38,7 +38,7 @@ def place(home: Path, here: Path) -> Location:
 
 def test_what_waits_is_listed_and_nothing_is_made(place: Location, capsys: Capture) -> None:
     """E7: as a table, or as one document."""
-    assert said(capsys, "review")[1] == "nacre: nothing waits for a review\n"
+    assert said(capsys, "review")[1] == "nacre: there are no proposals to review\n"
     assert document(capsys, "review") == []
     (tea,) = proposed(place, "tea")
     assert f"{tea}" in said(capsys, "review")[0]

@@ -49,7 +49,7 @@ def test_a_message_is_meant_by_its_number_its_id_or_how_that_begins() -> None:
     with pytest.raises(TranscriptError, match="2 messages have ids that begin with 'aa'"):
         place_of(TALK, "aa")
     for wanted in ("0", "6", "12", "1234567", "", "zz", "-1", "²"):
-        with pytest.raises(TranscriptError, match="no message in view goes by"):
+        with pytest.raises(TranscriptError, match="no message in view matches"):
             place_of(TALK, wanted)
 
 

@@ -161,7 +161,7 @@ def test_people_see_what_layers_saved_in_a_terminal_of_80_columns(tmp_path: Path
     assert tier is not None
     saved = (tier.write_5m + tier.read) / 10
     assert row.split() == ["offload", "1", "100,000", "-", f"${saved:.2f}"]
-    assert "saved (about)" in done.stdout and "estimated" in done.stdout
+    assert "saved (about)" in done.stdout and "estimates" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 

@@ -151,7 +151,7 @@ def test_sessions_of_another_program_in_the_same_home_are_not_ours_to_prune(tmp_
     result = found(tmp_path, "--older-than", "0", "--max-size", "0", "--transcripts", "--yes")
     assert result["files"] == 0 and (folder / "toolu_1.txt").exists() and log.exists()
     assert result["foreign"] == {"sessions": 1, "bytes": 3}
-    assert "1 session (0 kB) of another program: left alone.\n" in nacre(tmp_path, "gc").stdout
+    assert "1 session (0 kB) of another program: skipped.\n" in nacre(tmp_path, "gc").stdout
 
 
 def test_a_session_that_was_imported_is_ours_to_prune(tmp_path: Path) -> None:

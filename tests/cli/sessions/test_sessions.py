@@ -97,7 +97,7 @@ def test_show_is_the_present_view_and_full_is_everything(
     short = capsys.readouterr()
     assert "of 155,000 tokens was compacted" in short.out and "And of plums?" in short.out
     assert "I will look." not in short.out and "to the helper" not in short.out
-    assert "1 compaction replaced is left out" in short.err
+    assert "1 compaction replaced is omitted" in short.err
     main(["sessions", "show", "--full", "latest"])
     full = capsys.readouterr()
     assert all(
@@ -138,9 +138,9 @@ def test_a_log_too_large_to_fold_is_shown_record_by_record(
 ) -> None:
     """T9. Patched: a log of the real limit would take minutes to write."""
     path = placed(home, here, conversation())
-    monkeypatch.setattr(looking.look, "__kwdefaults__", {"most": 10})
-    monkeypatch.setattr(looking.look_back, "__kwdefaults__", {"most": 10})
-    assert looking.look(path) is None and looking.look_back(path) is None
+    monkeypatch.setattr(looking.read_view, "__kwdefaults__", {"most": 10})
+    monkeypatch.setattr(looking.read_log, "__kwdefaults__", {"most": 10})
+    assert looking.read_view(path) is None and looking.read_log(path) is None
     assert main(["sessions", "show", SESSION, *args]) == 0
     out = capsys.readouterr().out
     assert "I will look." in out and "In src/pear.py." in out

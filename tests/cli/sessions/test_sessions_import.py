@@ -180,8 +180,8 @@ def test_one_file_may_hold_many_sessions(place: ImportDestination, tmp_path: Pat
         (b'{"a": 1}\n', "not a transcript"),
         (b"PK\x03\x04 and so on", "zip archive"),
         (gzip.compress(b"", mtime=0), "is empty"),
-        (gzip.compress(dumped(conversation()) * 50, mtime=0)[:300], "ends too early"),
-        (gzip.compress(dumped(conversation()), mtime=0)[:40] + b"damage" * 9, "packed"),
+        (gzip.compress(dumped(conversation()) * 50, mtime=0)[:300], "truncated"),
+        (gzip.compress(dumped(conversation()), mtime=0)[:40] + b"damage" * 9, "compressed"),
     ],
 )
 def test_what_is_no_transcript_is_refused_in_one_line_and_nothing_is_written(
@@ -294,7 +294,7 @@ def test_the_commands_print_the_documented_shapes(tmp_path: Path) -> None:
     checked = nacre(tmp_path, "sessions", "check", SESSION[:5])
     assert (checked.returncode, checked.stdout) == (
         0,
-        f"{SESSION}.jsonl (claude-code): 4 records, 4 messages, nothing odd\n",
+        f"{SESSION}.jsonl (claude-code): 4 records, 4 messages, no problems\n",
     )
     listed = json.loads(nacre(tmp_path, "sessions", "list", "--all", "--json").stdout)
     names = ("session", "cwd", "started", "messages", "tokens", "compactions")
@@ -336,9 +336,9 @@ def test_a_folder_is_imported_with_all_below_it_and_told_in_figures(
     out, err = capsys.readouterr()
     assert "... and 2 more sessions\n12 imported\n" in out
     assert err.splitlines() == [
-        "nacre: logs/torn.jsonl.gz is packed and ends too early; copy it again",
-        "nacre: passed over, because they hold no transcript: package.json",
-        "nacre: left out: 1 log of sub-agents; name one to import it",
+        "nacre: logs/torn.jsonl.gz is compressed and truncated; copy it again",
+        "nacre: skipped, because they contain no transcript: package.json",
+        "nacre: skipped: 1 log of sub-agents; name one to import it",
     ]
     (logs / "torn.jsonl.gz").unlink()
     assert main(["sessions", "import", "logs", "--json"]) == 0

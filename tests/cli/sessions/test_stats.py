@@ -79,7 +79,7 @@ def test_nothing_is_told_of_nothing_and_leaves_no_trace(home: Path, here: Path, 
     assert set(found["memories"]["shares"].values()) == {None}
     assert found["unknown"]
     assert main(["stats"]) == 0
-    assert "Nothing was asked" in capsys.readouterr().out
+    assert "No request and no change of memory" in capsys.readouterr().out
     assert list(home.iterdir()) == []
 
 

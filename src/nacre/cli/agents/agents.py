@@ -1,4 +1,4 @@
-"""`nacre agents`: who works and who could; writing to them and stopping them stand in the files beside it."""
+"""`nacre agents`: list agents, teams and types."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from nacre.agents.types import AgentType
 
 SHORT_ID = 8
-"""Characters of an id that are shown."""
+"""Characters of an id in output."""
 
 
 @click.group()
 def agents() -> None:
-    """List agents and teams, write to them, read their letters, stop them.
+    """List agents and teams, write to them, read their mail, stop them.
 
     NAME is an agent of this directory's sessions, a member of a team, or the beginning of an agent's id; the
-    beginning of a session's id means the session itself.
+    beginning of a session's id names the session itself.
     """
 
 
 @agents.command("list", short_help="List agents and teams.")
-@click.option("--all", "everywhere", is_flag=True, help="Those of every directory, not only of this one.")
+@click.option("--all", "everywhere", is_flag=True, help="Include every directory, not only this one.")
 @json_option
 @click.pass_obj
 def list_(options: RunOptions, /, *, everywhere: bool, as_json: bool) -> None:
-    """List the agents that work or ended within a day, and the teams with their people and tasks."""
+    """List agents that are running or ended within a day, and teams with their members and tasks."""
     from nacre.agents.directory import is_recent, list_agents, list_teams
 
     settings = load_settings(options)
@@ -66,7 +66,7 @@ def list_(options: RunOptions, /, *, everywhere: bool, as_json: bool) -> None:
         _print_team(team)
     if not found and not teams:
         where = "" if everywhere else f" in {printable(str(settings.cwd))}; --all looks in every directory"
-        print(f"No agent works or has worked lately{where}.")
+        print(f"No agent is running or has ended recently{where}.")
 
 
 def _agent_json(each: ListedAgent) -> JsonObject:
@@ -164,11 +164,11 @@ def _letters(each: ListedMember) -> str:
     return f"{each.waiting} letter{'s' * (each.waiting != 1)} waiting" if each.waiting else "-"
 
 
-@agents.command(short_help="List the types of agents there are.")
+@agents.command(short_help="List agent types.")
 @json_option
 @click.pass_obj
 def types(options: RunOptions, /, *, as_json: bool) -> None:
-    """List the types of agents that can be started here, and where each is defined."""
+    """List the agent types that can be started here, and where each is defined."""
     from nacre.agents.types import agent_types
 
     found = agent_types(load_settings(options))

@@ -1,4 +1,4 @@
-"""`nacre agents send` and `inbox`: write to agents of other processes, and see what waits for them."""
+"""`nacre agents send` and `inbox`: write to agents of other processes and show their pending mail."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from nacre.layers.l7_mail.post import SentLetters
 
 MAX_STDIN_CHARS = 200_000
-"""Twice what a letter may hold: enough to refuse it with the reason, whatever is piped in."""
+"""Twice the size limit of a message: enough to refuse it with the reason, whatever is piped in."""
 SHOWN_SENDER = 30
-"""Characters of a sender on its line."""
+"""Columns of a sender."""
 
-team_option = click.option("--team", metavar="TEAM", default="", help="Of this team.")
+team_option = click.option("--team", metavar="TEAM", default="", help="The team.")
 
 
 @click.command(short_help="Write to an agent or a team.")
@@ -32,27 +32,25 @@ team_option = click.option("--team", metavar="TEAM", default="", help="Of this t
 @click.argument("message")
 @team_option
 @click.option("--summary", metavar="LINE", default="", help="One line for display; else the first line.")
-@click.option(
-    "--from", "sender", metavar="NAME", default="", help="Who writes, so that an answer finds its way."
-)
+@click.option("--from", "sender", metavar="NAME", default="", help="The sender, for answers.")
 @click.pass_obj
 def send(options: RunOptions, /, to: str, message: str, *, team: str, summary: str, sender: str) -> None:
     """Write MESSAGE (`-` reads stdin) to TO: an agent, `*` for a whole team, or `uds:PATH`.
 
-    It is read between two steps of the receiver's work. While nobody runs there, it waits.
+    The receiver reads it between two steps of its work. If it is not running, the message waits.
     """
     text = sys.stdin.read(MAX_STDIN_CHARS) if message == "-" else message
     if not text.strip():
-        raise click.UsageError("a letter needs words; give MESSAGE, or pipe it in with -")
+        raise click.UsageError("the message is empty; give MESSAGE, or pipe it in with -")
     if to == "*" and not team:
-        raise click.UsageError("`*` writes to a whole team; say which with --team")
+        raise click.UsageError("`*` writes to a whole team; name it with --team")
     told, target = run(_sent(options, to, text, team=team, summary=summary, sender=sender))
     where = f" ({target.where})" if target else f" (team {team})" if team else ""
     print(f"sent to {printable(', '.join(told.to))}{printable(where)}")
     for note in told.notes:
         print_error(note)
     if target is not None and target.is_gone:
-        print_error(f"{target.name} is not running; the letter waits in its inbox")
+        print_error(f"{target.name} is not running; the message waits in its mailbox")
 
 
 async def _sent(
@@ -65,7 +63,7 @@ async def _sent(
     from nacre.layers.l7_mail.post import Post
 
     settings = load_settings(options)
-    # A session is meant by the beginning of its id, which is a name to look up and not an address.
+    # A session is named by the beginning of its id, which is a name to look up, not an address.
     is_name = isinstance(address(to), AgentAddress)
     target = find(settings.home, settings.cwd, to, team=team) if is_name else None
     roster = team_of(settings.home, team) if team else None
@@ -82,14 +80,14 @@ async def _sent(
     return await post.send(target.name if target else to, text, summary=summary), target
 
 
-@click.command(short_help="Show the letters that wait for an agent.")
+@click.command(short_help="Show the pending messages of an agent.")
 @click.argument("name")
 @team_option
-@click.option("--all", "with_received", is_flag=True, help="Also those that were received already.")
+@click.option("--all", "with_received", is_flag=True, help="Include received ones.")
 @json_option
 @click.pass_obj
 def inbox(options: RunOptions, /, name: str, *, team: str, with_received: bool, as_json: bool) -> None:
-    """Show the letters that wait for NAME; it will get them all the same."""
+    """Show the messages that wait for NAME; they stay in its mailbox."""
     from nacre.agents.directory import find
     from nacre.layers.l7_mail.mailbox import peek
 
@@ -107,7 +105,7 @@ def inbox(options: RunOptions, /, name: str, *, team: str, with_received: bool, 
         _print_letter(each, "waiting")
     if not received and not found.waiting:
         hint = "" if with_received else "; --all shows what it has received"
-        print(f"No letter waits for {printable(target.name)} ({printable(target.where)}){hint}.")
+        print(f"No message waits for {printable(target.name)} ({printable(target.where)}){hint}.")
     if found.unreadable:
         print_error(
             f"{found.unreadable} lines of {target.inbox} are no letters; they are set aside when read"

@@ -1,4 +1,4 @@
-"""`nacre agents run`: be a member of a team, in this process, until somebody asks it to end."""
+"""`nacre agents run`: run a member of a team in this process until it is asked to stop."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from nacre.cli.output import print_error, printable
 from nacre.cli.signals import run_to_end
 
 
-@click.command("run", short_help="Be a member of a team, in this terminal.")
+@click.command("run", short_help="Run a member of a team in this terminal.")
 @click.argument("name")
 @team_option
-@click.option("--type", "kind", metavar="TYPE", default="general", show_default=True, help="Its kind.")
-@click.option("--model", metavar="MODEL", default="", help="Instead of the one of its kind.")
-@click.option("--prompt", metavar="TEXT", default="", help="What it begins with; else it waits for letters.")
+@click.option("--type", "kind", metavar="TYPE", default="general", show_default=True, help="Agent type.")
+@click.option("--model", metavar="MODEL", default="", help="Overrides the model of its type.")
+@click.option("--prompt", metavar="TEXT", default="", help="First prompt; without it, waits for messages.")
 @click.pass_obj
 def run_member(options: RunOptions, /, name: str, *, team: str, kind: str, model: str, prompt: str) -> int:
-    """Be NAME, a member of a team, in this directory: run a turn for every letter, and tell the lead.
+    """Run NAME, a member of a team, in this directory: one turn per message, with reports to the lead.
 
-    Where whoever had the name was killed, it goes on there. It ends when somebody asks it to (`nacre agents
-    stop`), or at Ctrl-C.
+    If a process with this name was killed, its work continues. It ends on `nacre agents stop` or Ctrl-C.
     """
     if not team:
-        raise click.UsageError("a teammate belongs to a team; say which with --team")
+        raise click.UsageError("a teammate belongs to a team; name it with --team")
     return run_to_end(_run(options, name, team, kind=kind, model=model, prompt=prompt))
 
 
@@ -54,8 +53,8 @@ async def _run(options: RunOptions, name: str, team: str, *, kind: str, model: s
         roster = team_of(settings.home, team)
         lead = roster.member(roster.lead())
         if lead is None or not roster.is_alive(lead):
-            print_error(f"nobody leads {team} now; what {mate.name} reports waits until a chat does")
-        print(f"{printable(mate.name)} of team {printable(team)} waits for letters", flush=True)
+            print_error(f"{team} has no lead now; reports of {mate.name} wait until a chat leads it")
+        print(f"{printable(mate.name)} of team {printable(team)} waits for messages", flush=True)
         await mate.serve(prompt)
     print(f"{printable(mate.name)} has ended", flush=True)
     return 0

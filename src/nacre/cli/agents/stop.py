@@ -1,4 +1,4 @@
-"""`nacre agents stop`: ask an agent to end, and say what came of it; or end the process of a teammate."""
+"""`nacre agents stop`: ask an agent to stop, or end the process of a teammate."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from nacre.layers.l7_mail.letter import Letter
 
 ASK_SECONDS = 10.0
-"""How long an answer is waited for: letters are read between two steps of the work."""
+"""How long to wait for an answer: messages are read between two steps of the work."""
 GOODBYE_SECONDS = 5.0
-"""After its yes, or after a polite signal: time to write down what it knows."""
+"""Time to save its state after it agreed or received a signal."""
 POLL_SECONDS = 0.1
 WORDS = "The person asks you to stop: finish or put down what you are at."
 
@@ -33,17 +33,19 @@ WORDS = "The person asks you to stop: finish or put down what you are at."
 @click.command(short_help="Ask an agent to shut down.")
 @click.argument("name")
 @team_option
-@click.option("--now", "at_once", is_flag=True, help="End the process of a teammate that has one of its own.")
+@click.option("--now", "at_once", is_flag=True, help="End the process of a teammate that runs in its own.")
 @click.pass_obj
 def stop(options: RunOptions, /, name: str, *, team: str, at_once: bool) -> int:
-    """Ask NAME to shut down, wait a little, and say what came of it; exit code 1 when it goes on."""
+    """Ask NAME to shut down, wait, and report the result; exit code 1 if it keeps running."""
     from nacre.agents.directory import find
     from nacre.layers.l7_mail.letter import MAIN
 
     settings = load_settings(options)
     target = find(settings.home, settings.cwd, name, team=team)
     if target.name == MAIN:
-        raise MailError(f"{target.where}: main is a session of its own; leave it there with Ctrl-D")
+        raise MailError(
+            f"{target.where}: main is a session, not an agent; leave it with Ctrl-D in its terminal"
+        )
     if not target.is_running:
         print(f"{printable(target.name)} is not running")
         return 0
@@ -56,7 +58,7 @@ def stop(options: RunOptions, /, name: str, *, team: str, at_once: bool) -> int:
 
 
 async def _asked(target: MailTarget) -> str:
-    """Send a request that can be answered to this very process; why it goes on, if it does."""
+    """Send a stop request to this process and return why it keeps running, if it does."""
     from nacre.layers.l7_mail.mailbox import Mailbox
     from nacre.layers.l7_mail.post import Post
     from nacre.layers.l7_mail.uds import serve
@@ -88,7 +90,7 @@ async def _outcome(target: MailTarget, answers: asyncio.Queue[Letter]) -> str:
 
 
 async def _killed(target: MailTarget) -> str:
-    """A polite signal, then the other one, to this very process and no other of its number."""
+    """Send SIGTERM, then SIGKILL, to this very process and no later one with its number."""
     process = _own_process(target)
     try:
         for number in (signal.SIGTERM, signal.SIGKILL):
@@ -103,13 +105,15 @@ async def _killed(target: MailTarget) -> str:
 
 
 def _own_process(target: MailTarget) -> int:
-    """A hold on the teammate's process; refused for everybody who shares one with others."""
+    """Open the teammate's process; refused for agents that share a process with others."""
     from nacre.process import start_time
 
     member = target.member
     roster = target.roster
     if member is None or roster is None:
-        raise MailError(f"{target.name} works inside its session; stop it there with /agents stop, or ask it")
+        raise MailError(
+            f"{target.name} runs inside its session; stop it there with /agents stop, or ask it without --now"
+        )
     if member.host != socket.gethostname():
         raise MailError(f"{target.name} runs on {member.host}; end it there")
     shared = [each.name for each in roster.members() if each.pid == member.pid and each.name != member.name]
@@ -124,15 +128,15 @@ def _own_process(target: MailTarget) -> int:
         process = os.pidfd_open(member.pid)
     except OSError as error:
         raise MailError(f"{target.name} cannot be ended: {error.strerror}") from error
-    # Held first and looked at then: the number cannot be given to another one in between.
+    # Opened first and checked then, so that the number cannot be reused in between.
     if start_time(member.pid) != member.start:
         os.close(process)
-        raise MailError(f"process {member.pid} is not {target.name} any more; nothing was ended")
+        raise MailError(f"process {member.pid} is no longer {target.name}; nothing was stopped")
     return process
 
 
 async def _gone(target: MailTarget, seconds: float) -> bool:
-    """Whether it has ended, after waiting for that at most so long."""
+    """Wait at most this long; returns whether the process has ended."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
     while _is_there(target):

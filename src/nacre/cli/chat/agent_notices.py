@@ -1,4 +1,4 @@
-"""Tells the person in a chat of the agents beside the conversation, without being in the way of typing."""
+"""Show changes of background agents in a chat without disturbing the input line."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.messages.events import Notice
 
 TICK_SECONDS = 1.0
-"""Between two looks at the clock of whoever is waited for."""
+"""Seconds between two updates of the elapsed time."""
 
 
 class Beside:
-    """Hears of every change of an agent, in the thread where the session runs."""
+    """Receives every change of an agent, in the thread of the session."""
 
     def __init__(
         self,
@@ -26,9 +26,9 @@ class Beside:
         *,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`above` shows a line over the one that is being typed, and says whether it could."""
+        """`above` shows a line above the input line and returns whether it could."""
         self.printer: TurnPrinter | None = None
-        """Of the turn that is under way; none while the person has the word."""
+        """Printer of the current turn; None between turns."""
         self._states = states
         self._above = above
         self._clock = clock
@@ -36,7 +36,7 @@ class Beside:
         self._untold: list[str] = []
 
     def changed(self, state: AgentState) -> None:
-        """A line that goes away while somebody is waited for; one that stays when another one ended."""
+        """Show a temporary line while an agent runs, and a permanent one when it has ended."""
         if state.is_running:
             self._running.add(state.name)
         elif state.name in self._running:
@@ -47,7 +47,7 @@ class Beside:
 
     @asynccontextmanager
     async def shown(self, printer: TurnPrinter) -> AsyncIterator[None]:
-        """While a turn is under way: its printer shows what happens, and how long it waits for whom."""
+        """During a turn its printer shows the changes and the waiting time."""
         self.printer = printer
         ticking = asyncio.create_task(self._tick(printer), name="whom a turn waits for")
         try:
@@ -58,7 +58,7 @@ class Beside:
             await asyncio.wait({ticking})
 
     def untold(self) -> list[str]:
-        """What came while it could not be shown."""
+        """Return lines that could not be shown."""
         lines = self._untold
         self._untold = []
         return lines

@@ -1,4 +1,4 @@
-"""`nacre chat`: a conversation in the terminal, on the whole screen or line by line.
+"""`nacre chat`: a conversation in the terminal, full screen or line by line.
 
 Ctrl-C stops the turn, not the program.
 """
@@ -40,12 +40,12 @@ from nacre.tools.guard import PermissionAnswer, PermissionQuestion
 @run_options
 @click.pass_obj
 def chat(options: RunOptions, /, **given: str | int | bool | None) -> int:
-    """Talk in the terminal. /help lists what can be typed; Ctrl-C stops a turn, Ctrl-D leaves."""
+    """Chat in the terminal. /help lists the commands; Ctrl-C stops a turn, Ctrl-D leaves."""
     return run_chat(options.updated(**given))
 
 
 def run_chat(options: RunOptions) -> int:
-    """Hold a conversation until the person leaves."""
+    """Run a conversation until the user leaves."""
     options.check()
     settings = _trusted(options, load_settings(options))
     _consented(options, settings)
@@ -58,7 +58,7 @@ def run_chat(options: RunOptions) -> int:
 
 
 def fits_screen(options: RunOptions, environ: Mapping[str, str]) -> bool:
-    """Whether the chat gets the whole screen: a person, a terminal that can, and the extra `tui`."""
+    """Whether the chat uses the full screen: a user, a capable terminal, and the extra `tui`."""
     is_asked_for = not options.line and environ.get("NACRE_TUI", "1") != "0"
     is_capable = environ.get("TERM", "dumb") != "dumb" and is_terminal(sys.stdin) and is_terminal()
     return is_asked_for and is_capable and find_spec("textual") is not None
@@ -82,7 +82,7 @@ def _on_screen(options: RunOptions, settings: Settings) -> int:
 
 
 def _trusted(options: RunOptions, settings: Settings) -> Settings:
-    """Ask once, on the first run in a directory that brings settings of its own."""
+    """Ask for trust on the first run in a directory that has its own settings."""
     is_person = is_terminal(sys.stdin) and is_terminal()
     if not settings.wants_trust or not is_person or options.incognito:
         return settings
@@ -102,11 +102,11 @@ def _consented(options: RunOptions, settings: Settings) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Here:
-    """The session the person is in, as a terminal shows it."""
+    """The current session as a terminal shows it."""
 
     place: OpenedChat
     beside: Beside
-    """Who is told of its agents."""
+    """Receives changes of its agents."""
 
     @property
     def ready(self) -> OpenedAgent:
@@ -114,7 +114,7 @@ class _Here:
 
 
 class _Conversation:
-    """One person at the terminal, in one session after another."""
+    """The user at the terminal, in one session after another."""
 
     def __init__(self, settings: Settings, loop: LoopThread, history: InputHistory) -> None:
         self._settings = replace(settings, is_interactive=True)
@@ -123,7 +123,7 @@ class _Conversation:
         self._is_person = is_terminal(sys.stdin) and is_terminal()
         self._colour = has_colour()
         self._printer = TurnPrinter()
-        """One for all turns: a question can be put in one turn and answered in another."""
+        """One for all turns: a question can be asked in one turn and answered in another."""
         self._beside = Beside(tuple, self._history.above)
 
     def hold(self, session: str | None) -> None:
@@ -136,7 +136,7 @@ class _Conversation:
             self._let_go(here)
 
     def _let_go(self, here: _Here) -> None:
-        """Leave a session; what its work in the background came to meanwhile is still told."""
+        """Close a session and report the results of its background work."""
         self._loop.call(here.place.held.aclose())
         self._tell_last(here)
 
@@ -211,11 +211,11 @@ class _Conversation:
             return None
 
     async def _ask(self, question: PermissionQuestion) -> PermissionAnswer:
-        # An agent in the background asks while the person types: their line stays, and the question waits.
+        # A background agent asks while the user types: the input line stays and the question waits.
         is_beside = IN_BACKGROUND.get()
         if is_beside:
             self._history.above(printable(f"· {question.reason}; you are asked with your next message"))
-        # A reader is asked about while the reply still streams: its words must not run into the question.
+        # The question comes while the reply still streams: finish its line first.
         with self._printer.held():
             return await self._loop.in_main(lambda: self._answer(question, is_beside=is_beside))
 
@@ -225,7 +225,7 @@ class _Conversation:
         except KeyboardInterrupt:
             if not is_beside:
                 raise  # and with the question the turn that asked it ends
-            # No turn of the person's asks this: whoever does would wait for ever, and all others behind it.
+            # No turn of the user asks this: the caller, and all others behind it, would wait for ever.
             return "no"
 
     def _go_on(self, ready: OpenedAgent) -> None:
@@ -276,7 +276,7 @@ _ANSWERS: dict[str, PermissionAnswer] = {"y": "once", "yes": "once", "a": "alway
 
 
 def ask_permission(question: PermissionQuestion, read: Callable[[str], str] = input) -> PermissionAnswer:
-    """Show what would happen and read the answer; anything but yes or always is no."""
+    """Show the preview and read the answer; anything but yes or always is no."""
     colour = has_colour()
     heading = f"? {question.tool} needs your word ({printable(question.reason)})"
     print(styled(heading, "yellow", colour=colour))
@@ -288,7 +288,7 @@ def ask_permission(question: PermissionQuestion, read: Callable[[str], str] = in
 
 
 def ask_trust(directory: Path, wants: tuple[str, ...], read: Callable[[str], str] = input) -> bool:
-    """Whether what a directory's own settings bring may be used."""
+    """Ask whether the settings of a directory may be used."""
     print(f"The settings in {directory} bring: {', '.join(wants)}.")
     print("They can run programs and send your words elsewhere. Unless you trust the")
     print("directory, they are ignored.")
@@ -296,7 +296,7 @@ def ask_trust(directory: Path, wants: tuple[str, ...], read: Callable[[str], str
 
 
 def ask_outside(root: Path, path: Path, read: Callable[[str], str] = input) -> bool:
-    """Whether a project's instructions may pull in a file that lies outside of it (M23)."""
+    """Ask whether a project's instructions may include a file outside of it (M23)."""
     print(printable(f"The instructions in {root} include {path}, which is outside of it."))
     return _word(read, "  load it, now and from now on? [y]es, [N]o: ") in {"y", "yes"}
 

@@ -1,4 +1,4 @@
-"""What the person typed before: line editing and history across sessions, where the terminal has them."""
+"""Line editing and input history across sessions, where the terminal supports them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from nacre.store.input_history import FILE, GOES_ON, MAX_LINES
 
 
 class InputHistory:
-    """Asks for lines; keeps them in `<home>/chat_history` unless nothing may be kept."""
+    """Reads lines; stores them in `<home>/chat_history` unless the session is ephemeral."""
 
     def __init__(self, home: Path, *, keeps: bool) -> None:
         self._path = home / FILE
         self._keeps = keeps
         self._readline = _readline()
         self._prompt: str | None = None
-        """What stands before the line that is being typed."""
+        """The prompt string."""
 
     def __enter__(self) -> Self:
         if self._readline and self._keeps:
@@ -35,7 +35,7 @@ class InputHistory:
     ) -> None:
         if not (self._readline and self._keeps):
             return
-        # A history that cannot be kept is no reason to end a session with an error.
+        # A history that cannot be written must not end the session with an error.
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
@@ -44,16 +44,16 @@ class InputHistory:
             self._path.chmod(0o600)
 
     def ask(self, prompt: str) -> str:
-        """One line from the person; a backslash at its end asks for another."""
+        """Read one line; a backslash at its end continues it."""
         line = self._typed(prompt)
         while line.endswith(GOES_ON):
             line = line[:-1] + "\n" + self._typed("… " if prompt else "")
         return line
 
     def above(self, line: str) -> bool:
-        """Show a line above the one that is being typed; false where nobody types, or a terminal cannot.
+        """Show a line above the input line; returns False if nobody types or the terminal cannot.
 
-        Called from another thread than the one that waits for the person.
+        Called from another thread than the one that reads the input.
         """
         prompt = self._prompt
         if prompt is None or self._readline is None or not has_colour():
@@ -73,7 +73,7 @@ class InputHistory:
             self._prompt = None
 
     def answer(self, prompt: str) -> str:
-        """A word in answer to a question: typed after it was asked, and not kept among what was said."""
+        """Read the answer to a question; ignores what was typed before it and is not stored."""
         _drop_typed_ahead()
         if self._readline is None:
             return input(prompt)
@@ -85,7 +85,7 @@ class InputHistory:
 
 
 def _drop_typed_ahead() -> None:
-    """Forget what was typed before: it was meant for the next message, and must not say yes to anything."""
+    """Discard what was typed ahead: it was meant for the next message and must not answer a question."""
     try:
         import termios
     except ImportError:

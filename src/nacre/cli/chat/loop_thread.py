@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own: the main thread waits for the person, work goes on behind it."""
+"""An event loop in its own thread: the main thread reads input while work continues."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any, Generic, Self, TypeVar
 T = TypeVar("T")
 
 LOOK_SECONDS = 0.5
-"""A signal that comes in the moment before a wait is heeded only after it, so no wait is longer than this."""
+"""Maximum length of a wait: a signal that arrives just before a wait is handled only after it."""
 
 
 class LoopThread:
-    """Runs coroutines for the main thread; Ctrl-C there cancels the one it waits for, and nothing else."""
+    """Runs coroutines for the main thread; Ctrl-C cancels the one it waits for and nothing else."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -40,11 +40,11 @@ class LoopThread:
         self._loop.close()
 
     async def in_main(self, ask: Callable[[], T]) -> T:
-        """Have the waiting main thread do something for a coroutine: ask the person, for one thing."""
+        """Run a function in the waiting main thread, for example to ask the user."""
         answered: asyncio.Future[T] = self._loop.create_future()
 
         def errand() -> None:
-            # Whoever wanted to know may have been stopped before this thread came to ask.
+            # The coroutine that asked may have been cancelled meanwhile.
             if not answered.done():
                 self._loop.call_soon_threadsafe(_settle, answered, ask())
 
@@ -52,9 +52,11 @@ class LoopThread:
         return await answered
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result; Ctrl-C cancels it, waits for its clean-up and raises the interrupt."""
+        """Return the coroutine's result; Ctrl-C cancels it, waits for its clean-up and raises
+        KeyboardInterrupt."""
         one = _ThreadCall(self._loop, work)
-        # No exception out of nowhere in this thread: a second Ctrl-C would leave the work behind, unawaited.
+        # No exception is raised here asynchronously: a second Ctrl-C would leave the work running
+        # unawaited.
         before = signal.signal(signal.SIGINT, lambda *_: self._loop.call_soon_threadsafe(one.stop))
         one.ended.add_done_callback(lambda _: self._errands.put(None))
         try:
@@ -63,7 +65,8 @@ class LoopThread:
                 self._run(errand, one)
             return one.ended.result()
         except BaseException:
-            # The program ends, or a question could not be asked: the work is stopped and cleaned up first.
+            # The program ends, or a question could not be asked: cancel the work and wait for its clean-up
+            # first.
             self._loop.call_soon_threadsafe(one.stop)
             one.ended.exception()
             raise
@@ -76,7 +79,7 @@ class LoopThread:
                 return self._errands.get(timeout=LOOK_SECONDS)
 
     def _run(self, errand: Callable[[], object], one: _ThreadCall[T]) -> None:
-        """With Ctrl-C as the person knows it: it ends the question, and the turn that asked it."""
+        """Run with the usual Ctrl-C, which ends the question and the turn that asked it."""
         ours = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             errand()
@@ -87,7 +90,7 @@ class LoopThread:
 
 
 class _ThreadCall(Generic[T]):
-    """One coroutine on its way; all but `ended` is touched by the loop's thread only."""
+    """One running coroutine; only the loop's thread uses anything but `ended`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> None:
         self.ended: Future[T] = Future()
@@ -103,7 +106,7 @@ class _ThreadCall(Generic[T]):
             self._task.cancel()
 
     def stop(self) -> None:
-        """Cancel the work, once: more Ctrl-C in the meantime must not disturb its clean-up."""
+        """Cancel the work once: further Ctrl-C must not disturb its clean-up."""
         if not self._is_stopped and self._task is not None:
             self._task.cancel()
         self._is_stopped = True

@@ -1,4 +1,4 @@
-"""`nacre -p TEXT`: one prompt, its answer on stdout, and out."""
+"""`nacre -p TEXT`: answer one prompt on stdout and exit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from nacre.session.session import Session
 
 
 def run_prompt(options: RunOptions) -> int:
-    """Answer once; exit code 1 when the turn ended without an answer: at its limit, or declined."""
+    """Answer once; exit code 1 if the turn ended without an answer: turn limit or refusal."""
     return run_to_end(_run(options.updated(prompt=with_piped(options.prompt or ""))))
 
 
@@ -62,9 +62,9 @@ async def _run(options: RunOptions) -> int:
             if options.output_format == "stream-json" and (line := event_json(event)):
                 print(json.dumps(line, ensure_ascii=False), flush=True)
         assert done is not None
-        # Before anything is closed: what goes wrong then must not cost an answer that was paid for.
+        # Before anything is closed: an error then must not cost an answer that was paid for.
         _tell(answer, _result(answer, ready.agent.session, done), options.output_format)
-    # What work in the background came to, which was waited for.
+    # Results of background work that was waited for.
     for notice in ready.agent.session.notices():
         print_error(notice.text)
     return 0 if done.outcome == "answered" else 1
@@ -105,7 +105,7 @@ def usage_json(usage: Usage) -> JsonObject:
 
 
 def event_json(event: Event) -> JsonObject | None:
-    """An event as one line of `stream-json`; none for what the result repeats."""
+    """Return an event as an object of `stream-json`; None for what the result repeats."""
     match event:
         case TextDelta(text):
             return {"type": "text", "text": text}
@@ -128,23 +128,23 @@ def event_json(event: Event) -> JsonObject | None:
 
 
 STDIN = "-"
-"""As a prompt: take it from stdin."""
+"""As a prompt: read it from stdin."""
 SILENT_SECONDS = 3.0
-"""A pipe that nobody writes to or closes, as some schedulers leave one, is not waited for any longer."""
+"""How long to wait for a pipe that is neither written to nor closed, as some schedulers leave it."""
 
 
 def with_piped(prompt: str) -> str:
-    """The prompt and what was piped in behind it; a usage error where there is no word in either."""
+    """Return the prompt followed by the piped input; a usage error if both are empty."""
     if prompt == STDIN:
         if not (text := _read()).strip():
-            raise click.UsageError("nothing came on stdin; pipe the prompt in, or say it after -p")
+            raise click.UsageError("stdin is empty; pipe the prompt in, or give it after -p")
         return text
     piped = _read() if _has_input() else ""
     return f"{prompt}\n\n{piped}" if piped.strip() else prompt
 
 
 def _has_input() -> bool:
-    """Whether somebody sends something: a file, or a pipe in which there is something, or its end."""
+    """Whether stdin has input: a file, or a pipe with data or at its end."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (AttributeError, OSError, ValueError):
@@ -167,4 +167,4 @@ def _read() -> str:
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
-        raise click.UsageError("what came on stdin is no UTF-8 text; convert it first") from error
+        raise click.UsageError("stdin is not UTF-8 text; convert it first") from error

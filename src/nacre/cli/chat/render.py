@@ -1,4 +1,4 @@
-"""How a turn looks in line mode: words as they come, one line a tool call, one status line at the end."""
+"""Print a turn in line mode: streamed text, one line per tool call, one status line at the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nacre.messages.events import (
 from nacre.session.session import Session
 
 MIN_PASSING = 10
-"""Columns of a line that goes away: fewer say nothing."""
+"""Minimum columns of a temporary line."""
 
 _STYLES = {"dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1"}
 
@@ -34,7 +34,7 @@ def styled(text: str, style: str, *, colour: bool) -> str:
 
 
 class TurnPrinter:
-    """Prints the events of one turn as they come."""
+    """Prints the events of one turn as they arrive."""
 
     def __init__(self) -> None:
         self._colour = has_colour()
@@ -46,7 +46,7 @@ class TurnPrinter:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep the screen free for somebody else; what happens meanwhile is shown afterwards."""
+        """Reserve the screen for other output; events are shown afterwards."""
         self.end()
         self._freed.clear()
         is_first = self._held is None
@@ -62,7 +62,7 @@ class TurnPrinter:
                 self._freed.set()
 
     async def free(self) -> None:
-        """Wait until nobody else has the screen; what happened meanwhile is shown then."""
+        """Wait until the screen is free, then show the events that arrived meanwhile."""
         while self._held is not None:
             await self._freed.wait()
 
@@ -89,7 +89,7 @@ class TurnPrinter:
                 pass
 
     def passing(self, line: str) -> None:
-        """A line that goes away with the next thing shown; only on a terminal, and never amid words."""
+        """Show a line that the next output replaces; only on a terminal and at the start of a line."""
         if self._held is not None or self._in_line or not self._colour:
             return
         width = max(MIN_PASSING, shutil.get_terminal_size().columns - 1)
@@ -99,7 +99,7 @@ class TurnPrinter:
         self._is_passing = bool(line)
 
     def end(self) -> None:
-        """Finish the line that is being written."""
+        """Finish the current line."""
         self._wipe()
         if self._in_line:
             print(flush=True)
@@ -127,7 +127,7 @@ class TurnPrinter:
 
 
 def status_line(session: Session, working: Sequence[str] = (), agents: Sequence[str] = ()) -> str:
-    """Context meter, cache hit rate, money, what goes on and who works in the background, in one line."""
+    """Return context usage, cache hit rate, cost, background work and agents in one line."""
     limits = session.thresholds
     meter = session.meter
     used = session.tokens

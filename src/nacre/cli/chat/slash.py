@@ -1,4 +1,4 @@
-"""What can be typed after a slash in a chat."""
+"""Slash commands of a chat."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from nacre.session.session_log import NullRecordWriter
 from nacre.settings import Settings
 
 WORDS_CHARS = 60
-"""Of a message in a list: enough to recognise it."""
+"""Characters of a message in a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Where a command is given."""
+    """The session and the functions that a slash command uses."""
 
     ready: OpenedAgent
     settings: Settings
     run: Callable[[Coroutine[Any, Any, Any]], Any]
-    """Runs a coroutine where the session lives, and waits for it."""
+    """Runs a coroutine in the session's event loop and waits for it."""
     go_on: Callable[[OpenedAgent], None]
-    """Asks the model again, without new words."""
+    """Continues the conversation without a new message."""
 
     @property
     def session(self) -> Session:
@@ -43,14 +43,14 @@ class Scene:
 
 
 class SlashCommand(NamedTuple):
-    """One slash command and its line in /help."""
+    """A slash command and its line in /help."""
 
     act: Callable[[str, Scene], Ending]
     summary: str
 
 
 def obey(line: str, scene: Scene) -> Ending:
-    """Do what a line that begins with a slash says; an ending tells the chat to go elsewhere."""
+    """Run a line that begins with a slash; the result tells the chat whether to open another session."""
     name, _, rest = line[1:].strip().partition(" ")
     command = COMMANDS.get(name)
     if command is None:
@@ -127,7 +127,7 @@ def _resume(wanted: str, scene: Scene) -> Ending:
 
 
 def _rewind(wanted: str, scene: Scene) -> Ending:
-    """Back to before a message: its number first, then what to take back (both unless said)."""
+    """Return to before a message: its number, then what to restore (both by default)."""
     points = scene.ready.rewind.points()
     number, _, what = wanted.partition(" ")
     if not wanted:
@@ -146,7 +146,7 @@ def _rewind(wanted: str, scene: Scene) -> Ending:
         print(f"restored {_files(len(restored))}" + "".join(f"\n  {path}" for path in restored))
     if what != "files":
         scene.run(scene.ready.rewind.forget(point))
-        print(f"the conversation is back before: {shorten(point.words, WORDS_CHARS)}")
+        print(f"the conversation was rewound to before: {shorten(point.words, WORDS_CHARS)}")
     return None
 
 
@@ -160,9 +160,9 @@ def _list_points(points: list[RewindPoint]) -> None:
         right=(0,),
     )
     if not points:
-        print("nothing was said yet")
+        print("there is no message yet")
     else:
-        print("/rewind N takes back that message and all after it; what commands changed stays changed")
+        print("/rewind N undoes that message and all after it; changes made by shell commands stay")
 
 
 def _files(count: int) -> str:
@@ -172,10 +172,10 @@ def _files(count: int) -> str:
 def _retry(_: str, scene: Scene) -> Ending:
     last = scene.session.view.last_reply
     if not scene.session.view.items:
-        print("nothing was said yet")
+        print("there is no message yet")
         return None
     if last is not None and not last.tool_calls:
-        print("the last turn is finished; say something")
+        print("the last turn is finished; type a message")
         return None
     scene.go_on(scene.ready)
     return None
@@ -194,7 +194,7 @@ def _plan(text: str, scene: Scene) -> Ending:
 
 
 def _recall(text: str, scene: Scene) -> Ending:
-    """Why the last message got the memories it got; with words, what they would get (R10)."""
+    """Show why the last message got its memories; with words, what they would get (R10)."""
     if text:
         from nacre.app.recall_once import recall_once
 
@@ -246,10 +246,10 @@ def _compact(text: str, scene: Scene) -> Ending:
         try:
             scene.run(compact_now(scene.ready, text))
         except KeyboardInterrupt:
-            print_error("stopped; the conversation is as it was")
+            print_error("stopped; the conversation is unchanged")
         return None
     is_back = scene.run(take_back(scene.ready))
-    # What a resumed session holds in memory begins behind the compaction: the log has the rest.
+    # A resumed session holds only what follows the compaction; the log has the rest.
     is_kept = not isinstance(scene.session.writer, NullRecordWriter)
     return Reopen(scene.session.id) if is_back and is_kept else None
 
@@ -275,9 +275,7 @@ COMMANDS = {
     "help": SlashCommand(_help, "this list"),
     "context": SlashCommand(_context, "what fills the window, and what each layer saved"),
     "cost": SlashCommand(_cost, "tokens and money of this session, spent and saved"),
-    "compact": SlashCommand(
-        _compact, "let a summary stand for older messages: /compact [focus], /compact undo"
-    ),
+    "compact": SlashCommand(_compact, "replace older messages by a summary: /compact [focus], /compact undo"),
     "clear": SlashCommand(_clear, "start a new, empty session; the old one stays resumable"),
     "resume": SlashCommand(_resume, "go on with another session: /resume ID; without ID lists them"),
     "rewind": SlashCommand(_rewind, "take back: /rewind N [files|conversation]; without N lists the points"),
@@ -300,7 +298,7 @@ UNDO = "undo"
 
 
 async def compact_now(ready: OpenedAgent, focus: str) -> None:
-    """`/compact [focus]`: do it now, and say what became of the conversation."""
+    """`/compact [focus]`: compact now and report the result."""
     session = ready.agent.session
     try:
         async with progress() as say:
@@ -314,13 +312,13 @@ async def compact_now(ready: OpenedAgent, focus: str) -> None:
 
 
 async def take_back(ready: OpenedAgent) -> bool:
-    """`/compact undo`: let the newest compaction count no longer; whether there was one."""
+    """`/compact undo`: undo the newest compaction; returns whether there was one."""
     session = ready.agent.session
     record = await undo_compaction(session)
     if record is None:
-        print("there is no compaction to take back")
+        print("there is no compaction to undo")
         return False
-    print(f"took back the compaction of {record.at.astimezone():%H:%M:%S}")
+    print(f"undid the compaction of {record.at.astimezone():%H:%M:%S}")
     return True
 
 
@@ -329,19 +327,19 @@ STATUS = "status"
 
 
 async def dream_now(ready: OpenedAgent, text: str) -> None:
-    """Begin a dream, or do what the words behind `/dream` say with the one that is under way."""
+    """Start a dream, or apply the words after `/dream` to the one that is running."""
     dreaming = ready.dream
     if dreaming is None:
         print_error("dreams are switched off, or there is no memory here; `nacre doctor` says which")
     elif text == KILL:
         is_ended = await ready.background.cancel(WORK)
-        print("the dream has ended; memory is as it was" if is_ended else "no dream is under way here")
+        print("the dream was stopped; memory is unchanged" if is_ended else "no dream is running here")
     elif text == STATUS:
         state = dreaming.last
         lines = status_lines(state, dreaming.consolidated, {})
         for line in (*lines, *(report_lines(state) if state.status == "completed" else ())):
             print(printable(line))
     elif dreaming.begin():
-        print("a dream has begun beside the conversation; /dream status says how far it is")
+        print("a dream has started in the background; /dream status shows its progress")
     else:
-        print("a dream is under way already; /dream status says how far it is")
+        print("a dream is already running; /dream status shows its progress")

@@ -1,4 +1,4 @@
-"""`/agents` in a chat: who works at what, what one has reported, and the end of one."""
+"""`/agents`: list agents, show a report, stop one."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ SHOW = "show"
 
 
 async def agents_now(ready: OpenedAgent, text: str) -> None:
-    """List them, or do what the words behind `/agents` say with one."""
+    """List agents, or apply the words after `/agents` to one."""
     team = ready.team
     if team is None:
-        print_error("there are no agents here: the model has no tool to start some (switches.agents)")
+        print_error("agents are switched off (switches.agents)")
         return
     what, _, name = text.partition(" ")
     name = name.strip()
@@ -51,7 +51,7 @@ def _list(team: Team) -> None:
         return
     print_agents(states, SYSTEM_CLOCK.now())
     if any(each.is_running for each in states):
-        print("/agents show NAME shows what one has reported, /agents stop NAME ends one")
+        print("/agents show NAME shows a report, /agents stop NAME stops an agent")
 
 
 def _show(state: AgentState) -> None:
@@ -68,7 +68,7 @@ def _show(state: AgentState) -> None:
 
 
 def print_agents(states: Sequence[AgentState], now: datetime) -> None:
-    """A row for each, the oldest first."""
+    """Print a row per agent, oldest first."""
     print_table(
         [
             [

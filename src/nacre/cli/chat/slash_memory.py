@@ -1,4 +1,4 @@
-"""Slash commands for memories: those a conversation was given, and those it saved (Q6, E6)."""
+"""Slash commands for memories: those attached to a conversation and those it saved (Q6, E6)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 UNDO = "undo"
 PATIENCE_SECONDS = 2.0
-"""How long somebody who asks is kept waiting for what is under way: rules need far less, a model more."""
+"""How long to wait for background work before the list is shown: rules need far less, a model more."""
 MAX_COMMITS = 200
-"""Of a memory are looked through for those of one conversation."""
+"""Commits of a memory that are searched for those of one conversation."""
 _CORRECTED = "corrected in a chat"
 _FORGOTTEN = "forgotten in a chat"
 _DONE = {
@@ -38,11 +38,11 @@ _DONE = {
     "forget": "forgot",
     _FORGOTTEN: "forgot",
 }
-"""What a change did, by the reason it gives."""
+"""What a change did, by its reason."""
 
 
 async def forget(ready: OpenedAgent, text: str) -> None:
-    """`/forget N`: forget what stands at this place of the list; without a number the list."""
+    """`/forget N`: forget the memory with this number; without one, list them."""
     found = _meant(ready, text)
     if found is None:
         return
@@ -53,17 +53,17 @@ async def forget(ready: OpenedAgent, text: str) -> None:
         print_error(str(error))
         return
     print(printable(f"forgot {entry.file}: {' '.join(entry.body.split())}"))
-    print(f"`nacre memory undo {commit[:10]}` brings it back; this conversation has still read it")
+    print(f"`nacre memory undo {commit[:10]}` restores it; this conversation still contains it")
 
 
 async def correct(ready: OpenedAgent, text: str) -> None:
-    """`/correct N TEXT`: let it say something else from now on."""
+    """`/correct N TEXT`: replace the text of a memory."""
     number, _, words = text.partition(" ")
     found = _meant(ready, number)
     if found is None:
         return
     if not words.strip():
-        print_error(f"say what it should say instead: /correct {number} TEXT")
+        print_error(f"give the new text: /correct {number} TEXT")
         return
     memory, file = found
     try:
@@ -75,10 +75,10 @@ async def correct(ready: OpenedAgent, text: str) -> None:
 
 
 async def saved_here(ready: OpenedAgent, text: str) -> None:
-    """`/memory`: what this conversation has changed in memory; `/memory undo` takes the last back (E6)."""
+    """`/memory`: list changes that this conversation made to memory; `/memory undo` undoes the last (E6)."""
     extracting = ready.extract
     if extracting and not await ready.background.wait(WORK, PATIENCE_SECONDS):
-        print("still at it: what was said last is being looked through")
+        print("extraction is still running on the last messages")
     drawn = extracting.last if extracting else None
     proposed = drawn if drawn and drawn.is_proposed else None
     changes = await _changes(ready)
@@ -93,7 +93,7 @@ async def saved_here(ready: OpenedAgent, text: str) -> None:
 
 
 async def _changes(ready: OpenedAgent) -> list[tuple[Memory, Commit]]:
-    """What the conversation did to any memory and nobody took back, newest first."""
+    """Return changes by this conversation that were not undone, newest first."""
     here = ready.agent.session.id
     found = [
         (memory, commit)
@@ -107,7 +107,7 @@ async def _changes(ready: OpenedAgent) -> list[tuple[Memory, Commit]]:
 async def _taken_back(
     ready: OpenedAgent, changes: Sequence[tuple[Memory, Commit]], drawn: SavedMemories | None
 ) -> None:
-    """The newest change; what was drawn from one turn goes together, whichever memories it is in."""
+    """Undo the newest change; everything extracted from one turn is undone together."""
     together = {commit for _, commit in drawn.commits} if drawn else set()
     last = (
         changes[:1] if changes[0][1].id not in together else [one for one in changes if one[1].id in together]
@@ -142,21 +142,21 @@ def _nothing(ready: OpenedAgent) -> str:
 
 
 def _meant(ready: OpenedAgent, number: str) -> tuple[Memory, str] | None:
-    """The memory at a place of the list; otherwise the list is shown."""
+    """Return the memory with this number, or print the list."""
     paths = recalled_in_view(ready.agent.session.view)
     if not paths:
-        print("no memory was given to this conversation yet")
+        print("no memory was attached to this conversation yet")
         return None
     if not (number.isdecimal() and 1 <= int(number) <= len(paths)):
         for place, path in enumerate(paths, 1):
             print(printable(f"{place:3} {path.name}"))
-        print("/forget N forgets one, /correct N TEXT lets it say something else")
+        print("/forget N forgets one, /correct N TEXT replaces its text")
         return None
     return _where(ready, paths[int(number) - 1])
 
 
 def _where(ready: OpenedAgent, path: Path) -> tuple[Memory, str] | None:
-    # The team's folder is inside the other: the longest directory that fits is meant.
+    # The team's directory is inside the other one: the longest matching directory is meant.
     fitting = [one for one in ready.memories if path.is_relative_to(one.location.directory)]
     if not fitting:
         print_error(f"{path} is in no memory of this session")

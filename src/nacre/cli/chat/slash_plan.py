@@ -1,4 +1,4 @@
-"""`/plan` in a chat: see the plan of the session, set it, change it in an editor, remove it."""
+"""`/plan`: show, set, edit or remove the plan of the session."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 EDIT = "edit"
 CLEAR = "clear"
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
-"""Runs a coroutine where the session lives, and waits for it."""
+"""Runs a coroutine in the session's event loop and waits for it."""
 
 
 def plan(planning: Plan, text: str, run: Run) -> None:
-    """Do what the words behind `/plan` say; without any, show the plan."""
+    """Apply the words after `/plan`; without any, show the plan."""
     try:
         now: str = run(planning.read())
     except StoreError as error:
@@ -38,7 +38,7 @@ def plan(planning: Plan, text: str, run: Run) -> None:
     else:
         new = _edited(now) if text == EDIT else text
         if new.strip() == now.strip():
-            print("the plan is as it was")
+            print("the plan is unchanged")
             return
         _set(planning, new, run, is_edited=text == EDIT)
 
@@ -50,7 +50,7 @@ def _set(planning: Plan, text: str, run: Run, *, is_edited: bool) -> None:
         from nacre.app.editor import put_aside
 
         kept = f", your text is in {put_aside(text.encode(), 'plan.md')}" if is_edited else ""
-        raise StoreError(f"{error}; the plan is as it was{kept}") from error
+        raise StoreError(f"{error}; the plan is unchanged{kept}") from error
     if not text.strip():
         print("the plan is removed")
         return
@@ -59,7 +59,7 @@ def _set(planning: Plan, text: str, run: Run, *, is_edited: bool) -> None:
 
 
 def _edited(text: str) -> str:
-    """What the person leaves in their editor."""
+    """Return the text from the user's editor."""
     from nacre.app.editor import edited_by_hand
 
     with tempfile.TemporaryDirectory(prefix="nacre-") as folder:
@@ -69,4 +69,4 @@ def _edited(text: str) -> str:
         try:
             return copy.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise NacreError(f"what the editor left cannot be read: {error}; the plan is as it was") from None
+            raise NacreError(f"the edited file cannot be read: {error}; the plan is unchanged") from None

@@ -1,4 +1,4 @@
-"""Slash commands for tool results: which are in view, and which must stay whatever is cleared."""
+"""Slash commands for tool results: list those in view, pin and unpin them."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ if TYPE_CHECKING:
     from nacre.session.session import Session
 
 LISTED = 20
-"""So many of the newest results are listed: those before them go first when something is cleared."""
+"""Number of results listed, newest first; older ones are cleared first."""
 SHOWN_CHARS = 50
-"""Of a call in a list: enough to recognise it, and the line stays within 80 characters."""
+"""Characters of a call in the list, so that a row has at most 80 columns."""
 LAST = "last"
 
 
 async def pin_result(session: Session, wanted: str) -> None:
-    """`/pin last` or `/pin N`: that result stays; without a word the list."""
+    """`/pin last` or `/pin N`: keep that result; without an argument, list results."""
     results = _numbered(session)
     if not results:
         print("there is no tool result in view yet")
     elif not wanted:
         _list(dict(list(results.items())[-LISTED:]), pinned(session.view))
-        print("/pin N or /pin last keeps one whatever is cleared, /unpin N lets it go")
+        print("/pin N or /pin last protects a result from being cleared, /unpin N ends that")
     elif (found := _meant(results, wanted)) is not None:
         await session.transcript.append(pin(found.id, session.clock))
         print(printable(f"pinned: {shorten(shown(found), SHOWN_CHARS)}"))
 
 
 async def unpin_result(session: Session, wanted: str) -> None:
-    """`/unpin N`: that result may be cleared again; without a word the list of what is pinned."""
+    """`/unpin N`: allow that result to be cleared; without an argument, list pinned ones."""
     on = pinned(session.view)
     results = {number: one for number, one in _numbered(session).items() if one.id in on}
     if not results:
         print("no result in view is pinned")
     elif not wanted:
         _list(results, on)
-        print("/unpin N lets one go")
+        print("/unpin N unpins one")
     elif (found := _meant(results, wanted)) is not None:
         await session.transcript.append(pin(found.id, session.clock, on=False))
         print(printable(f"let go: {shorten(shown(found), SHOWN_CHARS)}"))
 
 
 def _numbered(session: Session) -> dict[int, AnsweredCall]:
-    """The results in view, oldest first, numbered from the newest: that is the one most often meant."""
+    """Return the results in view, oldest first, numbered from the newest."""
     results = answered_calls(session.view.items)
     return {len(results) - place: one for place, one in enumerate(results)}
 
@@ -68,7 +68,7 @@ def _list(results: dict[int, AnsweredCall], on: frozenset[str]) -> None:
 
 
 def _meant(results: dict[int, AnsweredCall], wanted: str) -> AnsweredCall | None:
-    """By its number in the list, by the id of its call, or by a part of that which only one has."""
+    """Return the result with this number, call id or unique part of a call id."""
     if wanted == LAST:
         return list(results.values())[-1]
     if wanted.isdecimal() and int(wanted) in results:
@@ -77,5 +77,5 @@ def _meant(results: dict[int, AnsweredCall], wanted: str) -> AnsweredCall | None
     found = [one for one in ids if one.id == wanted] or [one for one in ids if wanted in one.id]
     if len(found) == 1:
         return found[0]
-    print_error(f"{'several results go' if found else 'no result goes'} by {wanted!r}; /pin lists them")
+    print_error(f"{'several results match' if found else 'no result matches'} {wanted!r}; /pin lists them")
     return None

@@ -1,4 +1,4 @@
-"""One thing that `nacre doctor` looked at."""
+"""A check of `nacre doctor`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was looked at, and what was found."""
+    """What was checked and the result."""
 
     name: str
     ok: bool
     message: str
     is_note: bool = False
-    """Worth knowing, and nothing is wrong."""
+    """A remark: nothing is wrong."""
 
     @property
     def mark(self) -> str:
@@ -21,5 +21,5 @@ class Check:
 
 
 def note(name: str, message: str) -> Check:
-    """Something worth knowing."""
+    """Return a check that is only a remark."""
     return Check(name, ok=True, message=message, is_note=True)

@@ -1,4 +1,4 @@
-"""What leaves the machine, and to whom (M27): read off the settings, nothing to take on trust."""
+"""List what leaves the machine and to whom (M27), from the settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nacre.providers.choose import ModelChoice
 
 VENDORS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com"}
-"""Where requests go unless an address is configured."""
+"""Hosts of the vendors if no address is configured."""
 BASE_URLS = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL"}
 HERE = "nowhere"
 _LOOPBACK = frozenset({"localhost", "::1"})
@@ -22,16 +22,16 @@ _TALK = "what is said, files the model reads, instructions, memories that are no
 
 @dataclass(frozen=True, slots=True)
 class DataSent:
-    """One way out."""
+    """One destination of data."""
 
     what: str
     to: str
-    """Whom; `nowhere` when this way is closed."""
+    """The receiver; `nowhere` if this destination is not in use."""
     detail: str
 
 
 def ways_out(settings: Settings, choice: ModelChoice | None) -> list[DataSent]:
-    """Every way in which something can leave, closed ones too."""
+    """Return every possible destination, including those not in use."""
     return [
         *_providers(settings, choice),
         *_servers(settings),
@@ -47,7 +47,7 @@ def ways_out(settings: Settings, choice: ModelChoice | None) -> list[DataSent]:
 
 
 def _telemetry(settings: Settings) -> DataSent:
-    """Nacre itself reports to nobody; a person may have it tell an OpenTelemetry SDK of their own."""
+    """nacre reports to nobody; a user may configure their own OpenTelemetry SDK."""
     address = settings.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
     if not address:
         return DataSent(
@@ -90,7 +90,7 @@ def _provider(what: str, choice: ModelChoice, settings: Settings) -> DataSent:
 
 
 def _servers(settings: Settings) -> list[DataSent]:
-    """MCP servers; one that cannot be read is told elsewhere, and is not started."""
+    """MCP servers; a configuration that cannot be read is reported elsewhere, and no server is started."""
     ways = []
     for name, entry in sorted(settings.mcp_servers.items()):
         if not isinstance(entry, dict) or entry.get("disabled") is True:
@@ -116,7 +116,7 @@ def _team(settings: Settings) -> DataSent:
 
 
 def host_of(address: str) -> str:
-    """The host of an address, without the name and password that may stand before it."""
+    """Return the host of an address without user name and password."""
     parts = urlsplit(address if "://" in address else f"//{address}")
     try:
         port = f":{parts.port}" if parts.port else ""
@@ -131,5 +131,5 @@ def is_loopback(host: str) -> bool:
 
 
 def _place(remote: str) -> str:
-    """A git remote by name, an address without its password, or a folder."""
+    """Return a git remote by name, an address without its password, or a folder."""
     return host_of(remote) if "://" in remote else remote.rpartition("@")[2]

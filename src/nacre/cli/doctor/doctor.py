@@ -1,4 +1,4 @@
-"""`nacre doctor`: what is configured, where each value came from, and what is wrong."""
+"""`nacre doctor`: show the settings in force and their origin, and check them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 SECRETS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
 EXTRAS = {"anthropic": "anthropic", "openai": "openai", "tui": "textual", "mcp": "mcp", "embed": "numpy"}
-"""Each optional extra, and the module that proves it is installed."""
+"""Optional extras and the module that proves each is installed."""
 MIN_FREE_BYTES = 100_000_000
 """A long session with its offloaded results takes tens of megabytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
-    """All that was found."""
+    """All results of `nacre doctor`."""
 
     choice: ModelChoice | None
     known: MemoryReport
@@ -57,7 +57,8 @@ class DoctorReport:
 @click.option("--all", "show_all", is_flag=True, help="Also list settings that are at their defaults.")
 @click.pass_obj
 def doctor(options: RunOptions, /, *, as_json: bool, show_all: bool) -> int:
-    """Show the settings in force, the model, the paths and the memory, check them, and say what leaves."""
+    """Show and check the settings in force, the model, the paths and memory, and list what leaves the
+    machine."""
     settings = load(Path.cwd(), os.environ, cli=options.as_settings(), is_for_looking=True)
     choice, model_check = _model(settings)
     known = memory_report(settings)
@@ -98,7 +99,7 @@ def _settings_checks(settings: Settings) -> list[Check]:
 
 
 def _disk_checks(home: Path) -> list[Check]:
-    """Whether the home, or the nearest directory above it that exists, takes a file."""
+    """Check whether the home, or its nearest existing parent, is writable."""
     place = next(directory for directory in (home, *home.parents) if directory.exists())
     try:
         with tempfile.TemporaryFile(dir=place) as file:
@@ -154,7 +155,7 @@ def _paths(settings: Settings) -> dict[str, str]:
 
 
 def _value(settings: Settings, key: SettingKey) -> Json:
-    """The value as it may be shown: of tables only the names, of addresses no password."""
+    """Return a value for display: of tables only the names, of addresses no password."""
     value: object = settings
     for word in key.path:
         value = getattr(value, word)
@@ -216,7 +217,7 @@ NAME = "worktrees"
 
 
 def worktree_checks(settings: Settings) -> list[Check]:
-    """Which there are and what removes them; nothing is changed."""
+    """List left-over worktrees and the commands that remove them; nothing is changed."""
     if not (settings.home / NAME).is_dir():
         return []
     import asyncio
@@ -234,7 +235,7 @@ def worktree_checks(settings: Settings) -> list[Check]:
 
 
 def _kept(one: LeftoverWorktree) -> str:
-    """What is in it, and the commands that remove it once nobody needs that any more."""
+    """Describe the content of a worktree and the commands that remove it."""
     assert one.left is not None
     tree = one.record.tree
     git = f"git -C {shlex.quote(str(tree.repository))}"

@@ -1,4 +1,4 @@
-"""What `nacre doctor` says about memory, instructions and credentials in sessions (M16c, M23, M24, M27)."""
+"""Checks of memory, instructions and credentials in sessions (M16c, M23, M24, M27)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from nacre.memory.files.location import Location
 
 SHOWN = 5
-"""So many files are named in one line; the command that is named beside them has all."""
+"""Files named in one line; the command named with them lists all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryReport:
-    """What there is, in words and for programs, and what is worth saying about it."""
+    """The state of memory as text and JSON, and its checks."""
 
     lines: dict[str, str] = field(default_factory=dict)
     facts: JsonObject = field(default_factory=dict)
@@ -31,7 +31,7 @@ class MemoryReport:
 
 
 def memory_report(settings: Settings) -> MemoryReport:
-    """Where memory lies, what of it a conversation gets, and what is wrong; nothing is made or changed."""
+    """Report where memory is, what of it a conversation gets, and what is wrong; nothing is created."""
     from nacre.app.memory_locations import decided_by, memory_places
 
     if not settings.memory.is_on:
@@ -121,7 +121,7 @@ def _looked_at(location: Location, *, with_index: bool) -> _Looked:
 
 
 def _load_checks(location: Location, amiss: list[tuple[str, str]]) -> list[Check]:
-    """What of memory a conversation does not get, and why (M16c)."""
+    """Check what a conversation does not get, and why (M16c)."""
     index = [why for file, why in amiss if file == "MEMORY.md"]
     files = [file for file, _ in amiss if file != "MEMORY.md"]
     checks = [Check("memory", ok=False, message=f"{location.directory}: {why}") for why in index]
@@ -132,7 +132,7 @@ def _load_checks(location: Location, amiss: list[tuple[str, str]]) -> list[Check
 
 
 def why_read_only(location: Location) -> str | None:
-    """Why nothing can be written to a memory, as far as looking tells; nothing is made on the way."""
+    """Return why a memory cannot be written, without creating anything."""
     from nacre.memory.files.identity import objection
 
     real = Path(os.path.realpath(location.directory))
@@ -154,7 +154,7 @@ def _unconfirmed(location: Location) -> list[str]:
 
 
 def instruction_checks(settings: Settings) -> list[Check]:
-    """Oversized and unreadable instructions files, and those that wait for consent (M23, M24)."""
+    """Check for oversized and unreadable instructions files, and for includes without consent (M23, M24)."""
     from nacre.app.instruction_paths import instruction_paths
     from nacre.memory.instructions.load import load_instructions
 
@@ -172,7 +172,7 @@ def instruction_checks(settings: Settings) -> list[Check]:
 
 
 def secret_checks(settings: Settings) -> list[Check]:
-    """Credentials that lie in sessions, as far as two seconds go; never their values (M27)."""
+    """Search sessions for credentials for two seconds; values are never shown (M27)."""
     from nacre.cli.progress import progress_line
     from nacre.inspect.credentials import survey
 

@@ -1,4 +1,4 @@
-"""What nacre writes into Claude Code's settings, and how it is taken out again."""
+"""Changes to Claude Code's settings for nacre, and their removal."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from nacre.messages.blocks import Json, JsonObject
 from nacre.store import disk
 
 Where: TypeAlias = Literal["user", "project", "local"]
-"""For the person everywhere, for everybody on this project, or for the person in this project."""
+"""For the user everywhere, for everyone on this project, or for the user in this project."""
 
 HOOK_SECONDS: Mapping[str, int] = {"PreCompact": 30}
-"""What the client gives a hook; it ends by itself long before."""
+"""Timeout that the client gives a hook; nacre's own limit is far below."""
 DEFAULT_SECONDS = 10
 SERVER = "nacre"
 RECORDS = Path("cache/install")
-"""Below the client's folder: what was written where, and the files as they were before."""
+"""Below the client's folder: a record of the changes, and copies of the files before them."""
 MAX_BYTES = 50_000_000
-"""Of a file that is changed: the client's own state can be large, and nothing of it may be lost."""
+"""Maximum size of a file that is changed."""
 _OURS = re.compile(rf"""(?:^|[/\s])nacre['"]? hook (?:{"|".join(EVENTS)})\s*$""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """One file as it is and as it would be."""
+    """A file before and after a change."""
 
     path: Path
     before: bytes | None
-    """None: there is no such file."""
+    """None if the file does not exist."""
     after: bytes | None
-    """None: it would be removed."""
+    """None if the file would be removed."""
     record: JsonObject | None = None
-    """What is written down, so that it can be taken back; none when nothing of ours would be left."""
+    """Record for the removal; None if nothing of nacre would remain."""
 
     @property
     def is_needed(self) -> bool:
@@ -52,7 +52,7 @@ class FileChange:
 
 
 def install_changes(where: Where, environ: Mapping[str, str], *, mcp: bool, cwd: Path) -> list[FileChange]:
-    """What it takes to have the hooks, and the MCP server if wanted, where they are not yet."""
+    """Return the changes that add the missing hooks, and the MCP server if wanted."""
     home = client_home(environ)
     program = this_program()
     wanted = {settings_path(where, home, cwd): [*hook_additions(program)]}
@@ -63,7 +63,7 @@ def install_changes(where: Where, environ: Mapping[str, str], *, mcp: bool, cwd:
 
 
 def uninstall_changes(where: Where, environ: Mapping[str, str], *, cwd: Path) -> list[FileChange]:
-    """What it takes to have all that is ours gone, and nothing else."""
+    """Return the changes that remove everything of nacre and nothing else."""
     home = client_home(environ)
     server, _ = _server(where, environ, [SERVER], cwd=cwd)
     paths = dict.fromkeys((settings_path(where, home, cwd), server))
@@ -71,11 +71,11 @@ def uninstall_changes(where: Where, environ: Mapping[str, str], *, cwd: Path) ->
 
 
 def check(change: FileChange) -> None:
-    """`ConfigError` if the file changed meanwhile, or if its owner does not want it changed."""
+    """Raise `ConfigError` if the file changed meanwhile or is write-protected."""
     target = Path(os.path.realpath(change.path))
     if _read(target) != change.before:
-        raise ConfigError(f"{change.path} changed meanwhile; look at the difference again")
-    # By its mode: it could be replaced all the same, and somebody has seen to it that it is not.
+        raise ConfigError(f"{change.path} changed meanwhile; run the command again")
+    # By its mode: it could be replaced all the same, but its owner protected it.
     if change.before is not None and not target.stat().st_mode & 0o222:
         raise ConfigError(f"{target} is read-only; `chmod u+w` it, then try again")
     folder = next(one for one in target.parents if one.exists())
@@ -86,7 +86,7 @@ def check(change: FileChange) -> None:
 
 
 def apply(change: FileChange, environ: Mapping[str, str]) -> Path | None:
-    """Write it down and then write it; the copy of what was there. `ConfigError` if it may not be."""
+    """Write the record, then the file; returns the copy of the old one. Raises `ConfigError` if it cannot."""
     home = client_home(environ)
     target = Path(os.path.realpath(change.path))
     check(change)
@@ -109,28 +109,28 @@ def apply(change: FileChange, environ: Mapping[str, str]) -> Path | None:
 
 
 def this_program() -> list[str]:
-    """How this nacre is started, wherever the client works."""
+    """Return the command that starts this nacre from any directory."""
     named = shutil.which(sys.argv[0]) if Path(sys.argv[0]).name == "nacre" else None
     beside = Path(sys.executable).with_name("nacre")
     program = Path(named).absolute() if named else beside if os.access(beside, os.X_OK) else None
-    # Without -P, a file called nacre.py in some project would be run in its place.
+    # Without -P, a file named nacre.py in a project would run instead.
     return [str(program)] if program else [sys.executable, "-P", "-m", "nacre"]
 
 
 def is_passing(program: Sequence[str]) -> bool:
-    """Whether a program lies where tools keep what they run only once."""
+    """Whether a program is in a temporary directory of a tool runner."""
     return ".cache" in Path(program[0]).parts
 
 
 def settings_path(where: Where, home: Path, cwd: Path) -> Path:
-    """Which of the client's settings files is meant."""
+    """Return the client's settings file for this scope."""
     if where == "user":
         return home / "settings.json"
     return cwd / ".claude" / ("settings.json" if where == "project" else "settings.local.json")
 
 
 def hook_additions(program: Sequence[str]) -> Iterator[Addition]:
-    """One hook for each event."""
+    """Return one hook per event."""
     for event in EVENTS:
         hook: JsonObject = {
             "type": "command",
@@ -143,7 +143,7 @@ def hook_additions(program: Sequence[str]) -> Iterator[Addition]:
 def _server(
     where: Where, environ: Mapping[str, str], program: Sequence[str], *, cwd: Path
 ) -> tuple[Path, Addition]:
-    """The MCP server's entry, which the client keeps elsewhere than its hooks."""
+    """Return the entry of the MCP server, which the client stores in another file than its hooks."""
     home = client_home(environ)
     given = environ.get("CLAUDE_CONFIG_DIR", "").strip()
     state = home / ".claude.json" if given else Path(environ.get("HOME") or Path.home()) / ".claude.json"
@@ -160,7 +160,7 @@ def _server(
 
 
 def added(path: Path, additions: Sequence[Addition], home: Path) -> FileChange:
-    """A file with something more in it; what is written down below the client's home takes it out again."""
+    """Return a file with additions, and a record below the client's home that can remove them."""
     before = _read(Path(os.path.realpath(path)))
     text, mark = _text(before, path)
     known = _recorded(home, path) if _has_ours(text, path) else {}
@@ -169,7 +169,7 @@ def added(path: Path, additions: Sequence[Addition], home: Path) -> FileChange:
     for one in additions:
         if _stands(parsed(text, str(path)), one):
             continue
-        # One of another nacre, or of this one before it moved, would run beside it.
+        # A hook of another nacre, or of this one before it was moved, would run as well.
         text = _without_ours(text, path, one.keys, made=set()) if one.is_listed else text
         document = parsed(text, str(path))
         if (there := missing(document, one.keys)) < len(one.keys):
@@ -189,7 +189,7 @@ def added(path: Path, additions: Sequence[Addition], home: Path) -> FileChange:
 
 
 def removed(path: Path, home: Path) -> FileChange:
-    """A file without what was put into it."""
+    """Return a file without the additions."""
     before = _read(Path(os.path.realpath(path)))
     known = _recorded(home, path)
     if before is None:
@@ -207,12 +207,12 @@ def removed(path: Path, home: Path) -> FileChange:
 
 
 def _as_it_was(home: Path, path: Path, known: JsonObject) -> bytes | None:
-    """The copy, byte for byte: nobody has touched the file since."""
+    """Return the copy byte for byte if the file has not changed since."""
     if known.get("existed") is False:
         return None
     copy = _read(_record_path(home, path).with_suffix(".before"))
     if copy is None or _digest(copy) != known.get("before"):
-        raise ConfigError(f"the copy of {path} from before is gone; take the hooks out of it by hand")
+        raise ConfigError(f"the copy of {path} is missing; remove the hooks from it by hand")
     return copy
 
 
@@ -226,9 +226,10 @@ def _stands(document: JsonObject, addition: Addition) -> bool:
 def _without_ours(
     text: str, path: Path, keys: tuple[str, ...], *, made: set[tuple[str, ...]] | None = None
 ) -> str:
-    """Without hooks that an nacre here or elsewhere wrote for this event.
+    """Remove hooks that any nacre wrote for this event.
 
-    Given what was made for them, lists and objects that are empty now go too; without a record, all of those.
+    With a record, lists and objects that were created for them are removed if empty; without one, all empty
+    ones.
     """
     document = parsed(text, str(path))
     ours = [number for number, one in enumerate(_listed(at(document, keys))) if _is_ours(one)]
@@ -254,7 +255,7 @@ def _without_empty(text: str, path: Path, keys: tuple[str, ...], made: set[tuple
 
 
 def _has_ours(text: str, path: Path) -> bool:
-    """Whether anything of nacre's stands there, so that a record of it still means something."""
+    """Whether anything of nacre remains, so that a record is still needed."""
     document = parsed(text, str(path))
     groups = (one for event in EVENTS for one in _listed(at(document, ("hooks", event))))
     return any(map(_is_ours, groups)) or f'"{SERVER}"' in text
@@ -265,7 +266,7 @@ def _listed(value: Json) -> list[Json]:
 
 
 def _is_ours(group: Json) -> bool:
-    """A group of hooks that holds nothing but one of nacre's."""
+    """Whether a group holds only a hook of nacre."""
     hooks = group.get("hooks") if isinstance(group, dict) else None
     if not isinstance(hooks, list) or not hooks:
         return False
@@ -294,7 +295,7 @@ def _digest(data: bytes) -> str:
 
 
 def _text(data: bytes | None, path: Path) -> tuple[str, bytes]:
-    """A file's text, and the mark before it that some editors leave."""
+    """Return a file's text and its byte order mark."""
     mark = b"\xef\xbb\xbf" if data and data.startswith(b"\xef\xbb\xbf") else b""
     try:
         return (data or b"")[len(mark) :].decode(), mark
@@ -303,7 +304,7 @@ def _text(data: bytes | None, path: Path) -> tuple[str, bytes]:
 
 
 def standing(path: Path, keys: tuple[str, ...], home: Path) -> Json:
-    """What stands at a place where we once put something; nothing where we did not."""
+    """Return the value at a place where nacre put something, or None."""
     known = _recorded(home, path)
     if [*keys] not in _lists(known.get("servers")):
         return None
@@ -320,7 +321,7 @@ def _read(path: Path) -> bytes | None:
     with os.fdopen(descriptor, "rb") as source:
         data = source.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise ConfigError(f"{path} has more than {MAX_BYTES:,} bytes; that is no settings file")
+        raise ConfigError(f"{path} has more than {MAX_BYTES:,} bytes; this is not a settings file")
     return data
 
 

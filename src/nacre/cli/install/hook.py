@@ -1,4 +1,4 @@
-"""`nacre hook`: the door that Claude Code's hooks come in by."""
+"""`nacre hook`: answer hooks of Claude Code."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import click
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
 @click.argument("event", required=False, default="")
-@click.option("--now", is_flag=True, help="Do what EVENT leaves to be done later, and answer nothing.")
+@click.option("--now", is_flag=True, help="Do the remaining work of EVENT without an answer.")
 def hook(*, event: str, now: bool) -> int:
     """Answer EVENT of Claude Code: JSON on stdin, JSON on stdout.
 
-    Claude Code runs this; `nacre install claude-code` tells it to. EVENT is SessionStart, UserPromptSubmit,
-    PreCompact, Stop or SessionEnd. Works on Claude Code's own memory, wherever NACRE_HOME points. Whatever
-    goes wrong is a line on stderr: the exit code is always 0, so that the client is never held up.
+    Claude Code runs this; `nacre install claude-code` configures it. EVENT is SessionStart, UserPromptSubmit,
+    PreCompact, Stop or SessionEnd. Uses Claude Code's own memory, regardless of NACRE_HOME. An error is one
+    line on stderr; the exit code is always 0, so that the client is never blocked.
     """
     from nacre.cli.install.run_hook import run_hook
 

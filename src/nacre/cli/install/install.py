@@ -1,4 +1,4 @@
-"""`nacre install` and `nacre uninstall`: other programs set up to use nacre, and as they were before."""
+"""`nacre install` and `nacre uninstall`: add nacre to other programs and remove it."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ def _scope_option(command: Function) -> Function:
         type=click.Choice(["user", "project", "local"]),
         default="user",
         show_default=True,
-        help="For you everywhere, for everybody on the project in this directory, or for you in it.",
+        help="For you everywhere, for everyone in this project, or for you in this project.",
     )(command)
 
 
-_dry_run = click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Show what would change without changing it.")
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 @click.group(short_help="Set nacre up in another program.")
 def install() -> None:
-    """Set nacre up in another program; `nacre uninstall` takes it out again.
+    """Set nacre up in another program; `nacre uninstall` removes it.
 
-    What can be set up: claude-code (hooks for recall and extraction, and with --mcp tools for its memory).
+    Supported: claude-code (hooks for recall and extraction, and with --mcp tools for its memory).
     """
 
 
-@click.group(short_help="Take nacre out of another program again.")
+@click.group(short_help="Remove nacre from another program.")
 def uninstall() -> None:
-    """Take out what `nacre install` has written, and nothing else."""
+    """Remove what `nacre install` has written, and nothing else."""
 
 
 @install.command("claude-code", short_help="Recall and extraction in Claude Code.")
 @_scope_option
-@click.option("--mcp", is_flag=True, help="Let the model search and keep memories itself, by `nacre mcp`.")
+@click.option("--mcp", is_flag=True, help="Also give the model memory tools, through `nacre mcp`.")
 @_dry_run
 @_yes
 @click.option("--undo", is_flag=True, help="The same as `nacre uninstall claude-code`.")
 def install_claude_code(*, scope: Where, mcp: bool, dry_run: bool, yes: bool, undo: bool) -> int:
-    """Have Claude Code call nacre: memories with each prompt, new ones drawn from what was said.
+    """Let Claude Code call nacre: memories with each prompt, new ones extracted from the conversation.
 
-    For you everywhere, nacre itself then uses Claude Code's memory, too (the setting memoryHome), and what it
-    has remembered so far is copied there. Shows first what it would write into which settings, and asks.
-    Everything else in them stays; a copy of each file as it was is kept.
+    For you everywhere, nacre itself then also uses Claude Code's memory (the setting memoryHome), and its own
+    memories are copied there. Shows what would be written into which settings, and asks. Everything else in
+    them stays unchanged; a copy of each file is kept.
     """
     import os
     from pathlib import Path
@@ -75,7 +75,7 @@ def install_claude_code(*, scope: Where, mcp: bool, dry_run: bool, yes: bool, un
         require_sdk()  # a server that cannot start would only be seen to fail in Claude Code
     changes = install_changes(scope, os.environ, mcp=mcp, cwd=Path.cwd())
     shared = sharing(os.environ, Path.cwd()) if scope == "user" else Sharing()
-    # The memories first: where nacre looks for them is changed only when they are there.
+    # Memories first: the setting changes only after they are copied.
     needed = [one for one in (shared.change, *changes) if one and one.is_needed]
     if not needed:
         print("Claude Code calls nacre already: nothing to do.")
@@ -89,12 +89,12 @@ def install_claude_code(*, scope: Where, mcp: bool, dry_run: bool, yes: bool, un
     return OK
 
 
-@uninstall.command("claude-code", short_help="Claude Code without nacre.")
+@uninstall.command("claude-code", short_help="Remove nacre from Claude Code.")
 @_scope_option
 @_dry_run
 @_yes
 def uninstall_claude_code(*, scope: Where, dry_run: bool, yes: bool) -> int:
-    """Take nacre out of Claude Code's settings; memories stay where they are."""
+    """Remove nacre from Claude Code's settings; memories stay."""
     return _uninstalled(scope, dry_run=dry_run, yes=yes)
 
 
@@ -110,7 +110,7 @@ def _uninstalled(scope: Where, *, dry_run: bool, yes: bool) -> int:
     shared = unsharing(os.environ, Path.cwd()) if scope == "user" else Sharing()
     needed = [one for one in (*changes, shared.change) if one and one.is_needed]
     if not needed:
-        print(f"nothing of nacre's stands in Claude Code's settings (scope {scope})")
+        print(f"Claude Code's settings contain nothing of nacre (scope {scope})")
         return OK
     if not _is_agreed(needed, dry_run=dry_run, yes=yes):
         return OK if dry_run else NO
@@ -125,7 +125,7 @@ def _uninstalled(scope: Where, *, dry_run: bool, yes: bool) -> int:
 def _is_agreed(
     changes: list[FileChange], *, dry_run: bool, yes: bool, passage: HomeCopy | None = None
 ) -> bool:
-    """Show and ask; whether it shall be done."""
+    """Show the changes and ask; returns the answer."""
     from nacre.cli.install.claude_code import check
     from nacre.cli.memory.copy_home import bring_all
     from nacre.cli.output import printable
@@ -139,9 +139,9 @@ def _is_agreed(
         print("nothing was written")
         return False
     if not yes and not _is_wanted():
-        print("nothing was written; --yes does not ask")
+        print("nothing was written; add --yes to write without asking")
         return False
-    # All of them before the first is written: half of it would be worse than none.
+    # Check all before the first is written: half of the changes would be worse than none.
     for change in changes:
         check(change)
     return True
@@ -176,7 +176,7 @@ def _difference(change: FileChange) -> list[str]:
     )
     old = str(change.path) if change.before is not None else "/dev/null"
     new = str(change.path) if change.after is not None else "/dev/null"
-    # A file like this can hold a key beside what we write; a terminal may be looked at by others.
+    # The file can hold a key, and others may see the terminal.
     return [_SECRET.sub(r'\1"…"', line) for line in unified_diff(before, after, old, new, lineterm="")]
 
 
@@ -219,7 +219,7 @@ def _tell_how_to_check(scope: Where) -> None:
 
 
 def _tell_what_is_there(passage: HomeCopy | None) -> None:
-    """After the way back: how much lies where it was, and how it comes along."""
+    """After the removal: say how many memories remain where, and how to copy them."""
     import os
     from pathlib import Path
     from shlex import quote

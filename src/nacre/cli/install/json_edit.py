@@ -1,4 +1,4 @@
-"""Put something into another program's JSON file and take it out again; every other byte stays as it is."""
+"""Add values to another program's JSON file and remove them; every other byte stays unchanged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nacre.errors import ConfigError
 from nacre.messages.blocks import Json, JsonObject
 
 UNIT = "  "
-"""How far a level is indented in a file that does not show it."""
+"""Indentation for a file that shows none."""
 _BLANK = re.compile(r"[ \t\n\r]*")
 _INDENT = re.compile(r'\n([ \t]+)"')
 _DECODER = json.JSONDecoder()
@@ -20,7 +20,7 @@ _DECODER = json.JSONDecoder()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """Something to stand at a place: as the value of the last key, or as one more in the list there."""
+    """A value to add: for the last key, or as an element of the list there."""
 
     keys: tuple[str, ...]
     value: Json
@@ -29,17 +29,17 @@ class Addition:
 
 @dataclass(frozen=True, slots=True)
 class _JsonSpan:
-    """Where a member or an element stands in a text."""
+    """Position of a member or an element in a text."""
 
     start: int
     value: int
-    """Where its value begins; an element is nothing else."""
+    """Where its value begins; for an element the same as `start`."""
     end: int
     key: str = ""
 
 
 def parsed(text: str, where: str) -> JsonObject:
-    """What a file says; `ConfigError` when it is no JSON object, so that nobody's file is made worse."""
+    """Parse a file; raises `ConfigError` if it is no JSON object."""
     try:
         value: Json = json.loads(text, parse_constant=_refuse) if text.strip() else {}
     except json.JSONDecodeError as error:
@@ -53,7 +53,7 @@ def parsed(text: str, where: str) -> JsonObject:
 
 
 def add(text: str, addition: Addition, where: str) -> str:
-    """The text with something more in it."""
+    """Return the text with an addition."""
     text = text if text.strip() else "{}\n"
     at = _BLANK.match(text).end()  # type: ignore[union-attr]
     depth = 1
@@ -75,7 +75,7 @@ def add(text: str, addition: Addition, where: str) -> str:
 
 
 def missing(document: JsonObject, keys: Sequence[str]) -> int:
-    """How many of the keys, from the left, lead somewhere already."""
+    """Return how many of the keys, from the left, exist."""
     here: Json = document
     for number, key in enumerate(keys):
         if not isinstance(here, dict) or key not in here:
@@ -85,7 +85,7 @@ def missing(document: JsonObject, keys: Sequence[str]) -> int:
 
 
 def at(document: JsonObject, keys: Sequence[str]) -> Json:
-    """What stands there; nothing where the keys lead nowhere."""
+    """Return the value at the keys, or None."""
     here: Json = document
     for key in keys:
         if not isinstance(here, dict):
@@ -95,14 +95,14 @@ def at(document: JsonObject, keys: Sequence[str]) -> Json:
 
 
 def take_element(text: str, keys: Sequence[str], place: int) -> str:
-    """The text without one element of the list there."""
+    """Return the text without one element of a list."""
     at = _where(text, keys)
     spans = _spans(text, at)[0]
     return _without(text, at, spans, place)
 
 
 def take_member(text: str, keys: Sequence[str]) -> str:
-    """The text without the last of the keys, and what stands there."""
+    """Return the text without the last of the keys and its value."""
     at = _where(text, keys[:-1])
     spans = _spans(text, at)[0]
     places = [number for number, one in enumerate(spans) if one.key == keys[-1]]
@@ -127,12 +127,12 @@ def _where(text: str, keys: Sequence[str]) -> int:
 
 
 def _member(text: str, at: int, key: str) -> _JsonSpan | None:
-    """Where a key stands in the object that begins here; of several the last, which is what counts."""
+    """Return the position of a key in an object; of several the last, which is the one that counts."""
     return next((one for one in reversed(_spans(text, at)[0]) if one.key == key), None)
 
 
 def _spans(text: str, at: int) -> tuple[list[_JsonSpan], int]:
-    """The members or elements of what begins here, and where its closing bracket is; the text is sound."""
+    """Return the members or elements of a container and the position of its closing bracket."""
     closing = "}" if text[at] == "{" else "]"
     is_object = text[at] == "{"
     spans: list[_JsonSpan] = []
@@ -163,7 +163,7 @@ def _nested(addition: Addition, keys: Sequence[str]) -> Json:
 
 
 def _inserted(text: str, at: int, value: Json, *, key: str | None, depth: int) -> str:
-    """Behind what stands there, laid out as that is."""
+    """Insert after the last element, in its layout."""
     spans, closing = _spans(text, at)
     name = "" if key is None else f"{json.dumps(key)}: "
     is_flat = "\n" not in text.strip() if not spans else "\n" not in text[at : spans[0].start]

@@ -1,4 +1,4 @@
-"""One memory for nacre and Claude Code: the setting that says so, and the memories that come along (M1)."""
+"""Share one memory between nacre and Claude Code: the setting, and the copy of memories (M1)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ KEY = ("memoryHome",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharing:
-    """What it takes to have one memory, or to have two again; nothing where it is so already."""
+    """The changes that share one memory or undo that; None if there are none."""
 
     change: FileChange | None = None
     passage: HomeCopy | None = None
 
 
 def sharing(environ: Mapping[str, str], cwd: Path) -> Sharing:
-    """How nacre by itself comes to use the memory that the client's hooks use."""
+    """Return the changes that let nacre use the memory of the client's hooks."""
     own = load(cwd, environ)
     theirs = settings_for(cwd, environ)
     old = memory_base(memory_paths(own))
@@ -42,7 +42,7 @@ def sharing(environ: Mapping[str, str], cwd: Path) -> Sharing:
 
 
 def unsharing(environ: Mapping[str, str], cwd: Path) -> Sharing:
-    """The way back: the setting goes if it is still the one that was written, and every memory stays."""
+    """Return the change that removes the setting if it is still as written; memories stay."""
     own = load(cwd, environ)
     client = client_home(environ)
     if standing(_file(own), KEY, client) != str(client):
@@ -56,7 +56,7 @@ def unsharing(environ: Mapping[str, str], cwd: Path) -> Sharing:
 
 
 def where_it_is(environ: Mapping[str, str], cwd: Path) -> str:
-    """Where this project's memory lies for both, or that it lies apart; and what decides that."""
+    """Say where the memory of this project is for both programs, and which setting decides that."""
     own = load(cwd, environ)
     theirs = settings_for(cwd, environ)
     here = memory_place(own, "project")
@@ -70,7 +70,7 @@ def where_it_is(environ: Mapping[str, str], cwd: Path) -> str:
 
 
 def still_shared(environ: Mapping[str, str], cwd: Path) -> str:
-    """That nacre goes on with the client's memory because the person said so; else nothing."""
+    """Say that nacre still uses the client's memory because the user configured it; else nothing."""
     own = load(cwd, environ)
     if not own.memory.home or memory_base(memory_paths(own)) != client_home(environ):
         return ""
@@ -78,7 +78,7 @@ def still_shared(environ: Mapping[str, str], cwd: Path) -> str:
 
 
 def aside(environ: Mapping[str, str], cwd: Path) -> str:
-    """Which home nacre has without the client's variable, and how that comes to share; else nothing."""
+    """Say which home nacre uses without the client's variable, and how to share that one; else nothing."""
     own = load(cwd, environ)
     usual = Path(environ.get("HOME") or Path.home()) / ".nacre"
     if own.origin("home") != "environment CLAUDE_CONFIG_DIR" or not usual.is_dir():

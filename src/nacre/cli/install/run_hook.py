@@ -1,4 +1,4 @@
-"""One hook from stdin to stdout: bounded in time, quiet, and never a reason for the client to stop.
+"""Run one hook from stdin to stdout with a time limit; never blocks the client.
 
 Without click, which takes longer to import than the answer takes to find.
 """
@@ -15,20 +15,20 @@ from contextlib import contextmanager
 from nacre.errors import NacreError
 
 MAX_BYTES = 16_000_000
-"""Of what a hook is told: a prompt with a long paste in it, many times over."""
+"""Maximum input: many times a prompt with a long paste."""
 PROMPT_SECONDS = 5.0
-"""A person waits, though seldom for more than a quarter of a second: a machine can be that busy with other
-things. After so long the prompt goes without memories, and the index is made ready beside it."""
+"""Time limit while the user waits, usually a quarter of a second. After that the prompt is sent without
+memories, and the index is built in the background."""
 OTHER_SECONDS = 8.0
-"""Nobody waits for an answer to the others, but the client waits for their end."""
+"""Time limit of other events, whose end the client waits for."""
 WORK_SECONDS = 300.0
-"""Of what is done when the hook has long ended: more than this is not slow but stuck."""
+"""Time limit of work after the hook; longer means stuck."""
 ALIVE = 0
-"""The only way a hook ends: 2 would block the client, and any other number reads as trouble."""
+"""The only exit code: 2 would block the client, and others are shown as errors."""
 
 
 def run_hook(event: str, *, now: bool = False) -> int:
-    """Answer one hook; whatever goes wrong is a line on stderr."""
+    """Answer one hook; an error is a line on stderr."""
     raw = b""
     try:
         with _ending_after(PROMPT_SECONDS if event == "UserPromptSubmit" else OTHER_SECONDS, event):
@@ -51,14 +51,14 @@ def _answer(event: str, raw: bytes, *, now: bool) -> None:
     from nacre.integrations.claude_code.input import EVENTS
 
     if event not in EVENTS:
-        raise NacreError(f"{event[:40]!r} is no hook that nacre answers: {', '.join(EVENTS)}")
+        raise NacreError(f"{event[:40]!r} is not a hook that nacre answers: {', '.join(EVENTS)}")
     if now:
         work(event, raw, os.environ)
         return
     answered = answer(event, raw, os.environ)
     given = answered.as_json(event)
     if given:
-        # ASCII: whatever the client's terminal is set to, the bytes are the same.
+        # ASCII, so that the bytes do not depend on the client's terminal.
         sys.stdout.write(json.dumps(given, ensure_ascii=True) + "\n")
         sys.stdout.flush()
     if answered.later:
@@ -73,25 +73,25 @@ def _seconds(event: str, *, now: bool) -> float:
 
 def _told() -> bytes:
     if sys.stdin is None or sys.stdin.isatty():
-        raise NacreError("Claude Code runs this and tells it JSON on stdin; see `nacre install --help`")
+        raise NacreError("Claude Code runs this with JSON on stdin; see `nacre install --help`")
     raw = sys.stdin.buffer.read(MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
-        raise NacreError(f"was told more than {MAX_BYTES:,} bytes; not read")
+        raise NacreError(f"the input has more than {MAX_BYTES:,} bytes; not read")
     return raw
 
 
 def _leave(event: str, raw: bytes) -> None:
-    """Start the rest in a process of its own, which the client neither waits for nor ends."""
+    """Start the remaining work in a process that the client neither waits for nor ends."""
     from nacre.process import start_detached
 
-    # -P: what lies in the client's working directory is not a part of nacre.
+    # -P: the client's working directory must not be on the import path.
     command = [sys.executable, "-P", "-m", "nacre", "hook", event, "--now"]
     start_detached(command, stdin=raw)
 
 
 @contextmanager
 def _ending_after(seconds: float, event: str, *, raw: bytes = b"") -> Iterator[None]:
-    """End the process, well, if what is inside takes longer."""
+    """End the process in order if the block takes longer."""
 
     def end() -> None:
         _complain(f"took longer than {seconds:g} s; the client goes on without it")

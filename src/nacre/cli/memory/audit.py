@@ -1,4 +1,4 @@
-"""`nacre memory audit`: how good a store of memories is, ours or anybody's, and what to do about it."""
+"""`nacre memory audit`: rate a memory directory and say how to improve it."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from nacre.memory.checks.audit_text import AuditFinding
 
 FOREIGN_HOME = ".claude"
-"""Memories in that home are not about the repository that the home itself may be in."""
+"""Memories in that home do not describe the repository that the home itself may be in."""
 
 
-@click.command(short_help="Judge a store of memories, ours or another's.")
+@click.command(short_help="Rate a memory directory, of nacre or another program.")
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @click.option("--tree", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
-              help="The working tree to look for what memories name; often found by itself.")  # fmt: skip
+              help="Working tree for checking references; usually detected.")  # fmt: skip
 @click.option("--fail-on", type=click.Choice(["error", "warning", "info", "never"]), default="error",
-              show_default=True, help="From which level on the exit code is 1.")  # fmt: skip
+              show_default=True, help="Level from which the exit code is 1.")  # fmt: skip
 @scope_option
 @json_option
 @click.pass_obj
 def audit(options: RunOptions, /, path: Path | None, **given: str | bool | Path | None) -> int:
-    """Look for what makes memories useless or harmful, and say what to do; nothing is changed.
+    """Report what makes memories useless or harmful and what to do about it; nothing is changed.
 
     PATH is a memory folder (Claude Code's, too), a .tar.gz of one, a Markdown file or a JSON export of mem0;
-    without it, this project's memory. The score goes from 0 to 100; putting a finding right never lowers it.
+    without it, this project's memory. The score ranges from 0 to 100; fixing a finding never lowers it.
     """
     from nacre.memory.checks.audit import audit as look
 
@@ -55,7 +55,7 @@ def audit(options: RunOptions, /, path: Path | None, **given: str | bool | Path 
 
 
 def _tree_of(path: Path) -> Path | None:
-    """The working tree that a committed memory folder is part of, if it is in one."""
+    """Return the working tree that contains a committed memory folder, if any."""
     whole = path.resolve()
     for folder in whole.parents:
         if folder.name == FOREIGN_HOME and whole.relative_to(folder).parts[:1] == ("projects",):

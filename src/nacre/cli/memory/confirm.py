@@ -1,4 +1,4 @@
-"""`nacre memory confirm`: vouch for edits that an agent's shell may have made (M15)."""
+"""`nacre memory confirm`: confirm edits that an agent's shell may have made (M15)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nacre.memory.files.confirm import ConfirmResult
 
 
-@click.command(short_help="Vouch for what was edited beside an agent.")
+@click.command(short_help="Confirm edits made while an agent was running.")
 @click.argument("commits", nargs=-1, metavar="[COMMIT]...")
 @click.option("--all", "everything", is_flag=True, help="Confirm every change that is unconfirmed.")
 @scope_option
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 def confirm(
     options: RunOptions, /, commits: tuple[str, ...], *, everything: bool, scope: str, as_json: bool
 ) -> int:
-    """Vouch for edits that were made by other means while an agent was at work.
+    """Confirm edits made outside of nacre while an agent was running.
 
     `nacre memory log --unconfirmed` lists them, `nacre memory diff COMMIT` shows one, `nacre memory undo
-    COMMIT` takes one back instead.
+    COMMIT` undoes one instead.
     """
     if everything == bool(commits):
-        raise click.UsageError("name the commits to confirm, or say --all")
+        raise click.UsageError("name the commits to confirm, or use --all")
     done = run(_confirm(options, commits, scope))
     if as_json:
         print_json({"confirmed": [one.id for one in done.commits], "commit": done.commit})

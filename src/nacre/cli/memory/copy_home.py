@@ -1,4 +1,4 @@
-"""All memories of one home brought to another, told in lines for a person."""
+"""Copy all memories of one home to another and report the result."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from nacre.memory.transfer.copy_home import CopyResult, DirectoryPair, HomeCopy
 from nacre.messages.blocks import JsonObject
 
 SHOWN = 10
-"""So many directories are listed one by one, and so many names in one line."""
+"""Directories and names listed individually."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrived:
-    """What became of every memory of a home, or would."""
+    """The result for every memory of a home, done or planned."""
 
     home_copy: HomeCopy
     found: tuple[CopyResult, ...]
@@ -33,7 +33,7 @@ class Arrived:
         return not any(one.failed or one.imported.refused for one in self.found)
 
     def lines(self) -> Iterator[str]:
-        """How many came, of whom, and what did not and why."""
+        """Return how many were copied, from which directories, and which were not and why."""
         if self.count:
             verb = "would copy" if self.is_dry else "copied"
             memories = "memory" if self.count == 1 else "memories"
@@ -49,7 +49,7 @@ class Arrived:
             yield f"left: {left.file}: {left.why}"
 
     def as_json(self) -> JsonObject:
-        """For a program."""
+        """Return the result as JSON."""
         return {
             "old": str(self.home_copy.old),
             "new": str(self.home_copy.new),
@@ -61,7 +61,7 @@ class Arrived:
 
 
 def bring_all(home_copy: HomeCopy, *, is_dry: bool) -> Arrived:
-    """Copy what is missing, directory by directory, or find out what that would be."""
+    """Copy missing memories directory by directory, or only report them."""
     pairs, without = home_copy.directories()
     found = [home_copy.preview(one) for one in pairs] if is_dry else asyncio.run(_brought(home_copy, pairs))
     return Arrived(home_copy=home_copy, found=tuple(found), without=tuple(without), is_dry=is_dry)

@@ -1,4 +1,4 @@
-"""`nacre dream`: consolidate this project's memory by hand, look at it, stop it, take it back (layer 6)."""
+"""`nacre dream`: consolidate this project's memory, show the state, stop it, undo it (layer 6)."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 
 KILL_SECONDS = 15.0
-"""How long to wait for a dream in another process to end: it looks every fifth of a second."""
+"""How long to wait for a dream in another process to end: it checks five times a second."""
 UNDID = "took back dream "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DreamCommand:
-    """What the command line says."""
+    """Options of `nacre dream`."""
 
     force: bool
     dry_run: bool
@@ -46,20 +46,20 @@ class DreamCommand:
     as_json: bool
 
 
-@click.group(invoke_without_command=True, short_help="Put this project's memory in order.")
-@click.option("--force", is_flag=True, help="However short the time and few the sessions since the last.")
+@click.group(invoke_without_command=True, short_help="Consolidate this project's memory.")
+@click.option("--force", is_flag=True, help="Ignore the time and sessions since the last dream.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; show the diff.")
-@click.option("--yes", is_flag=True, help="Let more than the usual share of memories be put away.")
-@click.option("--nightly", is_flag=True, help="Sort the days' logs, once a day; for cron.")
-@click.option("--by-rule", is_flag=True, help="Ask no model.")
+@click.option("--yes", is_flag=True, help="Allow more than the usual share of removals.")
+@click.option("--nightly", is_flag=True, help="Process daily logs, once a day; for cron.")
+@click.option("--by-rule", is_flag=True, help="Use no model.")
 @click.option("--pick", is_flag=True, help="Ask about every change.")
 @json_option
 @click.pass_context
 def dream(ctx: click.Context, /, **asked: bool) -> int:
-    """Put this project's memory in order: merge what says the same, write dates out, mend the index.
+    """Consolidate this project's memory: merge duplicates, write dates out, repair the index.
 
-    Everything is done on a copy, checked, and then taken over as one commit, or not at all. What you wrote
-    yourself is only proposed to (`nacre memory review`); pinned memories stay as they are.
+    Everything is done on a copy, checked, and then committed as one change, or not at all. Memories that you
+    wrote yourself get proposals only (`nacre memory review`); pinned memories stay unchanged.
     """
     if ctx.invoked_subcommand is not None:
         return 0
@@ -75,7 +75,7 @@ async def _dreamt(options: RunOptions, asked: DreamCommand) -> int:
 
     settings = load_settings(options)
     if not settings.memory.is_on:
-        raise ConfigError("memory is switched off, so there is nothing to dream of; see `nacre doctor`")
+        raise ConfigError("memory is switched off; see `nacre doctor`")
     location = place(options, "project")
     if asked.dry_run:
         memory = Memory(location)
@@ -116,7 +116,7 @@ def _told_not_due(why: str, *, as_json: bool) -> int:
 
 
 async def _consolidate(target: DreamTarget, settings: Settings, asked: DreamCommand) -> DreamResult:
-    """Consolidate with the model that is set up for this, else by rule."""
+    """Consolidate with the configured model, else by rule."""
     from dataclasses import replace
 
     from nacre.app.memory_layers import model_for_dream
@@ -164,11 +164,11 @@ def _report(done: DreamResult, asked: DreamCommand) -> int:
     return 0 if is_fine else 1
 
 
-@dream.command(short_help="Say what the dream is doing, or what became of the last.")
+@dream.command(short_help="Show the running dream or the result of the last.")
 @json_option
 @click.pass_obj
 def status(options: RunOptions, /, *, as_json: bool) -> int:
-    """Say what the dream is doing, in whatever process, or what became of the last one."""
+    """Show the state of the running dream, in any process, or the result of the last one."""
     from nacre.layers.l6_dream.dream import recover
     from nacre.layers.l6_dream.lock import DreamLock
     from nacre.layers.l6_dream.state import DreamStateFile
@@ -190,11 +190,11 @@ def status(options: RunOptions, /, *, as_json: bool) -> int:
     return 0
 
 
-@dream.command(short_help="End the dream that is under way.")
+@dream.command(short_help="Stop the running dream.")
 @json_option
 @click.pass_obj
 def kill(options: RunOptions, /, *, as_json: bool) -> int:
-    """End the dream that is under way, in whatever process; memory stays as it was."""
+    """Stop the running dream, in any process; memory stays unchanged."""
     return run(_killed(options, as_json=as_json))
 
 
@@ -209,7 +209,7 @@ async def _killed(options: RunOptions, *, as_json: bool) -> int:
     board = DreamStateFile(location.cache)
     before = board.read()
     if before.status != "running":
-        raise StoreError("no dream is under way; `nacre dream status` says what became of the last")
+        raise StoreError("no dream is running; `nacre dream status` shows the result of the last one")
     board.ask_to_stop(before.run)
     until = SYSTEM_CLOCK.seconds() + KILL_SECONDS
     state = before
@@ -220,17 +220,17 @@ async def _killed(options: RunOptions, *, as_json: bool) -> int:
     if as_json:
         print_json({"run": before.run, "status": state.status})
     elif state.status == "running":
-        print_error(f"process {state.pid} on {state.host} was asked to stop and has not answered yet")
+        print_error(f"process {state.pid} on {state.host} was asked to stop and has not stopped yet")
     else:
         print(f"the dream of process {before.pid} has ended: {state.status}")
     return 1 if state.status == "running" else 0
 
 
-@dream.command(short_help="Take back the last dream.")
+@dream.command(short_help="Undo the last dream.")
 @json_option
 @click.pass_obj
 def undo(options: RunOptions, /, *, as_json: bool) -> int:
-    """Take back what the last dream changed; what others changed since stays."""
+    """Undo the changes of the last dream; later changes stay."""
     return run(_undone(options, as_json=as_json))
 
 
@@ -245,17 +245,17 @@ async def _undone(options: RunOptions, *, as_json: bool) -> int:
     memory = await Memory.at(place(options, "project"), Path.cwd())
     found = _last_dream(History(memory.location.history))
     if found is None:
-        raise StoreError("there is no dream to take back; `nacre memory log` lists what changed")
+        raise StoreError("there is no dream to undo; `nacre memory log` lists changes")
     commit = await take_back(memory.location, found, change=by_hand(f"{UNDID}{found[:10]}"))
     if as_json:
         print_json({"undone": found, "commit": commit})
     else:
-        print(f"took back dream {found[:10]}: memory is as it was before it, but for what changed since")
+        print(f"undid dream {found[:10]}; later changes were kept")
     return 0
 
 
 def _last_dream(history: History) -> str | None:
-    """The newest dream that was not taken back already."""
+    """Return the newest dream that was not undone."""
     at = history.newest
     undone = set[str]()
     while at:
@@ -271,11 +271,11 @@ def _last_dream(history: History) -> str | None:
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 SHOWN_TEXTS = 3
-"""Of the last turns' words; the JSON has them all."""
+"""Texts of the last turns in output; the JSON has all."""
 
 
 def report_lines(state: DreamState, *, is_dry: bool = False) -> list[str]:
-    """What a dream changed and why, a line for each file."""
+    """Describe what a dream changed and why, one line per file."""
     if state.status in {"skipped", "put off"}:
         return [f"{state.status}: {state.error}"]
     if state.status != "completed":
@@ -294,11 +294,11 @@ def report_lines(state: DreamState, *, is_dry: bool = False) -> list[str]:
 
 
 def status_lines(state: DreamState, last: datetime | None, gates: Mapping[str, int]) -> list[str]:
-    """What the dream is doing, or what became of the last one."""
+    """Describe the running dream or the result of the last one."""
     when = last.astimezone().strftime("%Y-%m-%d %H:%M") if last else "never"
     lines = [f"last consolidated: {when}"]
     if state.status != "never":
-        # How far it has come is of interest while it goes on: one that changed nothing ends as it started.
+        # Progress matters only while it runs: a dream without changes ends where it started.
         now = f"{state.status}, {state.phase}" if state.status == "running" else state.status
         lines.append(f"{now}, by {state.by} (process {state.pid} on {state.host})")
         lines.append(f"sessions: {len(state.sessions)}, files touched: {len(state.files)}")
@@ -315,20 +315,20 @@ def status_lines(state: DreamState, last: datetime | None, gates: Mapping[str, i
 
 
 def diffs(copy: DirectoryCopy, files: frozenset[str] | None = None) -> str:
-    """What differs, as a unified diff."""
+    """Return the changes as unified diffs."""
     shown = [file for file in copy.changed if files is None or file in files]
     return "".join(_diff(file, copy.base.get(file), copy.now.get(file)) for file in shown)
 
 
 def show_diff(copy: DirectoryCopy, files: frozenset[str] | None = None) -> None:
-    """Print what differs."""
+    """Print the changes."""
     colour = has_colour()
     for line in diffs(copy, files).splitlines():
         click.secho(printable(line), fg=_COLOURS.get(line[:1]) if colour else None, color=colour)
 
 
 def refused(copy: DirectoryCopy) -> frozenset[str]:
-    """Ask about every change; the files of those the person does not want."""
+    """Ask about every change; returns the files of the rejected ones."""
     unwanted: set[str] = set()
     reasons = {step.file: step.reason for step in copy.final_steps()}
     for part in copy.parts():

@@ -1,4 +1,4 @@
-"""`nacre memory edit`: a memory in the person's own editor; what they leave there becomes a commit."""
+"""`nacre memory edit`: edit a memory in the user's editor; the result is a commit."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from nacre.errors import StoreError
 INDEX = "MEMORY.md"
 
 
-@click.command(short_help="Change a memory in your editor.")
+@click.command(short_help="Edit a memory in your editor.")
 @click.argument("name")
-@click.option("--allow-secret", is_flag=True, help="Keep it although it seems to hold a credential.")
+@click.option("--allow-secret", is_flag=True, help="Save even if it seems to contain a credential.")
 @scope_option
 @click.pass_obj
 def edit(options: RunOptions, /, name: str, *, allow_secret: bool, scope: str) -> int:
@@ -35,7 +35,7 @@ def edit(options: RunOptions, /, name: str, *, allow_secret: bool, scope: str) -
         edited_by_hand(copy)
         new = copy.read_bytes()
         if new == (data or b""):
-            print_error(f"{file} is as it was")
+            print_error(f"{file} is unchanged")
             return 0
         change = by_hand("edited by hand")
         try:

@@ -1,4 +1,4 @@
-"""`nacre memory forget`: remove a memory so that it can be brought back, or erase it for good (M14b)."""
+"""`nacre memory forget`: remove a memory so that it can be restored, or erase it for good (M14b)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ REMOTE = "memory.teamRemote"
 SHARED = "`nacre memory sync` takes it from everybody's memory; the history of that place keeps it"
 OLDER = "a copy from before memory had a home of its own, with a history"
 SHOWN = 20
-"""So many places are named one by one; `--json` has all."""
+"""Places listed individually; `--json` has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """How a memory shall be forgotten."""
+    """How a memory is to be forgotten."""
 
     scope: str
     as_json: bool
@@ -54,15 +54,15 @@ class Purge:
     found: tuple[QuotedPlace, ...]
     left: tuple[QuotedPlace, ...]
     erased: Erased | None = None
-    """None while nothing was done."""
+    """None if nothing was erased yet."""
     files: int = 0
-    """How many were searched again after that."""
+    """Files searched again afterwards."""
 
 
 @click.command(short_help="Remove a memory.")
 @click.argument("name")
 @click.option("--purge", is_flag=True, help="Erase it from history and sessions too; this cannot be undone.")
-@click.option("--dry-run", is_flag=True, help="With --purge: only say where it is.")
+@click.option("--dry-run", is_flag=True, help="With --purge: only list where it is.")
 @click.option("--own-words", is_flag=True, help="With --purge: also where you typed the same words yourself.")
 @click.option("--foreign", is_flag=True, help="With --purge: also in logs that another program wrote.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -72,12 +72,12 @@ class Purge:
 def forget(options: RunOptions, /, name: str, *, purge: bool, **given: str | bool) -> int:
     """Remove a memory and its line in the index; the history keeps it unless --purge.
 
-    A purge takes its words out of the history, of every session's log and of what lies beside the logs, then
-    searches everything again and says for what. Exit code 1 when something is left; what and why is told.
+    A purge erases its words from the history, from every session's log and from the files beside the logs,
+    then searches everything again and says for what. Exit code 1 if something is left, with the reason.
     """
     wanted = Wanted(**given)  # type: ignore[arg-type]
     if not purge and (wanted.dry_run or wanted.own_words or wanted.foreign):
-        raise click.UsageError("--dry-run, --own-words and --foreign go with --purge")
+        raise click.UsageError("--dry-run, --own-words and --foreign require --purge")
     if purge:
         return _purged(options, name, wanted)
     from nacre.memory.daily_log import forget_candidate
@@ -94,9 +94,9 @@ def forget(options: RunOptions, /, name: str, *, purge: bool, **given: str | boo
 
 
 def _purged(options: RunOptions, name: str, wanted: Wanted) -> int:
-    """First all sessions, then the memory itself: what it said is known only as long as it is there."""
+    """Sessions first, then the memory itself: its words are known only while it exists."""
     if not (wanted.yes or wanted.dry_run or is_terminal(sys.stdin)):
-        raise click.UsageError("--purge cannot be undone; add --yes where nobody can be asked")
+        raise click.UsageError("--purge cannot be undone; add --yes to run it without a terminal")
     opened = run((read_only if wanted.dry_run else writable)(options, wanted.scope))
     others = [run(read_only(options, scope)) for scope in SCOPES if scope != wanted.scope]
     target = run(_exact(opened, name))
@@ -142,7 +142,7 @@ def _plan(
 def _older_copies(
     settings: Settings, opened: Memory, past: PurgeTarget, wanted: Wanted
 ) -> Iterator[QuotedPlace]:
-    """Where it still is in the home, from before memory had one of its own and was copied there."""
+    """Return older copies in the home, from before memory had its own directory."""
     from hashlib import sha256
 
     from nacre.app.memory_locations import memory_place
@@ -170,7 +170,7 @@ def _is_confirmed(purge: Purge) -> bool:
 
 
 def _erasing(opened: Memory, target: str | LogLine, others: list[Memory]) -> Callable[[], Erased]:
-    """What erases the memory itself, a file or a line of a log."""
+    """Return the function that erases the memory itself, a file or a line of a log."""
     from nacre.memory.purge.memory import erase, erase_line
 
     if isinstance(target, str):
@@ -187,7 +187,7 @@ def _erased(purge: Purge, sweep: HomePurges, erase: Callable[[], Erased]) -> Pur
 
 
 async def _exact(opened: Memory, name: str) -> str | LogLine:
-    """The file that is meant, there or forgotten already, or the line of a log; nothing is guessed here."""
+    """Return the exact file, existing or forgotten, or the line of a log."""
     from nacre.memory.memory import entries_named
     from nacre.memory.purge.memory import line_named
 
@@ -254,7 +254,7 @@ def _print_report(purge: Purge, left: list[QuotedPlace]) -> None:
 
 
 def _print_searched(purge: Purge, *, is_left: bool) -> None:
-    """What was searched again, for what, and what was not."""
+    """Print what was searched for and what was not."""
     from nacre.memory.purge.traces import RUN_WORDS
 
     count = len(purge.past.traces.rare_words)

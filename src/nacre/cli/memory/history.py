@@ -1,4 +1,4 @@
-"""`nacre memory log`, `diff` and `undo`: who changed what, and how to take it back (M15)."""
+"""`nacre memory log`, `diff` and `undo`: show and undo changes (M15)."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ UNCONFIRMED = "unconfirmed"
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-@click.command(short_help="List what changed, newest first.")
+@click.command(short_help="List changes, newest first.")
 @click.argument("name", required=False)
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
-@click.option("--unconfirmed", is_flag=True, help="Only edits beside an agent that nobody confirmed.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Maximum number.")
+@click.option("--unconfirmed", is_flag=True, help="Only unconfirmed edits.")
 @scope_option
 @json_option
 @click.pass_obj
 def log(options: RunOptions, /, name: str | None, **given: str | int | bool) -> int:
-    """List who changed memory and why, newest first; with NAME only what changed that memory.
+    """List changes of memory with author and reason, newest first; with NAME only those of that memory.
 
-    An edit made by other means while an agent was at work is `unconfirmed` until `nacre memory confirm`.
+    An edit made outside of nacre while an agent was running is `unconfirmed` until `nacre memory confirm`.
     """
     from nacre.memory.files.confirm import unconfirmed_changes, unconfirmed_commits
 
@@ -58,7 +58,7 @@ def log(options: RunOptions, /, name: str | None, **given: str | int | bool) -> 
 
 
 async def known_file(opened: Memory, name: str) -> str:
-    """The file of a memory that is there, or that was there once."""
+    """Return the file of an existing or deleted memory."""
     for file in (name, f"{name}.md"):
         if await opened.log(limit=1, file=file):
             return file
@@ -66,7 +66,7 @@ async def known_file(opened: Memory, name: str) -> str:
 
 
 def commit_json(each: Commit, confirmed: Collection[str]) -> JsonObject:
-    """A commit as programs rely on it; `confirmed` is null where there was no doubt."""
+    """Return a commit in its stable JSON form; `confirmed` is null if no confirmation is needed."""
     return {
         "commit": each.id,
         "author": each.author,
@@ -111,16 +111,16 @@ def diff(options: RunOptions, /, commit: str | None, *, scope: str, as_json: boo
     return 0
 
 
-@click.command(short_help="Take back a change.")
+@click.command(short_help="Undo a change.")
 @click.argument("commit", required=False)
 @scope_option
 @json_option
 @click.pass_obj
 def undo(options: RunOptions, /, commit: str | None, *, scope: str, as_json: bool) -> int:
-    """Take back a commit of `nacre memory log`; without one, the newest that still holds.
+    """Undo a commit of `nacre memory log`; without one, the newest that is not undone.
 
-    Once more goes one further back; to take back an undo, name its commit. What changed since stays, and a
-    move is taken back on either side.
+    Repeat it to go further back; to undo an undo, name its commit. Later changes stay, and a move is undone
+    in both places.
     """
     return run(_undo(options, commit, scope=scope, as_json=as_json))
 
@@ -131,7 +131,7 @@ async def _undo(options: RunOptions, commit: str | None, *, scope: str, as_json:
     from nacre.store.history import History
 
     opened = await writable(options, scope)
-    # What was edited by other means is the newest change, too.
+    # Edits made outside of nacre are the newest change.
     newest = await pick_up(opened.location)
     history = History(opened.location.history)
     undone = history.one(commit) if commit and newest else newest_in_force(opened.location)
@@ -151,7 +151,7 @@ async def _undo(options: RunOptions, commit: str | None, *, scope: str, as_json:
 
 
 async def _taken_back(options: RunOptions, opened: Memory, undone: Commit, *, scope: str) -> str:
-    """Take a change back, a move on either side; returns the commit that does so here."""
+    """Undo a change, a move in both places; returns the commit."""
     from nacre.memory.transfer.move import move_scopes, other_side
 
     sides = move_scopes(undone)
@@ -160,7 +160,7 @@ async def _taken_back(options: RunOptions, opened: Memory, undone: Commit, *, sc
     other = sides.other(scope)
     there = await writable(options, other)
     twin = other_side(undone, opened.location, there.location)
-    # Where it comes back goes first: a failure in between leaves it twice, never nowhere.
+    # The place it returns to comes first: a failure in between leaves it twice, never nowhere.
     comes_back = sides.target if sides.is_back else sides.source
     if twin is not None and other == comes_back:
         await _reversed(there, twin)

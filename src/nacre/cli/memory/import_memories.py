@@ -1,4 +1,4 @@
-"""`nacre memory import`: memories of Claude Code, notes in Markdown, and exports of mem0 become ours."""
+"""`nacre memory import`: import memories of Claude Code, Markdown notes and exports of mem0."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from nacre.memory.transfer.import_memories import ImportResult
 
 SHOWN_FILES = 20
-"""So many files of one import are listed one by one."""
+"""Files of one import listed individually."""
 
 
-@click.command("import", short_help="Take memories in from elsewhere.")
+@click.command("import", short_help="Import memories.")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--trust", is_flag=True, help="Vouch for facts that another program worked out.")
-@click.option("--allow-secret", is_flag=True, help="Take in what seems to hold a credential, too.")
-@click.option("--home", is_flag=True, help="PATH is a home: take in the memories of all its projects.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--trust", is_flag=True, help="Trust facts derived by another program.")
+@click.option("--allow-secret", is_flag=True, help="Import even what seems to contain a credential.")
+@click.option("--home", is_flag=True, help="PATH is a home: import the memories of all its projects.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done without doing it.")
 @scope_option
 @json_option
 @click.pass_obj
 def import_(options: RunOptions, /, path: Path, **given: str | bool) -> int:
-    """Take in a memory folder, a .tar.gz of one, Markdown notes, or a JSON export of mem0.
+    """Import a memory folder, a .tar.gz of one, Markdown notes, or a JSON export of mem0.
 
-    Files with frontmatter and whole memory folders stay byte for byte; a note becomes one memory. What is
-    there already is skipped, and nothing is overwritten. Facts of mem0 are untrusted unless --trust.
+    Files with frontmatter and whole memory folders stay byte for byte; a note becomes one memory. Existing
+    memories are skipped, nothing is overwritten. Facts of mem0 are untrusted unless --trust.
 
-    With --home PATH is a folder such as ~/.claude or another ~/.nacre: each project's memories go to the
-    same project's here; those for every project, and agents' own, likewise.
+    With --home, PATH is a folder such as ~/.claude or another ~/.nacre: memories of each project are imported
+    into the same project here, and those of all projects and of agents likewise.
     """
     if given["home"]:
         return _whole_home(options, path, given)

@@ -1,4 +1,4 @@
-"""`nacre instructions`: which instructions files count here and why, and what they may pull in (M22-M24)."""
+"""`nacre instructions`: list instructions files and allow their includes (M22-M24)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ path_argument = click.argument("path", type=click.Path(path_type=Path))
 
 @click.group(short_help="Show the instructions files in force, and allow what they include.")
 def instructions() -> None:
-    """Show the instructions files that count here, and allow what they pull in from elsewhere."""
+    """List the instructions files in force, and allow files that they include from elsewhere."""
 
 
 @instructions.command("list", short_help="List every instructions file, loaded or not.")
 @json_option
 @click.pass_obj
 def list_(options: RunOptions, /, *, as_json: bool) -> None:
-    """List the instructions files in the order in which they count, and those that are not loaded."""
+    """List the instructions files in order of precedence, and those that are not loaded."""
     settings = load_settings(options)
     loaded = _loaded(settings)
     if as_json:
@@ -47,13 +47,13 @@ def list_(options: RunOptions, /, *, as_json: bool) -> None:
         print(printable(f"needs your consent: {path} (`nacre instructions allow` gives it)"))
 
 
-@instructions.command(short_help="Let this project include a file from outside.")
+@instructions.command(short_help="Allow this project to include a file from outside.")
 @path_argument
 @click.pass_obj
 def allow(options: RunOptions, /, path: Path) -> int:
-    """Let this project's instructions pull in PATH, which lies outside of it.
+    """Allow this project's instructions to include PATH, which is outside of it.
 
-    The consent is for that very file or folder: a link that leads elsewhere later asks again.
+    The consent is for that very file or folder: a link that is changed later asks again.
     """
     import os
 
@@ -74,11 +74,11 @@ def allow(options: RunOptions, /, path: Path) -> int:
     return 0
 
 
-@instructions.command(short_help="Take such a consent back.")
+@instructions.command(short_help="Revoke such a consent.")
 @path_argument
 @click.pass_obj
 def forget(options: RunOptions, /, path: Path) -> int:
-    """Take back what `allow` gave."""
+    """Revoke what `allow` granted."""
     from nacre.settings.trust import withdraw
 
     settings = load_settings(options)

@@ -1,4 +1,4 @@
-"""`nacre memory lint`: what is wrong with the memories, one line each; `--fix` puts right what it can."""
+"""`nacre memory lint`: list problems of the memories; `--fix` repairs what it can."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from nacre.cli.output import print_json, printable
 from nacre.messages.blocks import JsonObject
 
 
-@click.command(short_help="Report what is wrong with the memories.")
-@click.option("--fix", is_flag=True, help="Put right what can be, in one commit.")
+@click.command(short_help="Report problems of the memories.")
+@click.option("--fix", is_flag=True, help="Repair what can be, in one commit.")
 @scope_option
 @json_option
 @click.pass_obj
 def lint(options: RunOptions, /, *, fix: bool, scope: str, as_json: bool) -> int:
-    """Report what is wrong with the index, the frontmatter and the links; exit code 1 when anything is."""
+    """Report problems of the index, the frontmatter and the links; exit code 1 if there are any."""
     from nacre.memory.checks.lint import LintFixResult, apply_fixes
     from nacre.memory.checks.lint import lint as look
 

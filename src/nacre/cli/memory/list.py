@@ -1,4 +1,4 @@
-"""`nacre memory list`: the memories, and which of them a conversation starts with (M16c)."""
+"""`nacre memory list`: list memories and those a conversation starts with (M16c)."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 INDEX = "MEMORY.md"
 SHOWN = 10
-"""So many memories that were cut are named; `--json` has all."""
+"""Omitted memories that are named; `--json` has all."""
 
 
 @click.command("list", short_help="List the memories, newest first.")
-@click.option("--usage", "with_usage", is_flag=True, help="Show how often each was of use.")
+@click.option("--usage", "with_usage", is_flag=True, help="Show how often each was used.")
 @scope_option
 @json_option
 @click.pass_obj
 def list_(options: RunOptions, /, *, scope: str, with_usage: bool, as_json: bool) -> None:
-    """List the memories, newest first, and what of the index a conversation gets.
+    """List memories, newest first, and what of the index a conversation gets.
 
-    With --usage: how often recall offered and attached each, how often a reply cited it and somebody
-    contradicted it afterwards, as far as words tell, and the tokens it took.
+    With --usage: how often recall considered and attached each, how often a reply cited it and the user
+    contradicted it afterwards, judged by words, and its tokens.
     """
     from nacre.memory.checks.load_report import load_report
 
@@ -71,18 +71,18 @@ def list_(options: RunOptions, /, *, scope: str, with_usage: bool, as_json: bool
 
 
 def _doubted(opened: Memory) -> Collection[str]:
-    """The unconfirmed files; a history that cannot be read is no reason to show no memories."""
+    """Return the unconfirmed files; an unreadable history must not hide the memories."""
     from nacre.memory.files.confirm import unconfirmed_files
 
     try:
         return unconfirmed_files(opened.location).keys()
     except StoreError as error:
-        print_error(f"what is unconfirmed cannot be told: {error}")
+        print_error(f"unconfirmed memories cannot be listed: {error}")
         return ()
 
 
 def _usage_of(opened: Memory, found: Scan) -> dict[str, MemoryUsage]:
-    """How often each was of use; a memory that is not on record was not, so far."""
+    """Return the usage of each memory; one without a record was not used."""
     from nacre.memory.recall.usage import MemoryUsage, read_usage
 
     files = [each.file for each in found.entries]
@@ -120,7 +120,7 @@ def _print_usage(found: Scan, usage: dict[str, MemoryUsage]) -> None:
 
 
 def entry_json(entry: Entry) -> JsonObject:
-    """An entry as programs rely on it."""
+    """Return an entry in its stable JSON form."""
     when = entry.changed
     return {
         "file": entry.file,
@@ -168,13 +168,13 @@ def _print_list(found: Scan, opened: Memory, report: dict[str, FileReport], doub
 
 
 def _described(entry: Entry, *, is_doubted: bool) -> str:
-    """The description, behind what keeps it from being taken at its word."""
+    """Return the description with a mark if the memory is unconfirmed."""
     marks = ("untrusted" * (entry.origin == "untrusted"), "unconfirmed" * is_doubted)
     return " ".join([*(f"({mark})" for mark in marks if mark), entry.description or "-"])
 
 
 def _print_amiss(report: list[FileReport]) -> None:
-    """What a conversation does not get although it should; nothing when all is well."""
+    """Print what a conversation should get but does not."""
     cut = [one.file for one in report if one.state == "cut" and one.file != INDEX]
     if cut:
         more = f" and {len(cut) - SHOWN:,} more" if len(cut) > SHOWN else ""

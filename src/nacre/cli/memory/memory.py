@@ -1,4 +1,4 @@
-"""`nacre memory`: path, show and search here; all other commands in the files beside this one."""
+"""`nacre memory`: path, show and search; other commands are in their own modules."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import is_terminal, print_error, print_json, print_table, printable
 
 
-@click.group(short_help="Keep, find, change and carry memories.")
+@click.group(short_help="Save, find, change and move memories.")
 def memory() -> None:
-    """Keep, find, change and carry memories.
+    """Save, find, change and move memories.
 
-    A NAME is a memory's file, its name, or words that only it answers to.
+    NAME is a memory's file, its name, or words that match only that memory.
     """
 
 
@@ -38,7 +38,7 @@ def memory() -> None:
 @json_option
 @click.pass_obj
 def path(options: RunOptions, /, *, scope: str, as_json: bool) -> None:
-    """Print where the memories are; --json says why there, too."""
+    """Print the memory directory; --json also says why it is there."""
     from nacre.app.memory_locations import decided_by
 
     location = place(options, scope)
@@ -60,7 +60,7 @@ def path(options: RunOptions, /, *, scope: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def show(options: RunOptions, /, name: str, *, scope: str, as_json: bool) -> None:
-    """Print one memory as its file has it; MEMORY.md is the index, and FILE:LINE a line of a daily log."""
+    """Print one memory as stored; MEMORY.md is the index, and FILE:LINE a line of a daily log."""
     from nacre.memory.daily_log import find_candidate
 
     opened = run(read_only(options, scope))
@@ -85,7 +85,7 @@ def show(options: RunOptions, /, name: str, *, scope: str, as_json: bool) -> Non
 
 def _print_bytes(data: bytes) -> None:
     if is_terminal():
-        # A memory may hold what would repaint the terminal.
+        # A memory may contain terminal control sequences.
         for line in data.decode(errors="replace").splitlines():
             print(printable(line))
     else:
@@ -96,14 +96,14 @@ def _print_bytes(data: bytes) -> None:
 
 @memory.command(short_help="Find memories by words.")
 @click.argument("query", nargs=-1, required=True, metavar="QUERY...")
-@click.option("--limit", type=click.IntRange(min=1), default=5, show_default=True, help="At most so many.")
+@click.option("--limit", type=click.IntRange(min=1), default=5, show_default=True, help="Maximum number.")
 @scope_option
 @json_option
 @click.pass_obj
 def search(options: RunOptions, /, query: tuple[str, ...], *, limit: int, scope: str, as_json: bool) -> int:
-    """Find the memories that have to do with some words; exit code 1 when there are none.
+    """Find memories about some words; exit code 1 if there are none.
 
-    Where there are daily logs, their lines are looked through, too.
+    Lines of daily logs are searched as well.
     """
     from nacre.memory.daily_log import log_files, search_logs
 
@@ -119,7 +119,7 @@ def search(options: RunOptions, /, query: tuple[str, ...], *, limit: int, scope:
             for each in found
         ])  # fmt: skip
     else:
-        print_error(f"no memory has to do with {words!r}; `nacre memory list` shows all")
+        print_error(f"no memory matches {words!r}; `nacre memory list` shows all")
     return 0 if found else 1
 
 

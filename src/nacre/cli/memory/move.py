@@ -1,4 +1,4 @@
-"""`nacre memory move` and `export`: a memory to another scope, all memories to another place."""
+"""`nacre memory move` and `export`: move a memory to another scope, copy all memories."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ TEAM = "team"
 
 @click.command(short_help="Move a memory to another scope.")
 @click.argument("name")
-@click.option("--to", "target", type=click.Choice(SCOPES), required=True, help="Where it shall hold.")
-@click.option("--from", "source", type=click.Choice(SCOPES), help="Where it is (default: where it is found).")
-@click.option("--trust", is_flag=True, help="Vouch for what came from outside, so that the team may have it.")
+@click.option("--to", "target", type=click.Choice(SCOPES), required=True, help="Target scope.")
+@click.option(
+    "--from", "source", type=click.Choice(SCOPES), help="Current scope (default: where it is found)."
+)
+@click.option("--trust", is_flag=True, help="Confirm an untrusted memory, so that the team may get it.")
 @json_option
 @click.pass_obj
 def move(
     options: RunOptions, /, name: str, *, target: str, source: str | None, trust: bool, as_json: bool
 ) -> int:
-    """Move a memory between this project, what holds everywhere and the team: one commit on either side."""
+    """Move a memory between this project, all projects and the team: one commit in each place."""
     from nacre.memory.transfer.move import MOVED
     from nacre.memory.transfer.move import move as carry
 
     source = source or run(_where(options, name, target))
     if source == target:
-        raise click.UsageError(f"it is in {target} memory already; name another scope")
+        raise click.UsageError(f"it is already in {target} memory; name another scope")
     change = by_hand(f"{MOVED}{source} to {target}")
     opened = run(writable(options, source))
     there = run(writable(options, target))
@@ -42,14 +44,14 @@ def move(
         return 0
     print(printable(f"moved {moved.was} to {there.location.directory / moved.file}"))
     if not moved.added:
-        print_error("the same memory was there already")
+        print_error("the same memory already existed there")
     if TEAM in {source, target}:
         print(f"`nacre memory sync` {'takes it from' if source == TEAM else 'gives it to'} everybody else.")
     return 0
 
 
 async def _where(options: RunOptions, name: str, target: str) -> str:
-    """The one scope that has it: by its exact name, else by words; where several do, the person must say."""
+    """Return the one scope that has it, by exact name, else by words; several are an error."""
     from nacre.memory.memory import entries_named, single_match
 
     memories = {scope: await read_only(options, scope) for scope in SCOPES if scope != target}
@@ -64,31 +66,31 @@ async def _where(options: RunOptions, name: str, target: str) -> str:
             f"no memory answers to {name!r} in {' or '.join(entries)} memory; see `nacre memory list`"
         )
     if len(found) > 1:
-        raise StoreError(f"{name!r} is in {' and '.join(found)} memory; say which with --from")
+        raise StoreError(f"{name!r} is in {' and '.join(found)} memory; choose with --from")
     return found[0]
 
 
-@click.command(short_help="Copy all memories elsewhere.")
+@click.command(short_help="Copy all memories to a folder or file.")
 @click.argument("target", required=False, type=click.Path(path_type=Path), metavar="[DIR|FILE.tar.gz]")
-@click.option("--keep-secrets", is_flag=True, help="Leave credentials in; without it they are taken out.")
-@click.option("--force", is_flag=True, help="Write over what is there.")
+@click.option("--keep-secrets", is_flag=True, help="Keep credentials, which are otherwise removed.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 @scope_option
 @json_option
 @click.pass_obj
 def export(
     options: RunOptions, /, target: Path | None, *, keep_secrets: bool, force: bool, scope: str, as_json: bool
 ) -> int:
-    """Copy every memory and the index, byte for byte, into a folder or a packed file.
+    """Copy every memory and the index, byte for byte, into a folder or a compressed file.
 
-    Without a target, into nacre-memory.tar.gz here. What looks like a credential is replaced by the name of
-    its kind, unless --keep-secrets says otherwise.
+    Without a target, into nacre-memory.tar.gz here. Credentials are replaced by the name of their kind,
+    unless --keep-secrets is given.
     """
     from nacre.memory.transfer.export import export as write
 
     opened = run(read_only(options, scope))
     done = write(opened.location, target or Path(DEFAULT_EXPORT), redacts=not keep_secrets, replaces=force)
     if done.secrets:
-        print_error(f"{', '.join(done.secrets)} may hold a credential, which went out with it")
+        print_error(f"{', '.join(done.secrets)} may contain a credential, which was exported")
     if as_json:
         print_json({
             "path": str(done.path.absolute()),

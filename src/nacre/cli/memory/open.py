@@ -1,4 +1,4 @@
-"""Which memory a command works on, and how it is opened."""
+"""Choose and open the memory that a command works on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCOPES = ("project", "user", "team")
 
 
 class ScopeType(click.ParamType[str]):
-    """Whose memory: the project's, the person's, the team's, or a type of agent's own (M7b, M18, M26)."""
+    """The project's, the user's, the team's, or an agent type's memory (M7b, M18, M26)."""
 
     name = "scope"
 
@@ -38,13 +38,13 @@ scope_option = click.option(
     metavar="project|user|team|agent:NAME[@user|@local]",
     default="project",
     show_default=True,
-    help="Whose memory: this project's, the one that holds everywhere, the team's, or an agent type's own.",
+    help="Memory of this project, of all projects, of the team, or of an agent type.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 def place(options: RunOptions, scope: str) -> Location:
-    """Where the memory of a scope lies; nothing is made."""
+    """Return the location of a scope's memory without creating it."""
     from nacre.app.memory_locations import memory_paths, memory_place
     from nacre.memory.files.location import agent_location
 
@@ -56,7 +56,7 @@ def place(options: RunOptions, scope: str) -> Location:
 
 
 def _reach(written: str) -> Scope:
-    """How far an agent type's memory reaches (M26): committed with the project unless another is named."""
+    """Return the scope of an agent type's memory (M26): committed with the project by default."""
     match written:
         case "" | "project":
             return "project"
@@ -65,11 +65,11 @@ def _reach(written: str) -> Scope:
         case "local":
             return "local"
         case _:
-            raise ConfigError(f"{written!r} is no reach of an agent's memory; use @user, @project or @local")
+            raise ConfigError(f"{written!r} is not a scope of agent memory; use @user, @project or @local")
 
 
 async def read_only(options: RunOptions, scope: str, *, picks_up: bool = False) -> Memory:
-    """The memory to look at: a directory that nacre never wrote to is left without a trace."""
+    """Open a memory for reading, without leaving a trace in a directory that nacre never wrote."""
     from contextlib import suppress
 
     from nacre.errors import StoreError
@@ -79,14 +79,14 @@ async def read_only(options: RunOptions, scope: str, *, picks_up: bool = False) 
     location = place(options, scope)
     is_ours = location.history.exists()
     if is_ours:
-        # Looking is possible where writing is not: a disk that is read-only, a lock that is held.
+        # Reading must work where writing does not: a read-only disk, a lock that is held.
         with suppress(StoreError):
             await (pick_up(location) if picks_up else recover(location))
     return Memory(location, writes_cache=is_ours)
 
 
 async def writable(options: RunOptions, scope: str) -> Memory:
-    """The memory to change: made if it is not there, and claimed for this project."""
+    """Open a memory for changes; created if missing and claimed for this project."""
     from pathlib import Path
 
     from nacre.memory.memory import Memory
@@ -96,20 +96,20 @@ async def writable(options: RunOptions, scope: str) -> Memory:
 
 
 def by_hand(reason: str) -> MemoryChange:
-    """A change that the person at the keyboard asked for."""
+    """Return a change by the user at the keyboard."""
     from nacre.memory.format.entry import MemoryChange
 
     return MemoryChange(author="user", reason=reason)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end; the command line's one step into the event loop."""
+    """Run a coroutine to its end; the only place where these commands enter the event loop."""
     import asyncio
 
     found: list[T] = []
 
     async def kept() -> None:
-        # Not as the task's result: `asyncio.run` writes that out in full for an error nobody sees.
+        # Not as the task's result: `asyncio.run` formats that in full for an error that is never shown.
         found.append(await work)
 
     asyncio.run(kept())

@@ -1,4 +1,4 @@
-"""`nacre recall`: what a turn would get from memory for these words, and why (R10)."""
+"""`nacre recall`: show what a message would get from memory, and why (R10)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     "--limit",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Show at most N picks and N of those left out.",
+    help="Show at most N memories and N omitted ones.",
 )
 @json_option
 @click.pass_obj
 def recall(options: RunOptions, /, query: tuple[str, ...], *, limit: int | None, as_json: bool) -> None:
-    """Show which memories the words of QUERY would get in a new conversation, and why the others would not.
+    """Show which memories QUERY would get in a new conversation, and why the others would not.
 
-    Nothing is sent and nothing is attached; that no memory helps is an answer like any other.
+    Nothing is sent and nothing is attached; no memory is a valid answer.
     """
     from nacre.app.recall_once import recall_once
 
@@ -43,17 +43,17 @@ def recall(options: RunOptions, /, query: tuple[str, ...], *, limit: int | None,
 
 
 SHOWN_LEFT_OUT = 10
-"""So many that were left out are named for people; `--json` has all."""
+"""Omitted memories named in text output; `--json` has all."""
 SHOWN_REFERENCES = 5
-"""Of what a memory names: more would bury the next pick."""
+"""References of a memory that are listed."""
 QUERY_CHARS = 60
-"""Of the query, to say which one it is."""
+"""Characters of the query in the heading."""
 DECIMALS = 4
-"""Enough to tell two scores apart, and the same in every run."""
+"""Decimals of a score."""
 
 
 def recalled_json(recalled: Recalled, *, limit: int | None = None) -> JsonObject:
-    """As programs rely on it; more fields may be added."""
+    """Return the result in its stable JSON form; fields may be added."""
     return {
         "query": recalled.query,
         "picks": [_pick_json(one) for one in recalled.picks[:limit]],
@@ -68,7 +68,7 @@ def recalled_json(recalled: Recalled, *, limit: int | None = None) -> JsonObject
 
 
 def recalled_lines(recalled: Recalled, *, limit: int | None = None) -> list[str]:
-    """The same for people: the picks and what speaks for and against them, then what was left out and why."""
+    """Return the result as text: the memories with reasons for and against, then the omitted ones."""
     lines = [_headline(recalled)]
     if recalled.picks and not has_enough_words(recalled.query):
         lines.append("  (sent as a message, one word alone gets none: it says too little)")
@@ -158,5 +158,5 @@ def _drift_json(drift: Drift) -> JsonObject:
 
 
 def _number(value: float) -> float:
-    """JSON has no infinity and no `nan`."""
+    """JSON has neither infinity nor NaN."""
     return round(value, DECIMALS) if math.isfinite(value) else 0.0

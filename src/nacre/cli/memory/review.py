@@ -1,4 +1,4 @@
-"""`nacre memory review`: what was proposed for memory, accepted, edited or rejected by the person (E7)."""
+"""`nacre memory review`: accept, edit or reject proposed memories (E7)."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ _COLOURS = {"+": "green", "-": "red"}
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What became of proposals so far."""
+    """The results so far."""
 
     accepted: list[tuple[str, str, str]] = field(default_factory=list)
     """Id, file and commit."""
     rejected: list[tuple[str, str]] = field(default_factory=list)
 
 
-@click.command(short_help="Accept or reject what was proposed.")
+@click.command(short_help="Accept or reject proposed memories.")
 @click.option("--accept", "accepts", metavar="ID", multiple=True, help="Make this proposal a memory.")
 @click.option("--reject", "rejects", metavar="ID", multiple=True, help="Drop this proposal.")
-@click.option("--all", "everything", is_flag=True, help="Accept all that waits.")
-@click.option("--rebase", is_flag=True, help="Also where the memory has changed since it was proposed.")
+@click.option("--all", "everything", is_flag=True, help="Accept all proposals.")
+@click.option("--rebase", is_flag=True, help="Also if the memory has changed since the proposal.")
 @scope_option
 @json_option
 @click.pass_obj
 def review(options: RunOptions, /, **given: str | bool | tuple[str, ...]) -> int:
-    """Look at what waits for your word; in a terminal one by one, else a list.
+    """Review proposed memories; one by one in a terminal, else as a list.
 
-    Memories are proposed instead of saved with the setting `extract.mode` at `suggest`.
+    Memories are proposed instead of saved if the setting `extract.mode` is `suggest`.
     """
     from nacre.memory.checks.review import waiting
 
@@ -64,7 +64,7 @@ def review(options: RunOptions, /, **given: str | bool | tuple[str, ...]) -> int
     if as_json:
         print_json([one.as_json() for one in found])
     elif not found:
-        print_error("nothing waits for a review")
+        print_error("there are no proposals to review")
     elif is_terminal(sys.stdin) and is_terminal():
         _one_by_one(options, scope, found, rebase=rebase)
     else:

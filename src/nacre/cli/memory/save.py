@@ -1,4 +1,4 @@
-"""`nacre memory save`: write a memory down; one on the same subject is shown first when a person is there."""
+"""`nacre memory save`: save a memory; at a terminal one on the same subject is shown first."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _CHOICES: dict[str, Choice] = {
 
 @click.command(short_help="Save a memory.")
 @click.argument("text", required=False, metavar="[TEXT|-]")
-@click.option("--type", "kind", type=click.Choice(KINDS), help="What kind of memory it is.")
+@click.option("--type", "kind", type=click.Choice(KINDS), help="Kind of memory.")
 @click.option("--name", default="", help="A short title (default: from the text).")
 @click.option("--description", default="", help="One line to find it by (default: from the text).")
 @click.option("--file", default="", metavar="FILE", help="The memory file to write or replace.")
-@click.option("--allow-secret", is_flag=True, help="Save it although it seems to hold a credential.")
+@click.option("--allow-secret", is_flag=True, help="Save even if it seems to contain a credential.")
 @click.option("--local-only", is_flag=True, help="Never send it to a provider on another machine.")
-@click.option("--pin", is_flag=True, help="Keep its line in the index whatever else is there.")
+@click.option("--pin", is_flag=True, help="Always keep its line in the index.")
 @scope_option
 @json_option
 @click.pass_obj
 def save(options: RunOptions, /, text: str | None, **given: str | bool | None) -> int:
-    """Save TEXT, or what comes on stdin, as a memory with its line in the index.
+    """Save TEXT, or stdin, as a memory with its line in the index.
 
-    A memory on the same subject is updated, and its old words stay in the history; at a terminal both are
-    shown first, and you choose. Where memory is a log of the day, TEXT becomes a line of today's.
+    A memory on the same subject is updated, and its old text stays in the history; at a terminal both are
+    shown and you choose. If memory is a daily log, TEXT becomes a line of today's.
     """
     body, asks = _body(text)
     asks = asks and not given["as_json"]
@@ -105,7 +105,7 @@ def _as_json(saved: Saved, opened: Memory) -> JsonObject:
 
 
 def _chosen(opened: Memory, draft: MemoryDraft) -> MemoryDraft | None:
-    """The draft with the file the person wants it in; none when they would rather not (M14c)."""
+    """Return the draft with the file that the user chose; None if they cancel (M14c)."""
     there = run(_same(opened, draft))
     if there is None:
         return draft
@@ -116,7 +116,7 @@ def _chosen(opened: Memory, draft: MemoryDraft) -> MemoryDraft | None:
 
 
 def ask_conflict(there: Entry, draft: MemoryDraft) -> Choice:
-    """Show an entry beside the text that would replace it, and read what to do; no clear word is cancel."""
+    """Show an entry beside the text that would replace it, and ask what to do; an unclear answer cancels."""
     print(printable(f"{there.file} is about the same thing:"))
     for title, body in (("now", there.body), ("new", draft.body)):
         for number, line in enumerate(body.strip().splitlines()):
@@ -130,12 +130,12 @@ def ask_conflict(there: Entry, draft: MemoryDraft) -> Choice:
 
 
 def _body(text: str | None) -> tuple[str, bool]:
-    """The text, and whether somebody can be asked about it."""
+    """Return the text, and whether the user can be asked about it."""
     if text is not None and text != "-":
-        # An argument that is no text in this locale still becomes one that every editor opens.
+        # An argument with invalid bytes becomes text that every editor opens.
         return text.encode(errors="replace").decode(), is_terminal(sys.stdin) and is_terminal()
     if text is None and is_terminal(sys.stdin):
-        raise click.UsageError("there is no text; say what to save, or `-` to read it from stdin")
+        raise click.UsageError("the text is empty; give TEXT, or `-` to read it from stdin")
     return sys.stdin.buffer.read().decode(errors="replace") if sys.stdin else "", False
 
 
@@ -158,7 +158,7 @@ def _draft(body: str, given: dict[str, str | bool | None]) -> MemoryDraft:
 
 
 def _refuse_secrets(draft: MemoryDraft, *, is_team: bool) -> None:
-    """Before anything is asked or made, and with the switch that only a person may use; never for a team."""
+    """Before anything is asked or created; the override is for users only, and never for a team."""
     from nacre.errors import StoreError
     from nacre.memory.secrets import find_secrets, refusal
 

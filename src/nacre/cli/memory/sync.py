@@ -1,4 +1,4 @@
-"""`nacre memory sync`: bring the team's memory in step with everybody else's (M18)."""
+"""`nacre memory sync`: synchronise the team's memory (M18)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from nacre.memory.team.sync import SyncReport
 
 
-@click.command(short_help="Share the team's memory with everybody on the repository.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.command(short_help="Synchronise the team's memory.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done without doing it.")
 @json_option
 @click.pass_obj
 def sync(options: RunOptions, /, *, dry_run: bool, as_json: bool) -> int:
-    """Take over what others saved and forgot in the team's memory, and send them what you did.
+    """Merge what others saved and forgot in the team's memory, and send your changes.
 
     The place is the setting memory.teamRemote: a git remote of the project by name, an address, or
-    folder:/path. Where both sides changed a memory, both texts are kept; what holds a credential is not
-    sent. Exit code 1 when there is such a thing to look at.
+    folder:/path. If both sides changed a memory, both texts are kept; memories with a credential are not
+    sent. Exit code 1 if something needs your attention.
     """
     report = run(_synced(options, is_dry=dry_run))
     if as_json:
@@ -78,4 +78,4 @@ def _print_report(report: SyncReport, *, is_dry: bool) -> None:
     if not (report.pulled or report.pushed or report.deleted or report.withdrawn):
         print("Nothing to do: both sides are the same.")
     if report.commit:
-        print(f"`nacre memory undo --scope team {report.commit[:10]}` takes back what came in.")
+        print(f"`nacre memory undo --scope team {report.commit[:10]}` undoes the changes received.")

@@ -1,4 +1,4 @@
-"""`nacre memory verify`: what memories name, held against the working tree (M20, R12)."""
+"""`nacre memory verify`: check what memories name against the working tree (M20, R12)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nacre.memory.recall.base import Drift
 
 VERIFY_SECONDS = 60.0
-"""Nobody waits for an answer in mid-turn here, and a large repository is read in some seconds."""
+"""Time limit: longer than during a turn, so that a large repository can be read."""
 
 
 @click.command(short_help="Check what the memories name against the working tree.")
@@ -27,7 +27,7 @@ VERIFY_SECONDS = 60.0
 @json_option
 @click.pass_obj
 def verify(options: RunOptions, /, names: tuple[str, ...], *, scope: str, as_json: bool) -> int:
-    """Look for the paths, functions, flags and commands that memories name; exit code 1 when some are gone.
+    """Check the paths, functions, flags and commands that memories name; exit code 1 if some are gone.
 
     Without a NAME, all memories are checked. The tree is the checkout around the working directory.
     """
@@ -39,7 +39,7 @@ def verify(options: RunOptions, /, names: tuple[str, ...], *, scope: str, as_jso
 
     opened = run(read_only(options, scope))
     if names:
-        # Two names may mean one memory.
+        # Two names may refer to one memory.
         entries = list({one.file: one for one in (run(opened.find(name)) for name in names)}.values())
     else:
         entries = run(opened.list())
@@ -87,7 +87,7 @@ def _print_gone(entries: Sequence[Entry], drifts: Sequence[Drift]) -> None:
         if drift.is_broken:
             print(printable(f"nothing that {entry.file} names is left; `nacre memory forget {entry.file}`?"))
     if unseen:
-        print_error(f"{_count(unseen, 'reference')} could not be looked for within {VERIFY_SECONDS:.0f} s")
+        print_error(f"{_count(unseen, 'reference')} could not be checked within {VERIFY_SECONDS:.0f} s")
 
 
 def _count(number: int, word: str) -> str:

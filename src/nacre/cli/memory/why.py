@@ -1,4 +1,4 @@
-"""`nacre memory why`: where a memory comes from: who wrote it, when, why, and from which words."""
+"""`nacre memory why`: show the origin of a memory: author, date, reason and original words."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from nacre.cli.output import print_json, printable
 from nacre.errors import StoreError
 
 MOST_CHANGES = 10_000
-"""No memory was changed so often; the whole history of one is wanted."""
+"""More changes than any memory has: the whole history is shown."""
 
 
-@click.command(short_help="Say where a memory comes from.")
+@click.command(short_help="Show the origin of a memory.")
 @click.argument("name")
 @scope_option
 @json_option
 @click.pass_obj
 def why(options: RunOptions, /, name: str, *, scope: str, as_json: bool) -> int:
-    """Say who wrote a memory, when and why, and show the words it came from if a log still has them."""
+    """Show who wrote a memory, when and why, and the words it came from if a log still has them."""
     from nacre.inspect.memory_origin import origin_lines
     from nacre.inspect.original_words import original_words
     from nacre.memory.files.confirm import unconfirmed_changes

@@ -1,4 +1,4 @@
-"""`nacre sessions check`: everything that is odd about a session or a transcript file, one line each."""
+"""`nacre sessions check`: list problems of a session or a transcript file."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from nacre.settings import Settings
 
 
-@click.command(short_help="Report everything odd in a session or a file.")
+@click.command(short_help="Report problems of a session or a file.")
 @click.argument("target", metavar="ID|FILE")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
 def check(options: RunOptions, /, target: str, *, as_json: bool) -> int:
-    """Report everything odd in a session or a transcript file; exit code 1 when there is anything.
+    """List problems of a session or a transcript file; exit code 1 if there are any.
 
-    Torn, repeated or unreadable lines, broken chains, calls and results without their partner: all of it
-    loads anyway; this says what was found. Any file that `import` takes can be checked. Credentials that lie
-    in the log, or in a session's tool results and notes, are named by kind and line, never by value.
+    Torn, repeated or unreadable lines, broken chains, calls and results without a counterpart: the session
+    loads anyway. Accepts any file that `import` does. Credentials in the log, or in a session's tool results
+    and notes, are listed by kind and line, never by value.
     """
     from nacre.inspect.check import check_file
 
@@ -45,7 +45,7 @@ def check(options: RunOptions, /, target: str, *, as_json: bool) -> int:
     else:
         _print_findings(path, form, found)
         for one in secrets:
-            print_error(f"{one} in plain text; `nacre sessions export` takes it out of what you pass on")
+            print_error(f"{one} in plain text; `nacre sessions export` removes it from exports")
     return 1 if total or secrets else 0
 
 
@@ -64,7 +64,7 @@ def _secret_json(one: Flagged) -> JsonObject:
 
 
 def _target(settings: Settings, target: str) -> tuple[Path, str | None]:
-    """A file by that name, else the session of that id."""
+    """Return the file of that name, else the session with that id."""
     from nacre.cli.sessions.find import find_session
     from nacre.errors import SessionNotFound
 
@@ -119,5 +119,5 @@ def _print_findings(path: Path, form: str, found: list[SessionCheck]) -> None:
     sessions = f"{len(found):,} sessions, " if len(found) > 1 else ""
     said = f"{printable(path.name)} ({form}): {sessions}{records:,} records, {messages:,} messages"
     if not found or not records:
-        print_error(f"{said}; there is nothing in it")
-    print(f"{said}, {total:,} problem{'s' * (total != 1)}" if total else f"{said}, nothing odd")
+        print_error(f"{said}; it is empty")
+    print(f"{said}, {total:,} problem{'s' * (total != 1)}" if total else f"{said}, no problems")

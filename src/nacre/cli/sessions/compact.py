@@ -1,4 +1,4 @@
-"""`nacre compact`: let a summary stand for a session's messages, or take that back (C23)."""
+"""`nacre compact`: replace older messages of a session by a summary, or undo that (C23)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from nacre.app.open_agent import OpenedAgent
     from nacre.settings import Settings
 
-NO_MODEL = "no model is set up, so this was done by rule; `nacre doctor` says how to name one"
+NO_MODEL = (
+    "no model is configured, so this was done without a model; `nacre doctor` says how to configure one"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CompactOptions:
-    """What the command line says."""
+    """Options of `nacre compact`."""
 
     start: str | None
     end: str | None
@@ -30,35 +32,31 @@ class _CompactOptions:
     as_json: bool
 
 
-@click.command(short_help="Let a summary stand for a session's messages.")
+@click.command(short_help="Replace older messages by a summary.")
 @click.argument("session", metavar="ID")
-@click.option(
-    "--from", "start", metavar="M", help="Summarise message M and what follows; keep what is before."
-)
-@click.option(
-    "--up-to", "end", metavar="M", help="Summarise what comes before message M; keep it and the rest."
-)
-@click.option("--focus", metavar="TEXT", default="", help="What the summary should dwell on.")
-@click.option("--by-rule", is_flag=True, help="Ask no model.")
-@click.option("--undo", is_flag=True, help="Take the last compaction back.")
+@click.option("--from", "start", metavar="M", help="Summarise from message M on; keep what precedes it.")
+@click.option("--up-to", "end", metavar="M", help="Summarise what precedes message M; keep the rest.")
+@click.option("--focus", metavar="TEXT", default="", help="Focus of the summary.")
+@click.option("--by-rule", is_flag=True, help="Use no model.")
+@click.option("--undo", is_flag=True, help="Undo the last compaction.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
 def compact(options: RunOptions, /, session: str, *, undo: bool, **asked: object) -> None:
-    """Make a session's conversation shorter: a summary stands for its older messages.
+    """Shorten a session's conversation: a summary replaces its older messages.
 
     The newest messages, your own words and the task list are kept, and the files read last are read again.
-    The log keeps everything: `nacre sessions show ID --full` shows it, --undo goes back to it. An ID may be
-    shortened to its beginning; `latest` is the newest session of this directory. M is a number as
-    `nacre sessions show ID` prints it behind a name, a message's id, or the beginning of one.
+    The log keeps everything: `nacre sessions show ID --full` shows it, --undo restores it. An ID may be
+    shortened to its beginning; `latest` is the newest session of this directory. M is a number printed by
+    `nacre sessions show ID`, a message's id, or the beginning of one.
     """
     from nacre.cli.sessions.find import find_session
     from nacre.cli.signals import run_to_end
 
     wanted = _CompactOptions(**asked)  # type: ignore[arg-type]
     if wanted.start is not None and wanted.end is not None:
-        raise click.UsageError("--from and --up-to exclude each other; leave one of them out")
+        raise click.UsageError("--from and --up-to exclude each other; use only one of them")
     if undo and (wanted.start or wanted.end or wanted.focus or wanted.by_rule):
-        raise click.UsageError("--undo goes alone; leave the other options out")
+        raise click.UsageError("--undo cannot be combined with other options")
     path = find_session(load_settings(options), session)
     settings = _settings_of(path, options)
     _check_free(path, settings)
@@ -102,18 +100,18 @@ async def _undone(path: Path, settings: Settings, *, as_json: bool) -> None:
         record = await undo_compaction(session)
         if record is None:
             raise NothingToCompact(f"session {path.stem[:8]} has no compaction to take back")
-        # What the session held in memory began behind the compaction; the log has what is in view again.
+        # The session in memory begins after the compaction; the log has what is in view again.
         looked = read_view(path)
         tokens = session.pressure(looked.view).tokens if looked else None
     if as_json:
         print_json({"session": path.stem, "undone": record.id, "tokens": tokens})
         return
     size = f"; the conversation has about {tokens:,} tokens again" if tokens is not None else ""
-    print(f"took back the compaction of {record.at.astimezone():%Y-%m-%d %H:%M:%S}{size}")
+    print(f"undid the compaction of {record.at.astimezone():%Y-%m-%d %H:%M:%S}{size}")
 
 
 def _settings_of(path: Path, options: RunOptions) -> Settings:
-    """As in the session's own directory, which may be gone: never with what this one has in memory (C21)."""
+    """Return settings of the session's own directory, which may be gone: never of the current one (C21)."""
     from nacre.settings import load
     from nacre.store.summaries import summarise
 
@@ -123,7 +121,7 @@ def _settings_of(path: Path, options: RunOptions) -> Settings:
         return here
     given = options.as_settings()
     if not cwd or not Path(cwd).is_absolute():
-        # A folder of another system, or none: read as a path it would lead to somewhere below this one.
+        # A path of another system, or none: resolved here it would be below the current directory.
         given = {**given, "disableAutoMemory": True}
         cwd = f"/{path.parent.name}"
     settings = load(Path(cwd), os.environ, cli=given)
@@ -132,7 +130,7 @@ def _settings_of(path: Path, options: RunOptions) -> Settings:
 
 
 def _check_free(path: Path, settings: Settings) -> None:
-    """Raises `SessionBusy` where another process holds it: to go on as a branch would help nobody here."""
+    """Raise `SessionBusy` if another process holds the session: a branch would not help here."""
     from nacre.store.session_log import SessionLog
 
     SessionLog.open(path, home=settings.home).close()

@@ -1,4 +1,4 @@
-"""What the chat and `nacre compact` share: which part is meant, what goes on meanwhile, what was done."""
+"""Output of compactions for the chat and `nacre compact`, and the selection of messages."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from nacre.session.compaction import Compaction
 
 TICK_SECONDS = 1.0
-"""How often the line says how long it has taken."""
+"""Seconds between two updates of the elapsed time."""
 SHORT_ID = 8
-"""Characters of an id in a command that a person may type again."""
+"""Characters of an id in a command to be typed again."""
 WORTH_SAYING = 0.1
-"""Seconds: what took less took none."""
+"""Seconds below which no duration is shown."""
 NAMED_FILES = 5
-"""So many files are named; of more, the rest is counted."""
+"""Files named individually; the rest is counted."""
 HOW = {
     "full": "with a model's summary",
     "notes": "from the session's notes",
@@ -38,7 +38,7 @@ HOW = {
 
 
 def span_of(items: Sequence[Item], *, start: str | None = None, end: str | None = None) -> ItemSpan:
-    """The part from a message on, or up to one; moved to where nothing that belongs together is parted."""
+    """Return the part from a message on or up to one, moved so that calls and results stay together."""
     if start is not None:
         first = _safe(items, place_of(items, start))
         return ItemSpan(first=first) if first else WHOLE
@@ -63,7 +63,7 @@ def place_of(items: Sequence[Item], wanted: str) -> int:
     ]
     if len(found) == 1:
         return found[0]
-    several = f"{len(found)} messages have ids that begin with" if found else "no message in view goes by"
+    several = f"{len(found)} messages have ids that begin with" if found else "no message in view matches"
     raise TranscriptError(
         f"{several} {wanted!r}; `nacre sessions show ID` numbers them from 1 to {len(items)}"
     )
@@ -75,7 +75,7 @@ def _safe(items: Sequence[Item], place: int) -> int:
 
 @asynccontextmanager
 async def progress() -> AsyncIterator[Callable[[str], None]]:
-    """A function to say what is going on; shown with the seconds it takes, and only to a person."""
+    """Return a function that shows the current step with its duration, on a terminal only."""
     if not has_colour(sys.stderr):
         yield lambda _: None
         return
@@ -91,7 +91,7 @@ async def progress() -> AsyncIterator[Callable[[str], None]]:
 
 
 class _ProgressLine:
-    """One line on stderr that changes and goes away."""
+    """A temporary line on stderr."""
 
     def __init__(self) -> None:
         self._stage = "compacting"
@@ -116,7 +116,7 @@ class _ProgressLine:
 
 
 def compaction_lines(done: Compaction, session: str, *, undo: str, words_file: str = "") -> list[str]:
-    """What became of the conversation, and where the rest is; `undo` is how to take it back."""
+    """Describe the result of a compaction; `undo` is the command that undoes it."""
     share = f" ({done.after / done.before:.0%})" if done.before else ""
     took = f" in {done.seconds:.1f} s" if done.seconds >= WORTH_SAYING else ""
     lines = [f"compacted {HOW[done.kind]}: about {done.before:,} tokens became {done.after:,}{share}{took}"]

@@ -1,4 +1,4 @@
-"""`nacre context`: what fills the window, for how much money, and how far away the limits are (C34)."""
+"""`nacre context`: show context usage, cost and limits of a session (C34)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from nacre.messages.blocks import JsonObject
 
 BAR_CHARS = 40
-"""How long a bar is that fills the window."""
+"""Length of a full bar."""
 SMALL_USD = 0.1
-"""Less than this is told to the hundredth of a cent."""
+"""Smaller amounts are shown to the hundredth of a cent."""
 
 
 @click.command()
@@ -25,7 +25,7 @@ SMALL_USD = 0.1
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
 def context(options: RunOptions, /, session: str | None, *, as_json: bool) -> None:
-    """Show what fills the window of a session (default: the newest of this directory).
+    """Show the context usage of a session (default: the newest of this directory).
 
     Nothing is sent and nothing is changed; the session may be open elsewhere.
     """
@@ -80,7 +80,7 @@ def _as_json(found: Contents) -> JsonObject:
 
 
 def _account_json(name: str, account: Account) -> JsonObject:
-    """Money is estimated, and none where no price is known, or nobody can say what was saved."""
+    """Amounts are estimates; null without a price or if savings cannot be estimated."""
     from nacre.inspect.savings import UNTOLD
 
     is_told = account.has_price and name not in UNTOLD
@@ -94,7 +94,7 @@ def _account_json(name: str, account: Account) -> JsonObject:
 
 
 def print_contents(found: Contents) -> None:
-    """What fills a window, how far away its limits are, and what it cost."""
+    """Print context usage, limits and cost."""
     limits = found.thresholds
     share = found.used / limits.window
     how = "counted by the provider" if found.is_counted else "estimated"
@@ -126,13 +126,13 @@ def _print_out_of_view(found: Contents) -> None:
 
 
 def print_layers(layers: Savings) -> None:
-    """What each layer that acted did for how much."""
+    """Print what each active layer did, spent and saved."""
     rows = [_layer_row(name, account) for name, account in layers.items() if _has_acted(account)]
     if not rows:
         return
     print()
     print_table(rows, header=("layer", "times", "tokens", "spent", "saved (about)"), right=(1, 2, 3, 4))
-    print("What was saved is estimated: what the same requests would have cost without it.")
+    print("Savings are estimates: what the same requests would have cost without the layer.")
 
 
 def _has_acted(account: Account) -> bool:
@@ -150,7 +150,7 @@ def _layer_row(name: str, account: Account) -> list[str]:
 
 
 def _usd(amount: float | None, *, zero: str = "$0.00") -> str:
-    """Cents, but not so that a little looks like nothing."""
+    """Format dollars with enough decimals that a small amount is not shown as zero."""
     if amount is None:
         return "no price"
     if amount == 0:
@@ -179,7 +179,7 @@ def _limit_rows(found: Contents) -> list[list[str]]:
 def _print_money(found: Contents) -> None:
     meter = found.meter
     if not meter.requests:
-        print("No request of this session has been paid for yet.")
+        print("This session has sent no request yet.")
         return
     usage = meter.usage
     unknown = f" (without {meter.unpriced:,} of unknown price)" if meter.unpriced else ""

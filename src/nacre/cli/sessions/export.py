@@ -1,4 +1,4 @@
-"""`nacre sessions export`: a session as Markdown for people or as the bytes of its log."""
+"""`nacre sessions export`: write a session as Markdown or as the bytes of its log."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from nacre.cli.options import RunOptions, load_settings
     type=click.Choice(["md", "jsonl"]),
     default="md",
     show_default=True,
-    help="Markdown to read, or the log's own bytes.",
+    help="Markdown, or the bytes of the log.",
 )
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to (default: stdout)."
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Output file (default: stdout)."
 )
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@click.option("--keep-secrets", is_flag=True, help="Leave credentials in; without it they are taken out.")
+@click.option("--keep-secrets", is_flag=True, help="Keep credentials, which are otherwise removed.")
 @click.pass_obj
 def export(
     options: RunOptions, /, session: str, *, output: Path | None, force: bool, **how: str | bool
 ) -> None:
     """Write a session as Markdown or JSONL, to stdout or to a file.
 
-    What looks like a credential is replaced by the name of its kind, unless --keep-secrets says otherwise.
+    Credentials are replaced by the name of their kind, unless --keep-secrets is given.
     """
     from nacre.cli.sessions.find import find_session
     from nacre.inspect.export import new_file

@@ -1,4 +1,4 @@
-"""Which log a person means by an id, the beginning of one, or `latest`."""
+"""Find a session log by id, id prefix or `latest`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LATEST = "latest"
 
 
 def find_session(settings: Settings, wanted: str) -> Path:
-    """The path of its log; raises `SessionNotFound` with what there is instead."""
+    """Return the path of the log; raises `SessionNotFound` with the alternatives."""
     if wanted != LATEST:
         return Sessions(settings.home).find(wanted)
     newest = Sessions(settings.home).latest(settings.cwd)

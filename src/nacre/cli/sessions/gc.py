@@ -1,4 +1,4 @@
-"""`nacre gc`: take away what old sessions left on disk, after showing it."""
+"""`nacre gc`: delete old session data after showing it."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from nacre.settings import Settings
 
 DEFAULT_DAYS = 30
-"""Sessions that old are seldom gone on with, and what a tool said then can be had again."""
+"""Sessions this old are rarely continued, and their tool results can be produced again."""
 MAX_DAYS = 36_500
-"""A century: no session is older, and dates that far back can still be told."""
+"""A century, so that dates stay valid."""
 KILOBYTE = 1_000
 MEGABYTE = 1_000_000
 SHORT_ID = 8
 
 
 def _finite(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
-    """A number that can be counted with: `nan` and `inf` pass every range."""
+    """Reject `nan` and `inf`, which pass every range."""
     if value is not None and not math.isfinite(value):
         raise click.BadParameter(f"{value} is no number of days or megabytes; write one such as 30")
     return value
 
 
-@click.command(short_help="Take away what old sessions left on disk.")
+@click.command(short_help="Delete data of old sessions.")
 @click.option(
     "--older-than",
     type=click.FloatRange(min=0, max=MAX_DAYS),
@@ -50,10 +50,10 @@ def _finite(_: click.Context, __: click.Parameter, value: float | None) -> float
     type=click.FloatRange(min=0),
     callback=_finite,
     metavar="MB",
-    help="The oldest goes until no more than this is left.",
+    help="Delete the oldest until no more than this is left.",
 )
-@click.option("--transcripts", is_flag=True, help="Whole sessions may go, not only results of their tools.")
-@click.option("--yes/--dry-run", "is_meant", default=False, help="Do it, or only show it, as without either.")
+@click.option("--transcripts", is_flag=True, help="Also delete whole sessions, not only tool results.")
+@click.option("--yes/--dry-run", "is_meant", default=False, help="Delete, or only list (default).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
 def gc(
@@ -66,13 +66,12 @@ def gc(
     is_meant: bool,
     as_json: bool,
 ) -> int:
-    """Take away tool results that sessions keep in files, oldest first; without --yes they are only shown.
+    """Delete tool results that sessions keep in files, oldest first; without --yes they are only listed.
 
-    This is about the sessions of all directories, as far as nacre wrote them, imported them or went on with
-    them: what only another program wrote into the same home is its own. A session that is open keeps
-    everything, and so does one that an open session points to. A session that is resumed later says which of
-    its results are gone. Worktrees of agents whose process is gone go, too, unless something in them has
-    changed: these are named and stay.
+    This covers sessions of all directories that nacre wrote, imported or continued; other programs' data in
+    the same home is never deleted. Open sessions, and sessions that an open one refers to, are kept. A
+    session that is resumed later says which of its results are gone. Worktrees of agents whose process has
+    ended are removed, too, unless they contain changes; those are listed and kept.
     """
     from nacre.clock import SYSTEM_CLOCK
     from nacre.inspect.prune import PruneRequest, plan, prune
@@ -101,7 +100,7 @@ def gc(
 def _worktrees(
     settings: Settings, *, is_meant: bool
 ) -> tuple[list[LeftoverWorktree], list[LeftoverWorktree]]:
-    """Of agents that are gone: those that go or would go, and those in which something has changed."""
+    """Return left-over worktrees to remove, and those with changes."""
     if not (settings.home / "worktrees").is_dir():
         return [], []
     from nacre.agents.worktree import leftovers, tidy
@@ -160,7 +159,7 @@ def _print(planned: PrunePlan, done: Pruned | None, now: datetime) -> None:
     if pieces:
         _print_sessions(pieces, now)
     if planned.in_use:
-        print(f"{_count(len(planned.in_use), 'session')} in use: left alone.")
+        print(f"{_count(len(planned.in_use), 'session')} in use: skipped.")
     what = f"{_count(len(pieces), 'file')}, {_size(sum(one.bytes for one in pieces))}"
     left = _left(planned)
     if done is not None:
@@ -170,11 +169,11 @@ def _print(planned: PrunePlan, done: Pruned | None, now: datetime) -> None:
     else:
         print(f"Nothing to remove; {left}.")
     if planned.foreign.sessions:
-        print(f"{_held(planned.foreign)} of another program: left alone.")
+        print(f"{_held(planned.foreign)} of another program: skipped.")
 
 
 def _left(planned: PrunePlan) -> str:
-    """What stays of what was looked at; the sessions themselves go only with --transcripts."""
+    """Describe what is kept; session logs are deleted only with --transcripts."""
     if not planned.logs.sessions:
         return f"{_size(planned.kept_bytes)} stay"
     return f"{_size(planned.kept_bytes)} of results and {_held(planned.logs)} stay"

@@ -1,4 +1,4 @@
-"""`nacre sessions import`: recordings of Claude Code and other programs become sessions of ours."""
+"""`nacre sessions import`: import recordings of Claude Code and other programs."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from nacre.inspect.import_sessions import ImportDestination, ImportedSession
 
 SHOWN_SESSIONS = 10
-"""So many sessions of one import are listed one by one."""
+"""Sessions of one import listed individually."""
 SHOWN_FILES = 3
-"""So many files that hold none are named."""
+"""Files without a session that are named."""
 
 
 @dataclass(slots=True)
 class _Haul:
-    """What came of the files so far."""
+    """Results so far."""
 
     imported: list[ImportedSession] = field(default_factory=list)
     errors: list[JsonObject] = field(default_factory=list)
     passed: list[str] = field(default_factory=list)
-    """Files of a folder that are something else."""
+    """Files of a folder in another format."""
     apart: int = 0
-    """Logs of sub-agents in a folder: each would be a session beside the one it belongs to."""
+    """Logs of sub-agents in a folder, which would be sessions beside their parent."""
 
 
 @click.command("import")
@@ -44,16 +44,16 @@ class _Haul:
     "--cwd",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="The directory the sessions belong to (default: the one they name, else this one).",
+    help="Directory of the sessions (default: the one they name, else this one).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
 def import_(options: RunOptions, /, files: tuple[Path, ...], *, cwd: Path | None, as_json: bool) -> int:
-    """Take recorded sessions into nacre, gzipped or not.
+    """Import recorded sessions, gzipped or not.
 
-    Reads Claude Code logs (kept byte for byte), lists of Anthropic or OpenAI messages, and recorded runs of
-    tau-bench, SWE-agent and OpenHands. Nothing that is there already is overwritten. A FILE may be a folder:
-    all transcripts in it and below are taken, but for those of sub-agents, which you can name one by one.
+    Reads Claude Code logs (copied byte for byte), lists of Anthropic or OpenAI messages, and recorded runs of
+    tau-bench, SWE-agent and OpenHands. Nothing is overwritten. FILE may be a folder: all transcripts in and
+    below it are imported, except those of sub-agents, which can be named individually.
     """
     from nacre.inspect.import_sessions import ImportDestination
 
@@ -74,7 +74,7 @@ def import_(options: RunOptions, /, files: tuple[Path, ...], *, cwd: Path | None
 
 
 def _wanted(files: Iterable[Path], haul: _Haul) -> Iterator[tuple[Path, bool]]:
-    """Every file that may hold a session, and whether it was named itself."""
+    """Yield every file that may hold a session, and whether it was named explicitly."""
     from nacre.inspect.import_sessions import SUBAGENT_PREFIX
     from nacre.inspect.sources import files_in
 
@@ -98,7 +98,7 @@ def _take(path: Path, place: ImportDestination, haul: _Haul, *, label: str, is_n
         with progress_line(label) as progress:
             haul.imported += import_file(path, place, progress=progress)
     except NacreError as error:
-        # One bad file among many is no reason to leave the others out.
+        # One bad file among many must not stop the others.
         if isinstance(error, ForeignTranscript) and not is_named:
             haul.passed.append(str(path))
         else:
@@ -151,7 +151,7 @@ def _print_imported(imported: list[ImportedSession]) -> None:
         print(f"... and {len(imported) - SHOWN_SESSIONS:,} more sessions")
     if len(imported) > 1:
         old = sum(each.status == "unchanged" for each in imported)
-        print(f"{len(imported) - old:,} imported" + f", {old:,} were there already" * bool(old))
+        print(f"{len(imported) - old:,} imported" + f", {old:,} already existed" * bool(old))
     kinds = Counter(problem.kind for each in imported for problem in each.problems)
     if kinds:
         counted = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
@@ -165,7 +165,7 @@ def _print_left_out(haul: _Haul) -> None:
     if haul.passed:
         names = ", ".join(Path(one).name for one in haul.passed[:SHOWN_FILES])
         more = f" and {len(haul.passed) - SHOWN_FILES:,} more" * (len(haul.passed) > SHOWN_FILES)
-        print_error(f"passed over, because they hold no transcript: {printable(names)}{more}")
+        print_error(f"skipped, because they contain no transcript: {printable(names)}{more}")
     if haul.apart:
         logs = f"{haul.apart:,} log{'s' * (haul.apart != 1)} of sub-agents"
-        print_error(f"left out: {logs}; name one to import it")
+        print_error(f"skipped: {logs}; name one to import it")

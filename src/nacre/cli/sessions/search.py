@@ -1,4 +1,4 @@
-"""`nacre sessions search`: where a text was said, by the numbers that `show` prints (T7)."""
+"""`nacre sessions search`: find text in sessions, by the numbers that `show` prints (T7)."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ if TYPE_CHECKING:
     from nacre.store.search import Hit
 
 SHORT_ID = 8
-"""Characters of a session's id that are shown."""
+"""Characters of a session id in output."""
 NUMBERED_BYTES = 16_777_216
-"""Of a log since its last compaction: to count the messages of more would take longer than the search."""
+"""Maximum size of a log after its last compaction whose messages are numbered; more would take longer than
+the search."""
 
 
 @click.command(short_help="Find text in sessions.")
 @click.argument("text")
 @click.option("--regex", is_flag=True, help="TEXT is a regular expression.")
-@click.option("--case", "with_case", is_flag=True, help="Upper and lower case differ.")
-@click.option("--all", "everywhere", is_flag=True, help="Look in the sessions of every directory.")
-@click.option("--added", is_flag=True, help="Look also in what the program added, such as memories.")
+@click.option("--case", "with_case", is_flag=True, help="Match case.")
+@click.option("--all", "everywhere", is_flag=True, help="Search sessions of every directory.")
+@click.option("--added", is_flag=True, help="Also search attached text, such as memories.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
 def search(options: RunOptions, /, text: str, *, everywhere: bool, as_json: bool, **how: bool) -> int:
-    """Find TEXT in what was said in the sessions of this directory; exit code 1 when it is nowhere.
+    """Find TEXT in the sessions of this directory; exit code 1 if it does not occur.
 
-    A hit is named by its session and the number of the message, as `nacre sessions show` prints it and `nacre
-    compact --from` takes it. A message that is not in view any more has only a line in the log.
+    A hit is shown with its session and message number, as `nacre sessions show` prints it and `nacre compact
+    --from` accepts it. A message that is no longer in view has only a line number in the log.
     """
     from nacre.store.sessions import Sessions
 
@@ -57,7 +58,7 @@ def search(options: RunOptions, /, text: str, *, everywhere: bool, as_json: bool
         print_json([*rows])
     elif not count:
         hint = "" if everywhere else " of this directory; --all looks in every directory"
-        print_error(f"{text!r} is in none of the sessions{hint}")
+        print_error(f"{text!r} occurs in none of the sessions{hint}")
     return 0 if count else 1
 
 
@@ -74,7 +75,7 @@ def _as_json(hit: Hit, number: int | None) -> JsonObject:
 
 @dataclass(slots=True)
 class _Numbers:
-    """What numbers the messages of the log have that is being searched; hits come log by log."""
+    """Message numbers of the log that is being searched; hits arrive log by log."""
 
     path: Path | None = None
     by_record: dict[str, int] = field(default_factory=dict)

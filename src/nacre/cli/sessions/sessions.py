@@ -1,4 +1,4 @@
-"""`nacre sessions`: list here; show, search, check, import and export in the files beside this one."""
+"""`nacre sessions`: list sessions; other commands are in their own modules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nacre.store.summaries import SessionSummary
 
 SHORT_ID = 8
-"""Characters of an id that are shown; more when two would look the same."""
+"""Characters of an id in output; more if two would look the same."""
 
 
 @click.group()
@@ -40,7 +40,7 @@ def sessions() -> None:
 
 
 @sessions.command("list")
-@click.option("--all", "everywhere", is_flag=True, help="Those of every directory, not only of this one.")
+@click.option("--all", "everywhere", is_flag=True, help="Include every directory, not only this one.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
 def list_(options: RunOptions, /, *, everywhere: bool, as_json: bool) -> None:
@@ -56,7 +56,7 @@ def list_(options: RunOptions, /, *, everywhere: bool, as_json: bool) -> None:
     elif everywhere:
         print("There are no sessions yet. Start one with `nacre chat`, or `nacre sessions import FILE`.")
     else:
-        print(f"There are no sessions in {printable(str(settings.cwd))} yet; --all lists those of elsewhere.")
+        print(f"There are no sessions in {printable(str(settings.cwd))} yet; --all lists the others.")
 
 
 def _as_json(each: SessionSummary) -> JsonObject:
@@ -96,7 +96,7 @@ def _print_list(found: list[SessionSummary], *, everywhere: bool) -> None:
 
 
 def _short_length(ids: list[str]) -> int:
-    """So many characters tell all of them apart."""
+    """Return the number of characters that tell all ids apart."""
     length = SHORT_ID
     while len({each[:length] for each in ids}) < len(set(ids)):
         length += 1

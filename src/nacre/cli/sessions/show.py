@@ -1,4 +1,4 @@
-"""`nacre sessions show`: who said what, as a person reads it; streams, so that size does not matter (T9)."""
+"""`nacre sessions show`: print a session; streamed, so that its size does not matter (T9)."""
 
 from __future__ import annotations
 
@@ -38,18 +38,16 @@ from nacre.messages.wire import render_blocks
 from nacre.store.summaries import one_line
 
 
-@click.command(short_help="Show who said what in a session.")
+@click.command(short_help="Show a session.")
 @click.argument("session", metavar="ID")
-@click.option(
-    "--full", is_flag=True, help="Everything ever recorded, uncut: also what a compaction replaced."
-)
+@click.option("--full", is_flag=True, help="Everything recorded, including what a compaction replaced.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
 def show(options: RunOptions, /, session: str, *, full: bool, as_json: bool) -> None:
-    """Show a session: what the model would see if it went on, long results shortened.
+    """Show a session: what the model would see if it continued, with long results shortened.
 
-    With --full: everything that was ever recorded, in order and whole, with sub-agents, branches left behind
-    and the decisions of the layers. With --json the messages as a request carries them, or all records.
+    With --full: everything that was ever recorded, in order and whole, including sub-agents, abandoned
+    branches and the decisions of the layers. With --json, the messages as in a request, or all records.
     """
     from nacre.cli.sessions.find import find_session
 
@@ -86,11 +84,11 @@ def _entries(path: Path, *, full: bool) -> Iterator[ShownItem]:
         before = looked.view.epochs.count("compact")
         yield from from_view(looked.view)
         if before:
-            print_error(f"what {before} compaction{'s' * (before > 1)} replaced is left out; --full shows it")
+            print_error(f"what {before} compaction{'s' * (before > 1)} replaced is omitted; --full shows it")
         return
     loaded = read_log(path) if full else None
     if loaded is None:
-        print_error("this log is too large to be folded: it is shown as it was written")
+        print_error("this log is too large to build the view: all records are shown")
     for record in loaded.records if loaded else stream(path):
         entry = from_record(record)
         if full or entry.is_message:
@@ -115,7 +113,7 @@ def _print_document(path: Path, *, full: bool) -> None:
 
 
 def _print_records(session: str, records: Iterator[Record]) -> None:
-    """One document, written record by record: all of them at once might not fit in memory."""
+    """Write one document record by record: all of them might not fit in memory."""
 
     print(f'{{"session": {json.dumps(session)}, "records": [', end="")
     for number, record in enumerate(records):
@@ -125,17 +123,17 @@ def _print_records(session: str, records: Iterator[Record]) -> None:
 
 
 LINE_CHARS = 160
-"""A shortened call, result or thought: two lines of a terminal."""
+"""Characters of a shortened call, result or thought: two lines of a terminal."""
 ARGUMENT_CHARS = 60
-"""One argument of a shortened call."""
+"""Characters of one argument of a shortened call."""
 META_LINES = 3
-"""So much of what a program added to the conversation is shown; it is often long and seldom of interest."""
+"""Lines shown of text that a program added to the conversation."""
 _COLOURS = {"user": "cyan", "assistant": "green"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownItem:
-    """One thing to tell: a message, or a line about what happened to the conversation."""
+    """A message, or a line about a change of the conversation."""
 
     at: datetime | None
     role: str = ""
@@ -144,7 +142,7 @@ class ShownItem:
     line: str = ""
     is_message: bool = True
     number: int = 0
-    """Its place in the view, from 1; none for what is not in view."""
+    """Position in the view, from 1; None if not in view."""
 
     @property
     def has_results_only(self) -> bool:
@@ -152,7 +150,7 @@ class ShownItem:
 
 
 def from_view(view: View) -> Iterator[ShownItem]:
-    """What stands in the view, in order."""
+    """Yield the items of the view in order."""
     said = {record.id: record for record in view.records if isinstance(record, Said)}
     summaries = {
         record.summary_id or record.id: record for record in view.records if isinstance(record, Compacted)
@@ -169,7 +167,7 @@ def from_view(view: View) -> Iterator[ShownItem]:
 
 
 def from_record(record: Record) -> ShownItem:
-    """One record, whatever it is."""
+    """Return the item of one record."""
     match record:
         case Said():
             marks = [ASIDES[record.aside]] if record.aside else []
@@ -186,7 +184,7 @@ def from_record(record: Record) -> ShownItem:
 
 
 def record_json(record: Record) -> JsonObject:
-    """A record for programs: its kind, and its fields under their names."""
+    """Return a record as JSON: its kind and its fields."""
     fields: JsonObject = {"record": type(record).__name__, "id": record.id, "at": record.at.isoformat()}
     match record:
         case Said():
@@ -220,7 +218,7 @@ def record_json(record: Record) -> JsonObject:
 
 
 def tell(entries: Iterable[ShownItem], *, full: bool) -> Iterator[str]:
-    """Lines without their ends; a speaker who goes on gets no second heading."""
+    """Yield output lines; consecutive messages of one speaker share a heading."""
     speaker: tuple[str, tuple[str, ...]] | None = ("", ())
     for entry in entries:
         if entry.line:

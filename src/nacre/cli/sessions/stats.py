@@ -1,4 +1,4 @@
-"""`nacre stats`: tokens, money, cache hits, compactions and what became of memories, by day."""
+"""`nacre stats`: tokens, cost, cache hits, compactions and memory changes by day."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DEFAULT_DAYS = 30
 MAX_DAYS = 3_650
-"""Ten years, longer than any log there is."""
+"""Ten years, longer than any log."""
 COLUMNS = (
     "day", "requests", "input", "output", "cached", "money", "compacted", "saved", "recalled", "forgotten"
 )  # fmt: skip
@@ -25,23 +25,23 @@ BESIDE = ("beside", "forks", "requests", "input", "output", "read", "written", "
 """Shares of the input: read from the cache, written to it, neither."""
 
 
-@click.command(short_help="Sum up tokens, money, cache hits and memories by day.")
+@click.command(short_help="Summarise tokens, cost, cache hits and memories by day.")
 @click.option(
     "--days",
     type=click.IntRange(1, MAX_DAYS),
     default=DEFAULT_DAYS,
     show_default=True,
     metavar="N",
-    help="How many days, today among them.",
+    help="Number of days, including today.",
 )
-@click.option("--all", "everywhere", is_flag=True, help="Of every directory, not only of this one.")
+@click.option("--all", "everywhere", is_flag=True, help="Include every directory, not only this one.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
 def stats(options: RunOptions, /, *, days: int, everywhere: bool, as_json: bool) -> None:
-    """Sum up what the last days cost and what became of memories.
+    """Summarise cost and memory changes of the last days.
 
-    Read off the sessions' logs, the history of memory and the record of how often memories were of use;
-    nothing is changed. What these cannot tell is said at the end.
+    Computed from session logs, the history of memory and its usage records; nothing is changed. The end of
+    the output says what is unknown.
     """
     from nacre.cli.progress import progress_line
     from nacre.inspect.stats import gather
@@ -127,7 +127,7 @@ def _memories_json(found: Stats) -> JsonObject:
 
 
 def _shares(found: Stats) -> dict[str, float | None]:
-    """Of the memories saved, recalled or both in these days."""
+    """Return the shares of saved and recalled memories of these days."""
     kept = found.kept
     return {
         "undone": kept.share(kept.undone, kept.written),
@@ -139,7 +139,7 @@ def _shares(found: Stats) -> dict[str, float | None]:
 
 def _print_stats(found: Stats, days: int) -> None:
     if not found.days:
-        print(f"Nothing was asked and no memory changed in the last {days:,} days; --all looks everywhere.")
+        print(f"No request and no change of memory in the last {days:,} days; --all includes the others.")
         return
     rows = [_row(each.day.isoformat(), each) for each in found.days]
     print_table([*rows, _row("in all", _total(found))], header=COLUMNS, right=range(1, len(COLUMNS)))
@@ -152,7 +152,7 @@ def _print_stats(found: Stats, days: int) -> None:
 
 
 def _print_asides(found: Stats) -> None:
-    """What was asked beside conversations, which the sums above include."""
+    """Print background requests, which the sums above include."""
     if not found.asides:
         return
     rows = [_aside_row(each) for each in found.asides]

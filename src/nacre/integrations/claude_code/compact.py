@@ -63,5 +63,5 @@ def _records(log: Path) -> Sequence[Record]:
     except OSError as error:
         raise StoreError(disk.explain(error, log)) from error
     if loaded is None:
-        raise NacreError(f"{log} is too long to be read; nothing was written down")
+        raise NacreError(f"{log} is too long to be read; nothing was saved")
     return loaded.records

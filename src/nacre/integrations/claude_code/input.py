@@ -57,7 +57,7 @@ def told(event: str, raw: bytes, environ: Mapping[str, str]) -> HookInput:
     given = _document(raw)
     session = _text(given, "session_id")
     if not _SESSION.fullmatch(session):
-        raise NacreError("the client named no session; is this run by hand? see `nacre hook --help`")
+        raise NacreError("the input names no session; Claude Code runs this, see `nacre hook --help`")
     return HookInput(
         event=event,
         session=session,
@@ -89,7 +89,7 @@ def transcript_of(told: HookInput) -> Path:
             f"the transcript {told.transcript[:200]!r} is not among those in {projects}; not read"
         )
     if path.stem != told.session:
-        raise NacreError(f"the transcript {path.name} is not that of session {told.session}; not read")
+        raise NacreError(f"the transcript {path.name} does not belong to session {told.session}; not read")
     return path
 
 
@@ -131,9 +131,9 @@ def _document(raw: bytes) -> JsonObject:
     try:
         given: Json = json.loads(raw)
     except (ValueError, RecursionError):
-        raise NacreError("stdin is not the JSON that Claude Code gives its hooks") from None
+        raise NacreError("stdin is not the JSON that Claude Code passes to hooks") from None
     if not isinstance(given, dict):
-        raise NacreError("stdin is not the JSON object that Claude Code gives its hooks")
+        raise NacreError("stdin is not the JSON object that Claude Code passes to hooks")
     return given
 
 

@@ -1,4 +1,4 @@
-"""Wakes a receiver that waits for letters: within the process, or between processes through FIFOs.
+"""Wakes a receiver that waits for messages: within the process, or between processes through FIFOs.
 
 The FIFOs are in a folder beside the mailbox. A FIFO appears there only once it is open for reading, so one
 without a reader belongs to a dead process, and the next sender deletes it.
