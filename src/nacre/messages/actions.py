@@ -22,7 +22,7 @@ PATTERNS = ("pattern", "regex")
 ADDRESSES = ("url",)
 QUERIES = ("query",)
 PLACES = ("path", "glob", "type")
-"""Arguments that name the place of a search."""
+"""Arguments that name the path of a search."""
 TITLES = ("title", "content", "subject")
 STATES = ("state", "status")
 QUESTIONS = ("questions", "question")
@@ -30,32 +30,32 @@ FILE_ACTS = frozenset({"view", "create", "str_replace", "insert", "undo_edit"})
 """Values of `command` in tools for files."""
 
 MAX_COMMAND = 240
-"""Characters of a command."""
+"""Maximum characters of a command."""
 MAX_QUOTE = 100
-"""Characters of a line of a file."""
+"""Maximum characters of a quoted line of a file."""
 MAX_VALUE = 60
-"""Characters of an unknown argument."""
+"""Maximum characters of an unknown argument."""
 MAX_VALUES = 4
 MAX_ERROR = 200
 MAX_REFUSAL = 400
-"""Characters of the reason why a user refused a call."""
+"""Maximum characters of the reason why a user refused a call."""
 MAX_ANSWER = 300
 MAX_LOOKED_AT = 20_000
 """Characters of a failed command's output that are searched for the error line."""
 
 MAX_NEW = 4_000
-"""Characters of the new lines of one change."""
+"""Maximum characters of the new lines of one change."""
 MAX_OUTLINE = 1_500
-"""Characters of the lines in a file that define something, or of a page."""
+"""Maximum characters of the defining lines of a file, or of a page."""
 MAX_REPORT = 4_000
-"""Characters of another agent's report."""
+"""Maximum characters of another agent's report."""
 
 DEFINES = re.compile(
     r"(?:\s*\d+(?:→|\t))?(?:(?: {0,4}|\t)(?:export |public |pub |default |abstract |static |async )*"
     r"(?:def|class|func|fn|function|type|interface|struct|enum|trait|impl|module)"
     r"|(?:export |pub )?(?:const|var|let))\b"
 )
-"""At the beginning of a line, or a step further in; names of variables only where they are everybody's."""
+"""At the start of a line or one indent level in; names of variables only at the top level."""
 EXIT_CODE = re.compile(r"\s*Exit code (-?\d+)\b")
 TELLS_WHY = re.compile(
     r"\b(?:error|errors|fatal|panic|exception|fail|failed|failure|denied|not found|no such)\b|Error\b", re.I

@@ -56,7 +56,7 @@ class ViewBody:
 
     @property
     def length(self) -> ChainLength:
-        """All of it."""
+        """The lengths of all lists."""
         return ChainLength(
             len(self.records),
             len(self.items),
@@ -101,7 +101,7 @@ class ViewBody:
         self.ends.append(len(self.chain))
 
     def note(self, note: Noted) -> None:
-        """One more note."""
+        """Append a note."""
         self.kinds.setdefault(note.kind, []).append(len(self.noted))
         self.noted.append(note)
 

@@ -80,7 +80,7 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """Its text; images and documents are left out."""
+        """The text, without images and documents."""
         return "\n".join(part.text for part in self.content if isinstance(part, Text))
 
 
@@ -96,15 +96,15 @@ class Message:
 
     @property
     def text(self) -> str:
-        """Its text, without thinking, calls and results."""
+        """The text, without thinking, calls and results."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, Text))
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The calls in it, in order."""
+        """The tool calls of the message, in order."""
         return tuple(block for block in self.blocks if isinstance(block, ToolCall))
 
 
 def result_of(call: ToolCall, text: str, *, is_error: bool = False) -> ToolResult:
-    """A plain-text answer to a call."""
+    """Return a plain-text result of a call."""
     return ToolResult(call.id, (Text(text),) if text else (), is_error)

@@ -26,8 +26,8 @@ LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 WEIGHTY = frozenset({"edit", "reply"})
 """Actions that changed something, and closing replies."""
 LINES_SHARE = 0.8
-"""Of the room for deeds, for their lines at first: on recorded sessions the newest details were needed more
-often than the oldest lines, and wherever there was room for all lines it made no difference."""
+"""Share of the action budget used for lines at first: on recorded sessions the newest details were needed
+more often than the oldest lines, and if there was room for all lines it made no difference."""
 SHORT_TOKENS = 150
 """A message up to this size is probably a rule or correction and is shown before larger ones."""
 NEWLINE_TOKENS = 1
@@ -45,7 +45,7 @@ class DigestPart:
 def show_words(facts: Facts, tokens: int, *, where: str = "") -> DigestPart:
     """Return user quotes verbatim within the budget: the newest and shortest are chosen first.
 
-    What has no room is pointed to: how many messages, and where they can be read.
+    A pointer names how many messages have no room and where they can be read.
     """
     words = facts.words
     left = _Left("message of the user's", "messages of the user's", facts.left_words, where)
@@ -65,7 +65,7 @@ def show_words(facts: Facts, tokens: int, *, where: str = "") -> DigestPart:
 def show_deeds(facts: Facts, tokens: int, *, where: str = "") -> DigestPart:
     """Return one line per action within the budget; the oldest are left out first, errors last.
 
-    What room is left is for details: what was said, what was written, what was found out.
+    The remaining room is used for details: replies, written text, findings.
     """
     deeds = facts.deeds
     left = _Left("call", "calls", facts.left_deeds, where)
@@ -132,7 +132,7 @@ class _Page:
         self._room = tokens - _size(title) - (_size(pointer) if pointer else 0)
 
     def show(self, place: int, piece: str, *, keep: int = 0) -> bool:
-        """Show a piece at its place if there is room with `keep` tokens to spare."""
+        """Show a piece at its index if there is room with `keep` tokens to spare."""
         size = _size(piece)
         if place not in self._pieces and size <= self._room - keep:
             self._room -= size
@@ -192,7 +192,7 @@ def _in_full(deed: Action) -> str:
 def _by_worth(deeds: Sequence[Action]) -> list[int]:
     """Return the order: changes, failures and closing replies, then others, remarks last; newest first.
 
-    Before all that goes what was done again later: the same line, or another look at the same file.
+    Actions that were repeated later, the same line or another read of the same file, come after all others.
     """
     seen: set[tuple[str, str]] = set()
     ranks: list[tuple[bool, int, int]] = []

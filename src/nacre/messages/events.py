@@ -1,4 +1,4 @@
-"""What a turn streams out while it runs; doors render these and decide nothing."""
+"""Events that a turn streams while it runs; front ends render them and decide nothing."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from nacre.messages.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class ReplyStarted:
-    """The provider has accepted the request, which is billed from here on; no part of what a turn streams."""
+    """The provider has accepted the request, which is billed from here on; not an event of a turn."""
 
     usage_so_far: Callable[[], Usage]
-    """What the reply has used up to the moment of the call; a prompt of 0 means that it is not known yet."""
+    """Return the usage of the reply up to the moment of the call; a prompt of 0 means that it is not known
+    yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """More words of the reply being streamed."""
+    """More text of the reply being streamed."""
 
     text: str
 
@@ -60,7 +61,7 @@ class ToolResultEvent:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The provider asked us to come back; the next try starts after so many seconds."""
+    """The provider asked for a later retry; the next try starts after so many seconds."""
 
     seconds: float
     reason: str
@@ -72,7 +73,7 @@ class StartedOver:
 
     reason: str
     usage: Usage | None = None
-    """What the void attempt cost, as far as it is known."""
+    """Usage of the void attempt, as far as it is known."""
 
 
 NoticeLevel = Literal["info", "warning"]
@@ -80,7 +81,7 @@ NoticeLevel = Literal["info", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One line for the person: something was removed, saved, recalled, or went wrong."""
+    """One line for the user: something was removed, saved, recalled, or failed."""
 
     text: str
     level: NoticeLevel = "info"
@@ -105,6 +106,6 @@ class TurnDone:
 ProviderEvent: TypeAlias = (
     ReplyStarted | TextDelta | ThinkingDelta | ToolCallEvent | Waiting | StartedOver | Reply
 )
-"""What a provider's stream may hold."""
+"""Events of a provider's stream."""
 Event: TypeAlias = ProviderEvent | ToolResultEvent | Notice | TurnDone
-"""What a turn may stream."""
+"""Events of a turn."""

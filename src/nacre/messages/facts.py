@@ -1,8 +1,8 @@
-"""What can be read off a conversation without a model: a person's words, and what was done, line by line.
+"""Facts read from a conversation without a model: user quotes and actions, one line each.
 
-Facts are a fold over records. A compaction carries what it showed of them (a note of kind `FACTS`), so that
-a session that is resumed behind it knows the same as one that never ended (C17, C20, C21): what is known
-after a compaction depends on nothing but what it carries and the records it keeps in view.
+Facts are a fold over records. A compaction carries the facts it showed (a note of kind `FACTS`), so that a
+session resumed after it has the same facts as one that never ended (C17, C20, C21): the facts after a
+compaction depend only on what it carries and the records it keeps in view.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Action:
     """Empty on success; `exit 1`, or the line of the error."""
     kind: DeedKind = "other"
     about: str = ""
-    """The file, the command, the pattern or the address."""
+    """The file, command, pattern or URL."""
     detail: str = ""
     """Detail to show if there is room: new lines of an edit, a reply's text, a report."""
 
@@ -86,7 +86,7 @@ class Facts:
         return fold.facts()
 
     def without(self, items: Iterable[Item]) -> Facts:
-        """Return the facts that are not in these items and must be shown beside them."""
+        """Return the facts that are not in these items and must be shown with them."""
         kept: set[str] = set()
         for item in items:
             kept.add(item.record_id)
@@ -315,7 +315,7 @@ class _FactsFold:
         self.deeds[call.id] = replace(deed, line=line, outcome=outcome, detail=detail)
 
     def _own(self, record_id: str) -> None:
-        """A record in view replaces its carried fact and has its own place."""
+        """Drop the carried fact of a record in view, which has its own position."""
         if record_id in self.told:
             self.told.discard(record_id)
             self.words.pop(record_id, None)

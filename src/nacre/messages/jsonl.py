@@ -1,6 +1,6 @@
-"""The on-disk form of a session: encode ours, decode ours and real Claude Code logs (T2b, T5).
+"""The on-disk format of a session: encode nacre's, decode nacre's and real Claude Code logs (T2b, T5).
 
-Records stay in the order of the file. Every line becomes a record or a problem; `Loaded.lines` adds up.
+Records keep the order of the file. Every line becomes a record or a problem; `Loaded.lines` adds up.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from nacre.messages.wire import canonical
 __all__ = ["Envelope", "LineCounts", "LoadedLog", "LogReader", "chained_id", "decode", "encode"]
 
 UNDATED = datetime(1970, 1, 1, tzinfo=UTC)
-"""Stands where a log holds no time at all."""
+"""Time of records in a log without any time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineCounts:
-    """What became of the lines: `total` is the sum of the others, and `recorded` is the number of records."""
+    """Counts of the lines of a log: `total` is the sum of the others, `recorded` the number of records."""
 
     total: int = 0
     recorded: int = 0
     merged: int = 0
-    """Summaries that went into the record of their boundary."""
+    """Summaries merged into the record of their boundary."""
     blank: int = 0
     unreadable: int = 0
     repeated: int = 0
@@ -49,7 +49,7 @@ class LineCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedLog:
-    """A log as read: what happened, what was odd, and what a writer needs to go on."""
+    """A log as read: its records, its problems, and what a writer needs to continue it."""
 
     records: list[Record]
     problems: list[LogProblem]
@@ -59,7 +59,7 @@ class LoadedLog:
     git_branch: str | None = None
     version: str | None = None
     leaf: str | None = None
-    """What the next message hangs on."""
+    """Parent of the next message."""
     torn: bytes = b""
     """The last line if it was cut off; the store moves it aside."""
     ends_whole: bool = True
@@ -67,7 +67,7 @@ class LoadedLog:
 
     @property
     def usage(self) -> dict[str, Usage]:
-        """One usage per reply, from the last of its records; adding them up per record counts twice."""
+        """Usage per reply, from the last of its records; a sum over records would count twice."""
         return {
             said.reply.id: said.reply.usage
             for said in self.records
@@ -76,7 +76,7 @@ class LoadedLog:
 
 
 def decode(lines: Iterable[bytes], *, session_id: str | None = None, subagent: bool = False) -> LoadedLog:
-    """Read a log line by line, whoever wrote it; `subagent` says that its sidechain is its main thread."""
+    """Read a log line by line, of any program; `subagent`: its sidechain is its main thread."""
     reader = LogReader(session_id=session_id, subagent=subagent)
     for line in lines:
         reader.line(line)
@@ -84,7 +84,7 @@ def decode(lines: Iterable[bytes], *, session_id: str | None = None, subagent: b
 
 
 class LogReader:
-    """Takes lines one by one, or objects of the same shape, then hands out the result."""
+    """Takes lines, or objects of the same shape, one by one and returns the loaded log."""
 
     def __init__(self, *, session_id: str | None = None, subagent: bool = False) -> None:
         self.session_id = session_id
@@ -93,14 +93,14 @@ class LogReader:
         self.problems: list[LogProblem] = []
         self.links: list[ChainLink] = []
         self.places: dict[str, int] = {}
-        """Where the record with this id stands."""
+        """Index of the record with this id."""
         self.at: datetime | None = None
         self.undated = 0
         self.boundaries: dict[str, tuple[int, JsonObject]] = {}
-        """Boundaries that still wait for their summary."""
+        """Boundaries whose summary is still to come."""
         self.tally: Counter[str] = Counter()
         self.oddities: Counter[tuple[str, str]] = Counter()
-        """What is reported once with a count."""
+        """Problems that are reported once with a count."""
         self.sessions: Counter[str] = Counter()
         self.facts: dict[str, str] = {}
         self.unread = b""
@@ -130,7 +130,7 @@ class LogReader:
             self._unreadable("not_object", self.tally["total"], "is not a JSON object")
 
     def take(self, line: JsonObject) -> None:
-        """Take one line that is already parsed."""
+        """Take one parsed line."""
         record_id = self._id_of(line)
         if record_id in self.places:
             self.tally["repeated"] += 1
@@ -162,7 +162,7 @@ class LogReader:
                 self._noted(line, f"foreign/{other}", record_id, at=at)
 
     def done(self) -> LoadedLog:
-        """Look at the chain as a whole and hand out what was read."""
+        """Check the whole chain and return the loaded log."""
         torn = self.unread
         self.unread = b""
         if torn:
@@ -189,7 +189,7 @@ class LogReader:
         )
 
     def _learn(self, line: JsonObject) -> None:
-        """What the lines repeat about their session: the id said most often, the rest as first said."""
+        """Read session facts that lines repeat: the most frequent id, the first value of other fields."""
         session = line.get("sessionId")
         if isinstance(session, str):
             self.sessions[session] += 1
@@ -203,7 +203,7 @@ class LogReader:
         own = line.get("uuid") or (line.get("id") if is_decision else None)
         if isinstance(own, str) and own:
             return own
-        # No id of its own: made from the content, so that reading again gives the same one.
+        # No id of its own: derived from the content, so that every reading gives the same one.
         content = canonical(line).decode()
         made = derived_id("line", content)
         again = 1
@@ -298,7 +298,7 @@ class LogReader:
         self._link(line, link_id or record.id, said=said, is_main=is_main)
 
     def _link(self, line: JsonObject, record_id: str, *, said: Said | None = None, is_main: bool) -> None:
-        """Remember what the line says about its place; lines without a parent field are in no chain."""
+        """Store the chain position of the line; lines without a parent field are in no chain."""
         self.places.setdefault(record_id, len(self.records) - 1)
         session = line.get("sessionId")
         if not is_main and "parentUuid" not in line:
@@ -317,7 +317,7 @@ class LogReader:
         )
 
     def _snip(self, line: JsonObject, record_id: str, at: datetime) -> Replaced | None:
-        """What a snip took out: exactly, where we wrote it; else every block of the messages it names."""
+        """Return what a snip removed: exactly if nacre wrote it, else all blocks of the messages it names."""
         ours = line.get("nacre")
         exact = parse_replaced(ours, record_id, at) if isinstance(ours, dict) else None
         changes = self._removals(line) if exact is None else ()
@@ -333,9 +333,10 @@ class LogReader:
         )
 
     def _bridge(self, own: str | None) -> set[str]:
-        """The one message of an earlier session with which a continuation begins; it was not said here.
+        """Return the one message of an earlier session with which a continuation begins; it is not part of
+        this one.
 
-        A longer run is history that was copied along, and stays if the chain leads to it.
+        A longer run is copied history and stays if the chain leads to it.
         """
         spoken = [link for link in self.links if link.said is not None and link.session is not None]
         run = next((place for place, link in enumerate(spoken) if link.session == own), 0)
@@ -405,7 +406,7 @@ def _starts_over(line: JsonObject, said: Said | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainLink:
-    """What one line says about its place in the conversation."""
+    """Position of one line in the conversation."""
 
     id: str
     parent: str | None = None
@@ -414,12 +415,12 @@ class ChainLink:
     """A message, boundary or system line of the main thread; progress and sidechains are not."""
     is_boundary: bool = False
     starts_over: bool = False
-    """A prompt that says it has no parent: a rewind to the start, or a plan begun with a fresh context."""
+    """A prompt without a parent: a rewind to the start, or a plan that begins with a fresh context."""
     session: str | None = None
 
 
 def left_behind(links: Sequence[ChainLink]) -> tuple[set[str], list[LogProblem]]:
-    """The ids of messages that are not part of the conversation's last branch, and what was odd."""
+    """Return the ids of messages outside the conversation's last branch, and the problems."""
     walk = _ChainWalk(links)
     on = walk.back()
     standing = _with_siblings(links, on)
@@ -436,7 +437,7 @@ def left_behind(links: Sequence[ChainLink]) -> tuple[set[str], list[LogProblem]]
 
 
 class _ChainWalk:
-    """From the last message of the main thread back to the first."""
+    """Walks from the last message of the main thread back to the first."""
 
     def __init__(self, links: Sequence[ChainLink]) -> None:
         self.links = links
@@ -474,7 +475,7 @@ class _ChainWalk:
         return parent
 
     def _main_before(self, place: int) -> int | None:
-        """The nearest message before, of the same session, that the walk has not passed yet."""
+        """Return the nearest earlier message of the same session that the walk has not passed."""
         session = self.links[place].session if place < len(self.links) else None
         for candidate in range(place - 1, -1, -1):
             link = self.links[candidate]
@@ -500,9 +501,9 @@ class _ChainWalk:
 
 
 def _with_siblings(links: Sequence[ChainLink], on: set[int]) -> set[int]:
-    """Adds what stands beside the walk: other parts of the same reply, and answers to its calls.
+    """Add siblings of the walk: other parts of the same reply, and results of its calls.
 
-    Parallel calls fan out, so one line of parents passes only some of a reply's parts and results.
+    Parallel calls branch, so one chain of parents contains only some of a reply's parts and results.
     """
     replies = {_reply_id(links[place]) for place in on} - {None}
     standing = on | {place for place, link in enumerate(links) if link.is_main and _reply_id(link) in replies}
@@ -511,7 +512,7 @@ def _with_siblings(links: Sequence[ChainLink], on: set[int]) -> set[int]:
     for place, link in enumerate(links):
         if place in standing or not link.is_main or link.said is None:
             continue
-        # What was injected behind a result that stands beside the walk was seen together with it.
+        # Text injected after the result of a sibling was seen together with it.
         if calls.intersection(_answered(link)) or (link.said.meta and link.parent in beside):
             standing.add(place)
             beside.add(link.id)

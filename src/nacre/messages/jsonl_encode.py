@@ -1,8 +1,8 @@
-"""Records to lines of a session log, in the field names that Claude Code transcripts use (T2, T2b).
+"""Encode records as lines of a session log, in the field names of Claude Code transcripts (T2, T2b).
 
-Messages and boundaries (of compactions and snips) hang together by `parentUuid`. Decisions
-(`content-replacement`, `nacre`) carry an `id` and no parent, so that other readers pass over them: with a
-`uuid` they would look like a leaf.
+Messages and boundaries (of compactions and snips) are linked by `parentUuid`. Decisions (`content-
+replacement`, `nacre`) have an `id` and no parent, so that other readers ignore them: with a `uuid` they would
+look like a leaf.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ENVELOPE_FIELDS = frozenset(
         "userType", "isSidechain", "isMeta", "message", "nacreAside", "nacreExtra",
     }
 )  # fmt: skip
-"""What a message line says itself; everything else of it is the record's `extra`."""
+"""Known fields of a message line; all others are the record's `extra`."""
 FIELDS_BY_TYPE = {
     "user": ENVELOPE_FIELDS | {"isCompactSummary"},
     "assistant": ENVELOPE_FIELDS,
@@ -48,21 +48,21 @@ MESSAGE_FIELDS = frozenset(
 REPLY_FIELDS = frozenset({"id", "model", "stop_reason", "usage"})
 USER_TYPE = "external"
 SNIP = "snip"
-"""The reason of a rewrite that takes whole messages out, which Claude Code writes as a boundary (C29)."""
+"""Reason of a rewrite that removes whole messages, which Claude Code writes as a boundary (C29)."""
 SYNTHETIC_MODEL = "<synthetic>"
-"""The model name Claude Code gives to replies it wrote itself: API errors, interruptions."""
+"""Model name in replies that Claude Code wrote itself: API errors, interruptions."""
 
 
 FOREIGN = "foreign/"
-"""How the kind of a note begins that holds a line of another program; its type follows."""
+"""Prefix of the kind of a note that holds a line of another program; its type follows."""
 OUR_TYPES = frozenset({"user", "assistant", "system", "attachment", "content-replacement", "nacre"})
 TOLD_OTHERS = ("durationMs", "preCompactDiscoveredTools", "lastSummarizedUuid")
-"""What of a compaction's `extra` other readers look for in its metadata, too (C22)."""
+"""Fields of a compaction's `extra` that other readers also expect in its metadata (C22)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """What every message line of a session repeats."""
+    """Fields that every message line of a session repeats."""
 
     session_id: str
     cwd: str
@@ -71,7 +71,7 @@ class Envelope:
 
 
 def encode(record: Record, *, envelope: Envelope, parent: str | None) -> bytes:
-    """The record as whole lines: one, or two for a compaction (its boundary and its summary)."""
+    """Return the record as whole lines: one, or two for a compaction (its boundary and its summary)."""
     match record:
         case Said():
             lines = [_said(record, envelope, parent)]
@@ -95,7 +95,7 @@ def encode(record: Record, *, envelope: Envelope, parent: str | None) -> bytes:
 
 
 def chained_id(record: Record) -> str | None:
-    """What the next message hangs on once this record is written; none leaves the parent as it was."""
+    """Return the parent of the next message after this record; None keeps the parent."""
     match record:
         case Said(aside="sidechain" | "abandoned"):
             return None
@@ -110,7 +110,7 @@ def chained_id(record: Record) -> str | None:
 
 
 def derived_id(*parts: str) -> str:
-    """An id that is the same whenever the same parts are read again."""
+    """Return an id that is the same whenever the same parts are read."""
     return str(uuid5(NAMESPACE_URL, "nacre:" + canonical(list(parts)).decode()))
 
 
@@ -119,7 +119,7 @@ def summary_id(record: Compacted) -> str:
 
 
 def aside_of(line: JsonObject) -> Aside | None:
-    """Why the record on this line never reaches the model, as far as the line alone can tell."""
+    """Return why the record on this line is not sent to the model, as far as the line alone shows."""
     if line.get("isSidechain") is True:
         return "sidechain"
     message = line.get("message")
@@ -132,7 +132,7 @@ def aside_of(line: JsonObject) -> Aside | None:
 
 
 def _is_as_it_came(kind: str, facts: JsonObject) -> bool:
-    """Whether a note is a line of another program, such as a title, which that one must find again."""
+    """Whether a note is a line of another program, such as a title, which that program must find again."""
     name = kind.removeprefix(FOREIGN)
     return name != kind and facts.get("type") == name and name not in OUR_TYPES and "uuid" not in facts
 
@@ -224,7 +224,7 @@ def _blocks(blocks: Iterable[Block]) -> list[Json]:
 def _block(block: Block) -> JsonObject:
     wire = render_block(block)
     if isinstance(block, ToolResult) and block.content and not (wire["content"] and _is_plain(block)):
-        # On the wire blank texts are left out, and an empty one and no content are the same; not in a log.
+        # On the wire blank texts are left out, and an empty one equals no content; not in a log.
         wire["content"] = [render_block(part) for part in block.content]
     return wire
 
@@ -251,7 +251,7 @@ def _replaced(record: Replaced, envelope: Envelope) -> JsonObject:
 
 
 def _snip(record: Replaced, envelope: Envelope, parent: str | None) -> JsonObject:
-    """A boundary that names the messages it took out; beside them what stands exactly, for us."""
+    """Return a boundary that names the removed messages, with the exact changes for nacre."""
     line = _message_line("system", record.id, record.at, envelope=envelope, parent=parent)
     gone = [change.at.record_id for change in record.changes if isinstance(change.at, BlockOf)]
     removed: list[Json] = [*dict.fromkeys(gone)]
@@ -271,7 +271,7 @@ def _replacement(change: Change) -> JsonObject:
     if not isinstance(change.at, ResultOf):
         return {"kind": "block", "uuid": change.at.record_id, "index": change.at.index, "blocks": blocks}
     text = "\n".join(block.text for block in change.stands if isinstance(block, Text | ToolResult))
-    # `replacement` is what Claude Code reads; `blocks` is what stands exactly.
+    # `replacement` is what Claude Code reads; `blocks` is the exact content.
     return {
         "kind": "tool-result",
         "toolUseId": change.at.call_id,
@@ -318,9 +318,9 @@ def _boundary_and_summary(record: Compacted, envelope: Envelope, parent: str | N
 
 
 def _span(record: Compacted, envelope: Envelope) -> JsonObject:
-    """A compaction that leaves the start of the conversation standing.
+    """Return a compaction that keeps the start of the conversation.
 
-    Claude Code forgets everything before a boundary, so for it such a span must stay what it was.
+    Claude Code forgets everything before a boundary, so its span must stay uncompacted there.
     """
     return {
         **_decision(record, "nacre", envelope),

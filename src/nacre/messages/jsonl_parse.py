@@ -1,4 +1,4 @@
-"""One line of a session log to one record; total: what has no known shape gives None, never an error (T5)."""
+"""Parse one line of a session log to one record; an unknown shape gives None, never an error (T5)."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ METADATA_TYPES = frozenset(
         "marble-origami-commit", "marble-origami-snapshot",
     }
 )  # fmt: skip
-"""Lines other than messages that Claude Code is known to write; anything else is worth a remark."""
+"""Line types other than messages that Claude Code is known to write; any other is reported."""
 
 CompactionKind = Literal["full", "partial", "notes", "span", "provider"]
 
 
 def parse_line(raw: bytes) -> tuple[Json, bool]:
-    """The value on a line, and whether its bytes were proper text; raises ValueError when it is not JSON."""
+    """Return the value on a line and whether its bytes were valid text; raises ValueError if not JSON."""
     try:
         text = raw.decode("utf-8")
         proper = True
@@ -69,7 +69,7 @@ def parse_line(raw: bytes) -> tuple[Json, bool]:
         text = raw.decode("utf-8", errors="replace")
         proper = False
     try:
-        # NaN and Infinity, which Python reads and no provider takes, stay as words.
+        # NaN and Infinity, which Python parses and no provider accepts, stay strings.
         return cast("Json", json.loads(text.removeprefix("\ufeff"), parse_constant=str)), proper
     except RecursionError as error:
         raise ValueError("nested too deep") from error
@@ -86,7 +86,7 @@ def parse_time(value: Json) -> datetime | None:
 
 
 def parse_said(line: JsonObject, record_id: str, at: datetime) -> Said | None:
-    """A message line; None when it holds no message."""
+    """Parse a message line; None if it holds no message."""
     kind = line.get("type")
     message = line.get("message")
     if not isinstance(message, dict) or not isinstance(message.get("content"), str | list):
@@ -123,7 +123,7 @@ def _reply(message: JsonObject) -> ReplyFacts:
 
 
 def parse_usage(value: Json) -> Usage | None:
-    """Token counts in the provider's names."""
+    """Parse token counts with the provider's names."""
     if not isinstance(value, dict):
         return None
     written = value.get("cache_creation")
@@ -140,7 +140,7 @@ def parse_usage(value: Json) -> Usage | None:
 
 
 def _extra(line: JsonObject, role: str, message: JsonObject) -> JsonObject:
-    """Everything the record's own fields cannot hold."""
+    """Return all fields that the record's own fields cannot hold."""
     known = FIELDS_BY_TYPE[role]
     extra: JsonObject = {key: value for key, value in line.items() if key not in known}
     if line.get("userType", USER_TYPE) != USER_TYPE:
@@ -165,7 +165,7 @@ def _message_rest(message: JsonObject) -> JsonObject:
 
 
 def parse_compacted(boundary: JsonObject | None, summary: JsonObject, at: datetime) -> Compacted:
-    """A boundary line and the summary that belongs to it; older logs have the summary alone."""
+    """Parse a boundary line and its summary; older logs have the summary alone."""
     summary_id = _text(summary.get("uuid")) or ""
     message = summary.get("message")
     blocks = parse_content(message.get("content") if isinstance(message, dict) else None)
@@ -197,7 +197,7 @@ def parse_compacted(boundary: JsonObject | None, summary: JsonObject, at: dateti
 
 
 def _kept_head(metadata: JsonObject) -> str | None:
-    """The first message that outlives the compaction; two ways of saying it are in use."""
+    """Return the first message kept by the compaction; two formats are in use."""
     segment = metadata.get("preservedSegment")
     messages = metadata.get("preservedMessages")
     if isinstance(segment, dict):
@@ -221,7 +221,7 @@ def _boundary_rest(boundary: JsonObject, metadata: JsonObject) -> JsonObject:
 
 
 def parse_replaced(line: JsonObject, record_id: str, at: datetime) -> Replaced | None:
-    """Our own decision, or Claude Code's list of results that stand shortened."""
+    """Parse nacre's own decision, or Claude Code's list of shortened results."""
     items = line.get("replacements")
     if not isinstance(items, list):
         return None
@@ -255,7 +255,7 @@ def _change(item: Json) -> Change | None:
 
 
 def parse_nacre(line: JsonObject, record_id: str, at: datetime) -> Undone | Noted | Compacted | None:
-    """Our own decisions; which one is told by what they carry, so that a note may have any kind."""
+    """Parse nacre's own decisions by the fields they carry, so that a note may have any kind."""
     match line:
         case {"kind": str(kind), "facts": dict(facts)}:
             return Noted(id=record_id, at=at, kind=kind, facts=facts)
@@ -281,7 +281,7 @@ def parse_nacre(line: JsonObject, record_id: str, at: datetime) -> Undone | Note
 
 
 def _carried(notes: Json, at: datetime) -> tuple[Noted, ...]:
-    """The notes a compaction holds; what is none is left out."""
+    """Return the notes of a compaction; other values are left out."""
     found = []
     for note in notes if isinstance(notes, list) else []:
         match note:
@@ -293,7 +293,7 @@ def _carried(notes: Json, at: datetime) -> tuple[Noted, ...]:
 
 
 def removed_ids(line: JsonObject) -> list[str]:
-    """The messages a snip took out, wherever on the line they are listed."""
+    """Return the messages that a snip removed, from any of the fields that list them."""
     for holder in (line, *line.values()):
         listed = holder.get("removedUuids") if isinstance(holder, dict) else None
         if isinstance(listed, list):

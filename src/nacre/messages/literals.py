@@ -1,4 +1,4 @@
-"""Where the strings of a line of JSON stand, so that one can be changed and every other byte stays (M14b)."""
+"""Find the strings of a line of JSON, so that one can be changed and every other byte stays (M14b)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 Path: TypeAlias = tuple[str | int, ...]
-"""Keys and places from the outermost value inwards."""
+"""Keys and indexes from the outermost value inwards."""
 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]', re.DOTALL)
 _OPENING = b"{["
@@ -18,10 +18,10 @@ _CLOSING = b"}]"
 
 @dataclass(frozen=True, slots=True)
 class StringLiteral:
-    """One string, with its quotes, as it stands in a line."""
+    """One string of a line, with its quotes."""
 
     path: Path
-    """Where it belongs; for a key, where its value does."""
+    """Path of the string; for a key, that of its value."""
     start: int
     end: int
     is_key: bool = False
@@ -29,7 +29,7 @@ class StringLiteral:
 
 @dataclass(slots=True)
 class _Inside:
-    """An object or a list that has been entered and not left."""
+    """An open object or list."""
 
     is_object: bool
     at: str | int
@@ -37,7 +37,7 @@ class _Inside:
 
 
 def strings_in(line: bytes) -> Iterator[StringLiteral]:
-    """Every string of a line in order; a line that is no JSON gives what looks like strings."""
+    """Yield every string of a line in order; of a line that is not JSON, what looks like strings."""
     inside: list[_Inside] = []
     for token in _TOKEN.finditer(line):
         mark = token[0]
@@ -59,7 +59,7 @@ def strings_in(line: bytes) -> Iterator[StringLiteral]:
 
 
 def read_literal(literal: bytes) -> str | None:
-    """What a string says; none when it is no valid one."""
+    """Return the value of a string literal; None if it is invalid."""
     try:
         value = json.loads(literal.decode("utf-8", "surrogateescape"), strict=False)
     except ValueError:
@@ -68,7 +68,7 @@ def read_literal(literal: bytes) -> str | None:
 
 
 def write_literal(text: str, *, like: bytes) -> bytes:
-    """A string for a line, escaped as the one it replaces is."""
+    """Return a string literal, escaped like the one it replaces."""
     written = json.dumps(text, ensure_ascii=like.isascii())
     try:
         return written.encode("utf-8", "surrogateescape")

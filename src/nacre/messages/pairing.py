@@ -1,6 +1,6 @@
 """Makes any log a valid request (T6): calls paired with results, alternating roles, the user first.
 
-An exchange is what stands between two replies. It stays open until another reply begins; only then are its
+An exchange is the part between two replies. It stays open until another reply begins; only then are its
 messages sealed, so that nothing sent before can change when a late result or a user's text arrives.
 """
 
@@ -24,7 +24,7 @@ DIGEST_BYTES = 16
 """128 bits, so that blocks of a conversation never collide by chance."""
 
 Report = Callable[[str, str, str], None]
-"""Callback with kind, place and message of a problem."""
+"""Callback with kind, location and message of a problem."""
 
 
 @dataclass(frozen=True, slots=True)

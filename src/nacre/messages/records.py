@@ -136,7 +136,7 @@ Record: TypeAlias = Said | Replaced | Compacted | Undone | Noted
 
 @dataclass(frozen=True, slots=True)
 class LogProblem:
-    """An irregularity in a log and its place; it never stops a session from loading."""
+    """An irregularity in a log and its location; it never stops a session from loading."""
 
     kind: str
     where: str

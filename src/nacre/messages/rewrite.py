@@ -15,7 +15,7 @@ Stands: TypeAlias = "dict[Address, tuple[Block, ...]]"
 
 
 def gone_calls(items: Sequence[Item], stands: Stands) -> set[str]:
-    """Return calls whose call or result is removed: the other half must go, too."""
+    """Return calls whose call or result is removed: the other half must be removed, too."""
     gone = {at.call_id for at, blocks in stands.items() if isinstance(at, ResultOf) and not blocks}
     for item in items:
         for one in item.parts:

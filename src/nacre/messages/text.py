@@ -1,7 +1,7 @@
 """Renders a conversation as text for another model, which shares no cache.
 
-Pictures become a word, and what a compaction restores by itself is left out: opening and recalled memories
-(C19). The text is bounded; of what has no room, the oldest goes first.
+Images become a word, and what a compaction restores by itself is left out: opening and recalled memories
+(C19). The text is bounded; the oldest parts are left out first.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
 
 ASIDE_TOKENS = 100_000
-"""Tokens of conversation if the other model is unknown: fits every window beside a summary."""
+"""Tokens of conversation if the other model is unknown: fits every window together with a summary."""
 RESULT_CHARS = 2_000
-"""Characters of one result."""
+"""Maximum characters of one result."""
 CALL_CHARS = 600
-"""Characters of the arguments of one call."""
+"""Maximum characters of the arguments of one call."""
 SUMMARY = "Summary of what came before"
 LEFT_OUT = "[The oldest part of the conversation had no room here.]"
 

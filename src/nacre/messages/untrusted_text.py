@@ -1,6 +1,6 @@
-"""Text from files, made safe to stand inside a message: it cannot pass for the program's own words.
+"""Make text from files safe inside a message: it cannot pass for the program's own text.
 
-What is on disk stays as it is; only the copy that is injected changes.
+The file stays unchanged; only the injected copy changes.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ CONTROL_TAGS = (
     "start-of-turn",
     "end-of-turn",
 )
-"""Tags by which a program speaks to a model, ours and other people's; any dash or none stands for a dash."""
+"""Tags by which programs address a model, nacre's and others'; a dash matches any dash or none."""
 COMMON_WORDS = ("system", "instructions", "memory", "summary", "invoke")
-"""Tags too, but also words that may stand after a less-than sign: only right behind the bracket."""
+"""Tags that are also words which may follow a less-than sign: only directly after the bracket."""
 ESCAPED = "&lt;"
-"""Stands for the bracket of such a tag: a reader still sees what was written."""
+"""Replaces the bracket of such a tag; the text stays readable."""
 LOOK_AHEAD = 80
-"""Visible characters after a bracket that are looked at: longer than any tag."""
+"""Visible characters checked after a bracket: longer than any tag."""
 
 LOOKALIKES = str.maketrans(
     "аеорсхуіјѕһԁԛԝкмтвнАЕОРСХУІЈЅҺКМТВНαοειυνρκτΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
     "aeopcxyijshdqwkmtbhAEOPCXYIJSHKMTBHaoeiuvpktABEZHIKMNOPTYX",
 )
-"""Cyrillic and Greek letters that look like Latin ones; only for comparing, never to show."""
+"""Cyrillic and Greek letters that look like Latin ones; only for comparison, never shown."""
 UNSEEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\U000e0000-\U000e01ef\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff"
     "\ufe00-\ufe0f\ufe20-\ufe2f]"
 )
-"""Signs that show nothing by themselves: of format and direction, tags, marks on other letters."""
+"""Invisible characters: format and direction, tags, combining marks."""
 
 _WHISPERED = re.compile("[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
-"""What a model reads and a person does not: tag characters, and signs that turn a line around."""
+"""Characters that a model reads and a person does not see: tag characters and direction overrides."""
 _BRACKET = re.compile("[<\uff1c\ufe64]")
 _OWN = "|".join(tag.replace("-", "[-_ ]*") for tag in CONTROL_TAGS)
 _TAG = re.compile(
@@ -60,7 +60,7 @@ _TAG = re.compile(
 )
 _ASCII_BLANK = re.compile(r"[\x00-\x20\x7f]+")
 _SHORT = 200
-"""Up to here a stretch of ASCII is folded at once instead of letter by letter."""
+"""Maximum length of ASCII text that is folded at once instead of letter by letter."""
 _LINES = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': "&quot;"})
 _UNSEEN = frozenset({"Cf", "Mn", "Me"})
 _BLANK = frozenset({"Cc", "Zs", "Zl", "Zp"})
@@ -68,13 +68,13 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def neutralise(text: str) -> str:
-    """The text with every control tag's bracket written out, however disguised, and nothing whispered."""
+    """Return the text with every control tag's bracket escaped, however disguised, without hidden text."""
     text = printable(text) if text.isascii() else _WHISPERED.sub("", printable(text))
     brackets = [found.start() for found in _BRACKET.finditer(text)]
     pieces = []
     start = 0
     for place, following in pairwise([*brackets, len(text)]):
-        # A tag holds no second bracket, so each character is looked at once.
+        # A tag holds no second bracket, so each character is checked once.
         if _TAG.match(_folded(text, place + 1, following)):
             pieces += [text[start:place], ESCAPED]
             start = place + 1
@@ -82,17 +82,18 @@ def neutralise(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A path or name as it may stand in an attribute: one line, no quotes, no control tags."""
+    """Return a path or name for an attribute: one line, no quotes, no control tags."""
     return neutralise(text).translate(_LINES)
 
 
 def printable(text: str) -> str:
-    """The text as a request can carry it: what stands for a broken byte becomes the replacement character."""
+    """Return the text as valid in a request: surrogates of broken bytes become the replacement character."""
     return text if text.isascii() else _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _folded(text: str, start: int, end: int) -> str:
-    """How the text reads once case, width, kinds of dash and blank, and invisible signs are gone."""
+    """Return the text without differences of case, width, dashes and blanks, and without invisible
+    characters."""
     if end - start <= _SHORT and (stretch := text[start:end]).isascii():
         return _ASCII_BLANK.sub(" ", stretch.lower())[:LOOK_AHEAD]
     return "".join(islice(_plain_letters(text, start, end), LOOK_AHEAD))

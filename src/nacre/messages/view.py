@@ -1,4 +1,4 @@
-"""What the model will see: a pure fold over the records (T3), valid whatever the log says (T6).
+"""What the model will see: a pure fold over the records (T3), valid for any log (T6).
 
 Folding a `Said` costs what that record holds. `Replaced`, `Compacted` and `Undone` start a new epoch and may
 cost what is in view; inside an epoch a sealed message never changes. Views share one append-only body, each
@@ -66,7 +66,7 @@ class View:
         return fold.done()
 
     def apart(self) -> View:
-        """The same for a fork, which makes the copy, so that the parent appends as before."""
+        """Return the same for a fork, which makes the copy, so that the parent appends as before."""
         fold = _ViewFold(self)
         fold.body = self._body.copy(self._length)
         return fold.done()
@@ -388,4 +388,4 @@ def _is_provider_block(block: Block) -> bool:
 
 
 def _ignore(kind: str, where: str, message: str) -> None:
-    """Nobody needs to hear it."""
+    """Discard a problem."""

@@ -126,7 +126,7 @@ def _render_result(content: tuple[ResultPart, ...]) -> Json:
         case (Text(text, ()),):
             return text
         case _:
-            # A provider refuses a blank text beside other blocks, and with it every later request.
+            # A provider refuses a blank text among other blocks, and with it every later request.
             said = [part for part in content if not isinstance(part, Text) or part.text.strip()]
             return render_blocks(said) or ""
 

@@ -1,7 +1,7 @@
-"""Recordings of other programs, read as sessions (T7).
+"""Read recordings of other programs as sessions (T7).
 
-One file per format, each with a question (`is_…`) and a reader; ids and times never vary between readings.
-Decompression is the caller's; may import errors and the rest of messages.
+One file per format, each with a check (`is_…`) and a reader; ids and times are the same on every reading. The
+caller decompresses; may import errors and the rest of messages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nacre.messages.records import LogProblem
 __all__ = ["FORMATS", "ForeignSession", "read_foreign", "recognise"]
 
 HEAD_BYTES = 256 * 1024
-"""How much of a file is looked at to tell what it is: enough for one long first line of a trajectory."""
+"""Bytes of a file that are read to recognise its format: enough for one long first line of a trajectory."""
 
 
 def _is_claude_code(value: Json) -> bool:
@@ -41,7 +41,7 @@ _QUESTIONS: dict[str, Callable[[Json], bool]] = {
     "anthropic-messages": anthropic_messages.is_anthropic,
     "openai-messages": openai_messages.is_openai,
 }
-"""The narrow questions come first: every list of messages looks like OpenAI's at first sight."""
+"""The narrow checks come first, because every list of messages resembles OpenAI's."""
 _READERS: dict[str, Callable[..., list[ForeignSession]]] = {
     "swe-agent": swe_agent.read,
     "text-trajectories": text_trajectories.read,
@@ -52,7 +52,7 @@ FORMATS = tuple(sorted(_QUESTIONS))
 
 
 def recognise(head: bytes) -> str:
-    """The format that the first bytes of a file are in; `ForeignTranscript` when it is none we know."""
+    """Return the format of a file from its first bytes; raise `ForeignTranscript` if it is unknown."""
     values = values_in(head)
     if values and all(_is_message(value) for value in values):
         values = [values]
@@ -64,7 +64,8 @@ def recognise(head: bytes) -> str:
 
 
 def read_foreign(data: bytes | Iterable[bytes], *, name: str) -> list[ForeignSession]:
-    """The sessions in a file, given whole or line by line; `name` is the file's, and decides their ids."""
+    """Return the sessions of a file, given whole or line by line; their ids derive from `name`, the file's
+    name."""
     lines = iter(BytesIO(data) if isinstance(data, bytes) else data)
     head = _head(lines)
     try:
@@ -108,7 +109,8 @@ def _claude_code(lines: Iterable[bytes], name: str) -> ForeignSession:
 
 
 def _values(lines: Iterable[bytes]) -> tuple[list[Json], list[LogProblem]]:
-    """What a file holds: one JSON document, or one value a line; lines of single messages are one list."""
+    """Return the values of a file: one JSON document or one value per line; lines of single messages are one
+    list."""
     data = b"".join(lines)
     try:
         return [parse_line(data)[0]], []
@@ -137,13 +139,14 @@ def _is_message(value: Json) -> bool:
 
 
 ENOUGH = 20
-"""So many first lines tell what a file is, even when some of them are broken."""
+"""Number of first lines that identify a format, even if some of them are broken."""
 LIST_DEPTH = 2
-"""How deep a list of messages lies inside an object."""
+"""Depth of a list of messages inside an object."""
 
 
 def values_in(head: bytes) -> list[Json]:
-    """The whole document if it is one, else the values of the first lines, else the start of a document."""
+    """Return the whole document if it is one, else the values of the first lines, else the start of a
+    document."""
     text = head.decode("utf-8", errors="replace").removeprefix("\ufeff")
     if "\x00" in text:
         return []
@@ -166,9 +169,10 @@ def _parsed(text: str) -> Json:
 
 
 def _closed(text: str, *, whole_items: bool) -> str:
-    """The document as far as it goes, with the brackets closed that are still open there.
+    """Return the truncated document with its open brackets closed.
 
-    With `whole_items` a message that is not all there is left off: half of one may lack what tells its kind.
+    With `whole_items` an incomplete message is left out: half of one may lack the field that identifies its
+    kind.
     """
     open_brackets: list[str] = []
     safe = 0
@@ -192,5 +196,6 @@ def _closed(text: str, *, whole_items: bool) -> str:
 
 
 def _is_between_items(open_brackets: list[str]) -> bool:
-    """In the list of messages, which is the document itself or directly under one of its names."""
+    """Whether this is in the list of messages, which is the document itself or directly under one of its
+    keys."""
     return len(open_brackets) <= 1 or (len(open_brackets) == LIST_DEPTH and open_brackets[-1] == "]")

@@ -1,4 +1,4 @@
-"""Lists of Anthropic messages: bare, one object a line, or as a request body with its system prompt (T7)."""
+"""Lists of Anthropic messages: bare, one object per line, or a request body with its system prompt (T7)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from nacre.messages.foreign.recording import ForeignSession, Recording, messages
 from nacre.messages.wire import parse_content
 
 OWN_BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"})
-"""Blocks that only this provider has; their presence tells its messages from OpenAI's."""
+"""Blocks that only this provider has; they distinguish its messages from OpenAI's."""
 
 
 def is_anthropic(value: Json) -> bool:
-    """Whether the value holds messages with this provider's blocks, or a system prompt beside them."""
+    """Return whether the value holds messages with this provider's blocks, or with a system prompt."""
     found = messages_of(value)
     if found is None or not all(text_of(one.get("role")) in {"user", "assistant"} for one in found):
         return False
@@ -25,7 +25,7 @@ def is_anthropic(value: Json) -> bool:
 
 
 def read(values: Iterable[Json], *, name: str) -> list[ForeignSession]:
-    """One session per value."""
+    """Return one session per value."""
     return [_session(value, Recording(name, number)) for number, value in enumerate(values)]
 
 

@@ -1,6 +1,6 @@
-"""Claude Code sessions in a lean form: one short record a line, parents by line number (T7).
+"""Claude Code sessions in a lean form: one short record per line, parents by line number (T7).
 
-Each line is put back into Claude Code's own shape and read like any other log, so that both give the same.
+Each line is converted to Claude Code's own shape and read like any other log, so that both give the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def is_lean(value: Json) -> bool:
 
 
 def read(lines: Iterable[bytes], *, name: str) -> list[ForeignSession]:
-    """The one session of a file; its full id is not in the file, so it is made from the name."""
+    """Return the one session of a file; its full id is not in the file, so it is derived from the name."""
     session_id = derived_id("session", name, "0")
     reader = LogReader(session_id=session_id)
     problems: list[LogProblem] = []
@@ -61,7 +61,7 @@ def _as_claude_code(value: JsonObject, name: str, session_id: str) -> JsonObject
     line: JsonObject = {"type": value.get("type"), "sessionId": session_id, "timestamp": value.get("t")}
     line["uuid"] = _record_id(name, value.get("i"))
     if value.get("p") is not None:
-        # A missing parent says nothing here: lines that were left out took the link with them.
+        # A missing parent is no problem here: it went with a line that was left out.
         line["parentUuid"] = _record_id(name, value["p"])
     line |= {FLAG_NAMES[flag]: value[flag] for flag in FLAG_NAMES if flag in value}
     if value.get("type") == "user" or value.get("type") == "assistant":

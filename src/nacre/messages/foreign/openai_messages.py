@@ -1,4 +1,4 @@
-"""Lists of OpenAI chat messages: bare, one object a line, or inside a trajectory object (T7)."""
+"""Lists of OpenAI chat messages: bare, one object per line, or inside a trajectory object (T7)."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from nacre.messages.wire import parse_block, render_block
 SYSTEM_ROLES = frozenset({"system", "developer"})
 RESULT_ROLES = frozenset({"tool", "function"})
 REPEATED_FIELDS = ("thought", "action")
-"""SWE-agent says the content of a reply again under these names."""
+"""Fields in which SWE-agent repeats the content of a reply."""
 MALFORMED = "_malformed"
-"""Under this name arguments that are no JSON object are kept, as they came."""
+"""Key for arguments that are not a JSON object, kept unchanged."""
 
 
 def is_openai(value: Json) -> bool:
-    """Whether the value holds messages with roles; those of other providers must be asked for first."""
+    """Return whether the value holds messages with roles; check for other providers first."""
     found = messages_of(value)
     known = {"user", "assistant", *SYSTEM_ROLES, *RESULT_ROLES}
     return found is not None and all(text_of(one.get("role")) in known for one in found)
 
 
 def read(values: Iterable[Json], *, name: str) -> list[ForeignSession]:
-    """One session per value."""
+    """Return one session per value."""
     return [_session(value, Recording(name, number)) for number, value in enumerate(values)]
 
 
@@ -69,7 +69,7 @@ def add_messages(messages: Iterable[JsonObject], recording: Recording) -> None:
 
 
 class _CallIds:
-    """Recordings use the same call id again; here every call gets its own, and its result the same one."""
+    """Gives every call its own id and its result the same one, because recordings reuse call ids."""
 
     def __init__(self) -> None:
         self._open: list[tuple[str, str]] = []
@@ -83,7 +83,7 @@ class _CallIds:
         return own
 
     def answered(self, call_id: str | None) -> str | None:
-        """The call a result belongs to: the oldest open one of this id, or the oldest open one at all."""
+        """Return the call of a result: the oldest open one with this id, else the oldest open one."""
         for place, (name, own) in enumerate(self._open):
             if call_id is None or name == call_id:
                 del self._open[place]
@@ -121,7 +121,7 @@ def _joined(content: Json) -> str:
 
 
 def _calls(message: JsonObject, ids: _CallIds, recording: Recording) -> list[ToolCall]:
-    """The calls of a reply, in the present form and in the one before it."""
+    """Return the calls of a reply, in the current and the previous format."""
     listed = objects(message.get("tool_calls"))
     legacy = message.get("function_call")
     if isinstance(legacy, dict):
@@ -168,7 +168,7 @@ def _add_results(message: JsonObject, calls: _CallIds, recording: Recording) -> 
         if call_id is None:
             unknown = f"call_{len(recording.records)}_unknown"
             recording.report("result_without_call", unknown, "a tool answered, but no call is open")
-        # Several ids with one content: one observation answers them all, and the first carries it.
+        # Several ids with one content: one observation answers all of them, and the first holds it.
         blocks.append(ToolResult(call_id or unknown, () if blocks else parts))
     extra = rest(message, "role", "content", "tool_call_id", "tool_call_ids")
     recording.say("user", tuple(blocks), source=message, extra=extra)

@@ -1,4 +1,4 @@
-"""A session as another program recorded it, built record by record with ids and times that never vary."""
+"""A session recorded by another program, built record by record with reproducible ids and times."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from nacre.messages.jsonl_parse import parse_time
 from nacre.messages.records import LogProblem, Noted, Record, ReplyFacts, Said
 
 MADE_UP_START = datetime(2000, 1, 1, tzinfo=UTC)
-"""Where a recording without times begins: a date nobody takes for real."""
+"""Start of a recording without times: a date that is clearly not real."""
 MADE_UP_STEP = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignSession:
-    """One session out of a foreign file."""
+    """One session of a foreign file."""
 
     session_id: str
     records: list[Record]
     problems: list[LogProblem]
     cwd: str | None = None
     started: datetime | None = None
-    """None when the file holds no times and those of the records are made up."""
+    """None if the file holds no times and those of the records are made up."""
 
 
 @dataclass(slots=True)
 class Recording:
-    """Collects what a foreign file says; `name` and `number` make its ids the same on every reading."""
+    """Collects the records of a foreign file; `name` and `number` make its ids the same on every reading."""
 
     name: str
     number: int = 0
@@ -51,7 +51,7 @@ class Recording:
         meta: bool = False,
         extra: JsonObject,
     ) -> None:
-        """Add a message; `source` is what it was read from, and may hold its time and its model."""
+        """Add a message; `source` is the object it was read from, which may hold its time and model."""
         model = source.get("model")
         reply = ReplyFacts(model=model if isinstance(model, str) else None) if role == "assistant" else None
         record_id, at = self._next(source)
@@ -65,7 +65,7 @@ class Recording:
             self.records.append(Noted(id=record_id, at=at, kind=kind, facts=facts))
 
     def system_prompt(self, text: str) -> None:
-        """A recording's system prompt is the base it ran on, not part of the conversation."""
+        """Note the system prompt, which belongs to the base and not to the conversation."""
         self.note("system_prompt", {"text": text})
 
     def report(self, kind: str, where: str, message: str) -> None:
@@ -94,7 +94,7 @@ class Recording:
 
 
 def objects(value: Json) -> list[JsonObject]:
-    """The objects in a list; anything else has none."""
+    """Return the objects of a list; empty for any other value."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -103,12 +103,12 @@ def text_of(value: Json) -> str:
 
 
 def rest(value: JsonObject, *known: str) -> JsonObject:
-    """The fields a reader does not know and that say something."""
+    """Return the fields that a reader does not know and that are not null."""
     return {key: one for key, one in value.items() if key not in known and one is not None}
 
 
 def messages_of(value: Json) -> list[JsonObject] | None:
-    """The messages in a value: a bare list, or under one of the names in use; None when there are none."""
+    """Return the messages in a value: a bare list, or under one of the usual keys; None if there are none."""
     listed = value
     if isinstance(value, dict):
         listed = next((value[name] for name in ("messages", "traj") if name in value), None)

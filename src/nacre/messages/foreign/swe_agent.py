@@ -1,4 +1,4 @@
-"""SWE-agent `.traj` files: `history` is the conversation, `trajectory` the steps it was made of (T7)."""
+"""SWE-agent `.traj` files: `history` is the conversation, `trajectory` the steps it consists of (T7)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_swe_agent(value: Json) -> bool:
 
 
 def read(values: Iterable[Json], *, name: str) -> list[ForeignSession]:
-    """One session per value."""
+    """Return one session per value."""
     return [_session(value, Recording(name, number)) for number, value in enumerate(values)]
 
 
@@ -54,7 +54,7 @@ def _response(step: JsonObject) -> str:
 
 
 def _add_step(step: JsonObject, recording: Recording) -> None:
-    """A step at the end that the history does not hold: what the agent said, and what it was shown then."""
+    """Add a last step that the history lacks: the agent's text and the observation after it."""
     if response := _response(step):
         recording.say("assistant", (Text(response),), source=step, extra={})
     if observation := text_of(step.get("observation")):

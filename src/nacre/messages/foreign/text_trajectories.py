@@ -12,11 +12,11 @@ from nacre.messages.foreign.recording import ForeignSession, Recording, messages
 
 ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "ai": "assistant"}
 CALL_MARKS = ("<function=", "<function_calls>", "<tool_call>")
-"""How a call looks that is written inside a reply."""
+"""Patterns of a call inside the text of a reply."""
 
 
 def is_text_trajectory(value: Json) -> bool:
-    """Whether the value is a trajectory without structured calls; a bare list of messages is none."""
+    """Return whether the value is a trajectory without structured calls; a bare list of messages is not."""
     if not isinstance(value, dict):
         return False
     turns = objects(value.get("trajectory"))
@@ -31,7 +31,7 @@ def is_text_trajectory(value: Json) -> bool:
 
 
 def read(values: Iterable[Json], *, name: str) -> list[ForeignSession]:
-    """One session per value."""
+    """Return one session per value."""
     return [_session(value, Recording(name, number)) for number, value in enumerate(values)]
 
 
