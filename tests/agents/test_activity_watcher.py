@@ -331,8 +331,8 @@ async def test_agents_say_what_they_do_while_they_do_it(tmp_path: Path) -> None:
                 gate.set()
 
         sessions: list[Session] = []
-        ready.team.house.roll.on_change.append(heard)
-        ready.team.house.on_open.append(lambda child, _: sessions.append(child.session))
+        ready.team.shared.registry.on_change.append(heard)
+        ready.team.shared.on_open.append(lambda child, _: sessions.append(child.session))
         _ = [event async for event in ready.agent.stream("Look at the loom.")]
         await ready.background.wait("agent twin")
         states = ready.team.states()

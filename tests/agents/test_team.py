@@ -515,7 +515,7 @@ async def test_agents_that_ended_long_ago_hold_no_files_and_can_go_on(tmp_path: 
     async with opened(tmp_path, Cast(main, parts)) as ready:
         await played(ready, "Go")
         team = team_of(ready)
-        closed = [name for name, member in team.house.members.items() if member.child is None]
+        closed = [name for name, member in team.shared.members.items() if member.child is None]
         assert closed == ["a0", "a1"]
         await team.resume("a0", "Once more.")
         await ready.background.wait("agent a0", 20)

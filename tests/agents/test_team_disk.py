@@ -67,8 +67,8 @@ def test_a_disk_that_refuses_is_told_and_stops_no_work(tmp_path: Path) -> None:
     (tmp_path / "subagents").write_text("a file in the way")
     with pytest.raises(StoreError, match="subagents"):
         write_state(tmp_path, ONE)
-    roll = AgentRegistry(keep=lambda state: write_state(tmp_path, state))
-    assert roll.put(ONE) is roll.states["one"]
+    registry = AgentRegistry(keep=lambda state: write_state(tmp_path, state))
+    assert registry.put(ONE) is registry.states["one"]
 
 
 def test_from_outside_the_dead_are_not_at_work() -> None:
@@ -81,31 +81,31 @@ def test_from_outside_the_dead_are_not_at_work() -> None:
 
 def test_who_was_at_work_in_a_dead_process_did_not_finish() -> None:
     """Resume: waited for or not, it is told once; who was idle or done stays as it was told."""
-    roll = AgentRegistry()
+    registry = AgentRegistry()
     others = [
         replace(ONE, name="done", status="completed", background=True, told=1),
         replace(ONE, name="idle", status="idle", background=True, told=1, pattern="teammate"),
         replace(ONE, name="failed", status="failed", background=True),
     ]
-    recover(roll, [ONE, *others])
-    found = {name: (one.status, one.is_untold) for name, one in roll.states.items()}
+    recover(registry, [ONE, *others])
+    found = {name: (one.status, one.is_untold) for name, one in registry.states.items()}
     assert found == {
         "one": ("stopped", True), "done": ("completed", False),
         "idle": ("stopped", False), "failed": ("failed", True),
     }  # fmt: skip
-    assert roll.states["one"].result == UNFINISHED
+    assert registry.states["one"].result == UNFINISHED
 
 
 def test_names_are_made_up_and_never_given_twice() -> None:
-    roll = AgentRegistry()
-    roll.put(replace(ONE, name="general-1"))
-    assert roll.named("", "general") == "general-2"
-    assert roll.named("", "plugin:code review") == "plugin-code-review-1"
-    assert roll.named("ada", "general") == "ada"
+    registry = AgentRegistry()
+    registry.put(replace(ONE, name="general-1"))
+    assert registry.named("", "general") == "general-2"
+    assert registry.named("", "plugin:code review") == "plugin-code-review-1"
+    assert registry.named("ada", "general") == "ada"
     for name in ("general-1", "main", "*", "a/b", "..", "", "x" * 65):
         if name:
             with pytest.raises(ToolError):
-                roll.named(name, "general")
+                registry.named(name, "general")
 
 
 async def test_silence_ends_the_pulse_and_whoever_works_below_keeps_it() -> None:

@@ -114,9 +114,9 @@ async def test_a_teammate_with_a_living_process_counts_as_at_work_and_so_do_its_
         assert count_running(settings.home, root) == 1
         # The process has joined the team with a session of its own, and waits.
         Roster(settings.home, "crew").join(member_here("mate", session=mate.agent.session.id))
-        team_of(ready).house.roll.change("mate", status="idle")
+        team_of(ready).shared.registry.change("mate", status="idle")
         assert count_running(settings.home, root) == 1
-        below = team_of(mate).house.roll
+        below = team_of(mate).shared.registry
         below.root = root
         for number in range(2):
             state = replace(team_of(ready).states()[0], id=f"b{number}", name=f"b{number}", team="")

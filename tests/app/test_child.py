@@ -81,7 +81,7 @@ async def test_nothing_leaks_between_twenty_agents_at_once(tmp_path: Path) -> No
     children: list[ChildAgent] = []
     async with open_agent(settings, provider=Cast(main, parts), tools=tools) as ready:
         team = team_of(ready)
-        team.house.on_open.append(lambda child, state: children.append(child))
+        team.shared.on_open.append(lambda child, state: children.append(child))
         with anyio.fail_after(60):
             events = await played(ready, "Go")
         assert WHO.get() == "nobody"

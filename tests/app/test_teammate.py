@@ -72,7 +72,7 @@ def results(events: list[Event]) -> list[str]:
 
 def status(ready: OpenedAgent, name: str) -> str:
     assert ready.team is not None
-    return ready.team.house.roll.states[name].status
+    return ready.team.shared.registry.states[name].status
 
 
 def letter(ready: OpenedAgent, to: str, text: str, *, sender: str = "friend", kind: Kind = "text") -> Letter:

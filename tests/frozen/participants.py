@@ -129,8 +129,8 @@ def orders(ready: OpenedAgent) -> Orders:
         {}
         if team is None
         else {
-            "child_opened": labels(team.house.on_open),
-            "agent_changed": labels(team.house.roll.on_change),
+            "child_opened": labels(team.shared.on_open),
+            "agent_changed": labels(team.shared.registry.on_change),
         }
     )
     return _known({**orders_of_session(ready.agent.session), **shared, "draft": _drafts(ready)})
@@ -139,7 +139,7 @@ def orders(ready: OpenedAgent) -> Orders:
 def orders_of_child(ready: OpenedAgent, name: str) -> Orders:
     """The points of the session of a child agent."""
     assert ready.team is not None
-    child = ready.team.house.members[name].child
+    child = ready.team.shared.members[name].child
     assert child is not None, f"{name} is not open"
     return orders_of_session(child.agent.session)
 

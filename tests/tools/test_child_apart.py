@@ -80,7 +80,7 @@ async def test_a_fork_of_an_agent_in_a_worktree_is_kept_out_as_well(tmp_path: Pa
     children: list[ChildAgent] = []
     async with opened(tmp_path, Cast(main, {"Begin.": child})) as ready:
         let_do_everything(ready)
-        team_of(ready).house.on_open.append(lambda one, state: children.append(one))
+        team_of(ready).shared.on_open.append(lambda one, state: children.append(one))
         await played(ready, "Go")
         done = await children[0].forker.detached("Go on.")
     assert done.text == "forked"

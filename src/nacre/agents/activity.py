@@ -1,4 +1,4 @@
-"""What an agent is doing, in a few words read off its newest call: needs no model and costs nothing (A7).
+"""What an agent is doing, in one line: by rule from its newest call, and on request from a cheap model (A7).
 
 The words are for people: one line, bounded, without a character that could do anything to a terminal.
 """
@@ -68,7 +68,7 @@ WITH_VERB = frozenset(
 
 
 def current_activity(view: View) -> str:
-    """What is being done now, as a present participle with the name of the file, pattern or program."""
+    """Return the current activity as a present participle with the name of the file, pattern or program."""
     newest = next((item for item in reversed(view.items) if item.role == "assistant"), None)
     if newest is None:
         return THINKING
@@ -76,12 +76,12 @@ def current_activity(view: View) -> str:
 
 
 def reply_activity(reply: Message) -> str:
-    """The same, where the newest reply is at hand: of its calls the last one counts."""
+    """Return the activity of a reply: of its calls the last one counts."""
     return call_activity(reply.tool_calls[-1]) if reply.tool_calls else REPLYING
 
 
 def call_activity(call: ToolCall) -> str:
-    """The same for one call."""
+    """Return the activity of one tool call."""
     found = _MCP.fullmatch(call.name)
     if found is not None:
         text = f"Calling {found[1]}: {found[2]}"
@@ -93,12 +93,12 @@ def call_activity(call: ToolCall) -> str:
 
 
 def display_line(text: str) -> str:
-    """On one line, without what shows nothing, and no longer than a line may be."""
+    """Return the text on one line, without invisible characters, cut at the limit."""
     return clipped(one_line(text), MAX_CHARS)
 
 
 def _by_arguments(call: ToolCall) -> str:
-    """Other programs' tools are understood as well: what they are given says what they do."""
+    """Return the activity by the arguments of a call, which also works for tools of other programs."""
     line = line_of(call)
     match line.kind:
         case "read":
@@ -118,7 +118,7 @@ def _by_arguments(call: ToolCall) -> str:
 
 
 def _word(given: JsonObject, *names: str) -> str:
-    """The first of these arguments that is a text."""
+    """Return the first of these arguments that is text."""
     texts = (given.get(name) for name in names)
     return next((_name(text) for text in texts if isinstance(text, str) and _name(text)), "")
 
@@ -144,7 +144,7 @@ def _host(address: str) -> str:
 
 
 def _program(command: str) -> str:
-    """The program of a command line that matters, with the word that says what it does."""
+    """Return the main program of a command line, with its subcommand."""
     command = command[:MAX_COMMAND_CHARS]
     found = programs(command)
     lines = [one.argv for one in found or () if one.argv] or [tuple(command.split())]
@@ -172,7 +172,7 @@ def _called(argv: tuple[str, ...]) -> str:
 
 
 def _past_options(words: list[str]) -> list[str]:
-    """Behind a wrapper's own options and figures: `timeout -k 5 60 pytest`."""
+    """Skip the options and numbers of a wrapper: `timeout -k 5 60 pytest`."""
     while words and (words[0].startswith("-") or words[0].rstrip("smhd").replace(".", "").isdecimal()):
         words = words[1:]
     return words
@@ -223,7 +223,7 @@ _MARKS = "`*_\"'“”‘’"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivityModel:
-    """The cheap model that says what agents do."""
+    """The cheap model that describes what agents do."""
 
     provider: Provider
     model: str
@@ -236,17 +236,17 @@ class ActivityModel:
 
 
 class ActivityWatcher:
-    """Watches agents, each in a task of its own."""
+    """Reports the activity of agents, each in its own task."""
 
     def __init__(self, seconds: float, onlooker: ActivityModel | None = None) -> None:
-        """`seconds` lie between two questions about one agent."""
+        """`seconds` is the interval between two requests about one agent."""
         self._seconds = seconds
         self._onlooker = onlooker
 
     async def watch(
         self, look: Callable[[], View], tell: Callable[[str], None], *, stays: bool = False
     ) -> None:
-        """Tell each new line on one agent until cancelled, which is to be done when the agent ends.
+        """Report each new line about one agent until cancelled, which must be done when the agent ends.
 
         `stays`: what this agent was told must not leave the machine (M27).
         """
@@ -264,7 +264,7 @@ class ActivityWatcher:
             await asyncio.sleep(min(RULE_SECONDS, self._seconds))
 
     async def _by_model(self, onlooker: ActivityModel, look: Callable[[], View], line: _ActivityLine) -> None:
-        """One question after another, none while nothing has changed; an agent that ends soon costs none."""
+        """Send one request after another, none while nothing has changed or before the first interval."""
         told: list[bytes] = []
         while True:
             await asyncio.sleep(self._seconds)
@@ -279,7 +279,7 @@ class ActivityWatcher:
 
 
 class _ActivityLine:
-    """What was told last, and who said it."""
+    """The last reported line and whether a model wrote it."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.is_models = False
@@ -293,7 +293,7 @@ class _ActivityLine:
 
 
 async def _answer(onlooker: ActivityModel, view: View) -> str:
-    """What the model says is being done; nothing where it cannot be asked or does not answer the question."""
+    """Ask the model for a line; empty if it cannot be asked or gives no usable answer."""
     if onlooker.allows(PURPOSE) is not None:
         return ""
     request = summary_request(view, onlooker.model)
@@ -319,7 +319,7 @@ async def _answer(onlooker: ActivityModel, view: View) -> str:
 
 
 def summary_request(view: View, model: str) -> Request:
-    """The side query: the end of the conversation as text, and no tools."""
+    """Return the request: the end of the conversation as text, without tools."""
     work = _TAG.sub("&lt;", neutralise(as_text(view, tokens=TAIL_TOKENS)))
     text = prompts.render(_ASK, work=work)
     return Request(
@@ -331,7 +331,7 @@ def summary_request(view: View, model: str) -> Request:
 
 
 def parse_activity(reply: Reply) -> str:
-    """The line of an answer as it may be shown; empty where the answer is none."""
+    """Return the line of an answer for display; empty if it is not usable."""
     text = _COLOURS.sub("", reply.message.text).strip()
     first = text.splitlines()[0] if text else ""
     bare = first.translate(dict.fromkeys(map(ord, _MARKS[:2]), None)).strip(_MARKS + " ").rstrip(".…!")

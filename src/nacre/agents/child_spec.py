@@ -1,4 +1,4 @@
-"""What is needed to open a child agent, and what is opened."""
+"""The arguments for opening a child agent, and the opened agent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nacre.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParentAgent:
-    """Whom children are opened for, and what they take over."""
+    """The agent that opens children, and what they inherit."""
 
     agent: SessionAgent
     hands: Toolset
@@ -52,7 +52,7 @@ class ParentAgent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSpec:
-    """Who is to be opened."""
+    """The child agent to open."""
 
     id: str
     name: str
@@ -69,7 +69,7 @@ class ChildSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildAgent:
-    """A child agent, ready to run, and what belongs to it."""
+    """An opened child agent."""
 
     agent: SessionAgent
     hands: Toolset

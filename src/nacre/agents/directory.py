@@ -1,4 +1,4 @@
-"""Who there is, as another process sees it: agents of sessions, members of teams, where each gets letters."""
+"""Lists agents and teams on disk for other processes, and finds the inbox of each."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ListedAgent:
 
     @property
     def is_open(self) -> bool:
-        """Whether the process that runs it, or ran it, is still there."""
+        """Whether its process is still running."""
         return is_alive(self.state.pid, self.state.process_start)
 
     def ended(self) -> datetime:
@@ -65,7 +65,7 @@ class ListedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedTeam:
-    """A team, its people and its work."""
+    """A team with its members and tasks."""
 
     name: str
     lead: str
@@ -76,7 +76,7 @@ class ListedTeam:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailTarget:
-    """Somebody who can be written to."""
+    """An agent or session that letters can be sent to."""
 
     name: str
     inbox: Path
@@ -89,12 +89,12 @@ class MailTarget:
 
     @property
     def is_gone(self) -> bool:
-        """Whether a letter has to wait; of a session itself nobody can tell that from outside."""
+        """Whether no process reads its letters now; unknown, so False, for a session itself."""
         return not self.is_running and (self.seen is not None or self.roster is not None)
 
 
 def list_agents(home: Path, cwd: Path | None = None) -> list[ListedAgent]:
-    """The agents of a directory's sessions or of all, the newest session first."""
+    """Return the agents of the sessions in a directory, or of all sessions, newest session first."""
     return [
         ListedAgent(
             state=with_process_status(state),
@@ -108,7 +108,7 @@ def list_agents(home: Path, cwd: Path | None = None) -> list[ListedAgent]:
 
 
 def count_running(home: Path, session: str) -> int:
-    """How many agents of a session work, with those of its teammates' own processes, at any depth.
+    """Return the number of running agents of a session, with those in processes of teammates, at any depth.
 
     A teammate with a process of its own counts as long as the process lives: letters set it to work.
     """
@@ -127,7 +127,7 @@ def count_running(home: Path, session: str) -> int:
 
 
 def _session_apart(home: Path, state: AgentState, owner: str) -> str:
-    """The session of a teammate whose own process lives; empty for every other agent."""
+    """Return the session of a teammate whose own process is running; empty for other agents."""
     with suppress(MailError):
         roster = Roster(home, state.team)
         member = roster.member(state.name)
@@ -143,12 +143,12 @@ def _states(home: Path, session: str) -> list[AgentState]:
 
 
 def is_recent(seen: ListedAgent, now: datetime) -> bool:
-    """Whether it works, or ended not long ago."""
+    """Whether it is running, or ended recently."""
     return seen.is_running or now - seen.ended() <= LATELY
 
 
 def list_teams(home: Path, cwd: Path | None = None) -> list[ListedTeam]:
-    """The teams that have a member in this directory, or all of them."""
+    """Return the teams with a member in this directory, or all teams."""
     found = []
     for name in teams(home):
         roster = Roster(home, name)
@@ -169,7 +169,7 @@ def list_teams(home: Path, cwd: Path | None = None) -> list[ListedTeam]:
 
 
 def team_of(home: Path, name: str) -> Roster:
-    """A team that is there; `MailError` names those there are."""
+    """Return an existing team; raises `MailError` with the existing names."""
     roster = Roster(home, name)
     if not roster.exists:
         raise MailError(f"there is no team {name!r}; {_others(name, teams(home)) or NO_TEAM}")
@@ -177,7 +177,7 @@ def team_of(home: Path, name: str) -> Roster:
 
 
 def find(home: Path, cwd: Path, wanted: str, *, team: str = "") -> MailTarget:
-    """Whoever is meant by a name or the beginning of an id; `MailError` where that is nobody or several.
+    """Return the agent with a name or id prefix; raises `MailError` if there is none or several.
 
     Without a team: the agents of this directory's sessions, members of all teams, and sessions by their id.
     """
@@ -253,7 +253,7 @@ def _nobody(wanted: str, names: Sequence[str], *, where: str = " here") -> str:
 
 
 def _others(wanted: str, names: Sequence[str]) -> str:
-    """Who could have been meant, or who there is; empty where there is nobody."""
+    """Return similar or all names for an error message; empty if there are none."""
     known = sorted(set(names))
     near = get_close_matches(wanted, known, n=3, cutoff=0.5)
     if near:

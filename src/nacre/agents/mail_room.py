@@ -1,4 +1,4 @@
-"""The letters of one session: everybody's inbox, and everybody's way to the others (A3).
+"""The mail of one session: the inboxes and senders of all its agents (A3).
 
 The session itself is `main`; in a teammate's own process it has the teammate's name, and `main` is who leads
 the team. Letters to a member of a team lie with the team, all others with the session.
@@ -30,7 +30,7 @@ from nacre.session.background import Background
 
 
 class MailRoom:
-    """Owned by one session; `folder` is the session's, None where nothing of it is kept."""
+    """The mail of one session; `folder` is the session's, None if it has no log."""
 
     def __init__(
         self,
@@ -56,38 +56,38 @@ class MailRoom:
         self.post = self._new_post(teams.name)
 
     def join(self) -> None:
-        """Take part in the session, and in those of all its agents."""
+        """Add mail to the session and to those of all its agents."""
         self._hands.post.belong_to(self.post)
         self._attend(self._agent, self.mailing)
         self.mailing.on_prompt = self.heard_person
         self.teams.joined = self._belong
         if self.team is not None and self.waking is not None:
-            self.team.house.on_open.append(self._welcome)
-            self.team.house.roll.on_change.append(self.waking.heed)
+            self.team.shared.on_open.append(self._welcome)
+            self.team.shared.registry.on_change.append(self.waking.heed)
             self._hands.crew.crew = TeamAgentStarter(self.team, self.teams, self.waking)
-            house = self.team.house
+            shared = self.team.shared
             session = self._agent.session
-            self.waking.elsewhere = ProcessTeammates(session, self._settings, self.teams, house.roll)
-            house.start_process = self.waking.elsewhere.start
+            self.waking.elsewhere = ProcessTeammates(session, self._settings, self.teams, shared.registry)
+            shared.start_process = self.waking.elsewhere.start
 
     async def become(self, name: str, roster: Roster, kind: str) -> None:
-        """The session itself is a member of somebody else's team from now on, under a name of its own."""
+        """Make the session a member of another session's team, under its own name."""
         self.teams.name = name
         self.post = self._new_post(name)
         self._hands.post.belong_to(self.post)
-        self.mailing.shows = _is_not_a_wish
+        self.mailing.shows = _is_shown
         self.mailing.holds_turns = False
         await self.teams.stand_in(roster, kind)
         await self.mailing.catch_up()
 
     async def heard_person(self) -> None:
-        """A person has said something: letters may wake agents again, here and in processes of teammates."""
+        """Reset the delivery limits after input from a person, here and in processes of teammates."""
         if self.waking is not None:
             self.waking.heard_person()
         await asyncio.to_thread(self.teams.heard_person)
 
     async def close(self) -> None:
-        """Wait at no bell any more, and leave the teams; letters that come stay where they are."""
+        """Stop waiting for letters and leave the teams; new letters stay in the inboxes."""
         if self.waking is not None:
             if self.waking.elsewhere is not None:
                 await self.waking.elsewhere.close()
@@ -95,7 +95,7 @@ class MailRoom:
         await self.teams.close()
 
     async def sifted(self, words: str) -> str:
-        """What letters say, without what must stay on this machine (M27)."""
+        """Return the text of letters without what must stay on this machine (M27)."""
         extras = await self._agent.session.redacted([Attachment(kind=MAIL, text=words)])
         return "\n\n".join(extra.text for extra in extras)
 
@@ -104,12 +104,12 @@ class MailRoom:
         return self._folder is not None
 
     def answer_at(self, address: str) -> None:
-        """From now on letters to other sessions say that they can be answered there."""
+        """Use this address as the sender of letters to other sessions."""
         self._address = address
         self.post.answer_at(address)
 
     def inbox(self, name: str) -> Inbox:
-        """Where letters to an agent of this session lie: with its team, with the session, or in memory."""
+        """Return the inbox of an agent of this session: with its team, with the session, or in memory."""
         if name not in self._boxes:
             state = self.states.get(name)
             path = self.teams.inbox_path(state.team, name) if state and state.team else None
@@ -120,11 +120,11 @@ class MailRoom:
 
     @property
     def states(self) -> dict[str, AgentState]:
-        """The agents of the session by name."""
-        return self.team.house.roll.states if self.team else {}
+        """Return the agents of the session by name."""
+        return self.team.shared.registry.states if self.team else {}
 
     def find(self, asker: str, name: str) -> Inbox | None:
-        """The inbox that a name means to whoever writes; None where it means no_wake."""
+        """Return the inbox that a name means to a sender; None if there is none."""
         if name in self.states:
             return self.inbox(name)
         is_top = asker == self.teams.name
@@ -135,7 +135,7 @@ class MailRoom:
         return Mailbox(path) if path else None
 
     def everyone(self, asker: str) -> Sequence[str]:
-        """Whom `*` means: the asker's team, or whoever of the session has not ended, and all its teams."""
+        """Return the receivers of `*`: the sender's team, or the agents of the session and its teams."""
         own = self.states.get(asker)
         if own is not None and own.team:
             return self.teams.people(own.team)
@@ -157,11 +157,11 @@ class MailRoom:
         return post
 
     def _welcome(self, child: ChildAgent, state: AgentState) -> None:
-        """A child is about to begin: it gets letters, can write some, and is in its team."""
+        """Add mail and team membership to a child before it starts."""
         assert self.waking is not None, "who has children can wake them"
         post = self._new_post(state.name)
         mailing = Mail(child.session, self.inbox(state.name))
-        mailing.shows = _is_not_a_wish
+        mailing.shows = _is_shown
         child.hands.post.belong_to(post)
         self._attend(child.agent, mailing)
         if state.team and (roster := self.teams.rosters.get(state.team)) is not None:
@@ -174,7 +174,7 @@ class MailRoom:
         agent.session.layers.append(mailing)
 
     def _belong(self, team: str) -> None:
-        """The session is part of a team from now on."""
+        """Add the inbox of a team to the session."""
         roster = self.teams.rosters[team]
         name = self.teams.name
         inbox = Mailbox(roster.inbox_path(name))
@@ -184,8 +184,8 @@ class MailRoom:
         self._hands.team_tasks.belong_to(roster, name)
 
 
-def _is_not_a_wish(letter: Letter) -> bool:
-    """A person who wants an agent to end is obeyed; it is not asked."""
+def _is_shown(letter: Letter) -> bool:
+    """Whether a letter is shown to the model; a person's shutdown request is carried out instead."""
     return not is_from_person(letter)
 
 
@@ -198,5 +198,5 @@ ID_CHARS = 8
 
 
 def socket_path(home: Path, session: str) -> Path:
-    """Where a session listens while it is open."""
+    """Return the path of the socket of a session."""
     return home / FOLDER / f"{session[:ID_CHARS]}{ENDING}"

@@ -1,4 +1,4 @@
-"""What a session hears of its agents: how they ended, told once; which kinds there are; who still works."""
+"""Attachments about agents: results of background agents, available types, running agents."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ ENDED = {
 
 
 class AgentNews:
-    """With the next message, how agents ended that were started in the background."""
+    """Attaches the results of background agents to the next message, each once."""
 
-    def __init__(self, roll: AgentRegistry, owner: str) -> None:
-        self._roll = roll
+    def __init__(self, registry: AgentRegistry, owner: str) -> None:
+        self._registry = registry
         self._owner = owner
 
     def extras(self) -> list[Attachment]:
-        return [agent_news(state) for state in self._roll.states.values() if self._is_new(state)]
+        return [agent_news(state) for state in self._registry.states.values() if self._is_new(state)]
 
     def settle(self, view: View) -> None:
-        """What stands in the log was told, and is not told again."""
+        """Mark the results that are in the log as reported."""
         for note in view.noted(AGENT):
             run = note.fact("run")
             agent = note.fact("id")
-            for state in list(self._roll.states.values()):
+            for state in list(self._registry.states.values()):
                 if state.id == agent and isinstance(run, int) and state.told < run:
-                    self._roll.change(state.name, told=run)
+                    self._registry.change(state.name, told=run)
 
     def _is_new(self, state: AgentState) -> bool:
         return state.owner == self._owner and state.is_untold
 
 
 class AgentTypeUpdates:
-    """Which kinds of agents there are beside those that its tool names, once an epoch."""
+    """Attaches the list of custom agent types, once an epoch."""
 
     def __init__(self, types: AgentTypes) -> None:
         listed = [
@@ -67,14 +67,14 @@ class AgentTypeUpdates:
         """Empty where all kinds are built in."""
 
     def extras(self, view: View) -> Sequence[Attachment]:
-        """The list, where the model does not see one."""
+        """Return the list if the model does not see one."""
         if not self.text or notes_in_view(view, AGENT_TYPES):
             return ()
         return [Attachment(kind=AGENT_TYPES, text=self.text, facts={"names": [*self._names]})]
 
 
 def agent_news(state: AgentState) -> Attachment:
-    """How an agent ended, for whoever started it."""
+    """Return the result of an agent as an attachment for its owner."""
     text = prompts.render(
         DONE,
         name=state.name,
@@ -90,9 +90,9 @@ def agent_news(state: AgentState) -> Attachment:
     return Attachment(kind=AGENT, text=text, facts=facts, notice=notice)
 
 
-def registry_fragments(roll: AgentRegistry, owner: str) -> list[Fragment]:
-    """For after a compaction: who works, and whose report is still to come, so that nobody is sent twice."""
-    states = [one for one in roll.states.values() if one.owner == owner]
+def registry_fragments(registry: AgentRegistry, owner: str) -> list[Fragment]:
+    """Return running agents and outstanding reports for after a compaction, so that none is started twice."""
+    states = [one for one in registry.states.values() if one.owner == owner]
     lines = [_line(one) for one in states if one.is_running or one.status == "idle" or one.is_untold]
     return [Fragment(kind="agents", name="the agents you started", text="\n".join(lines))] if lines else []
 

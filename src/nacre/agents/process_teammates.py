@@ -1,4 +1,4 @@
-"""Starts teammates in processes of their own, and notices when one has gone (Spawning, A3).
+"""Starts teammates in their own processes, and notices when one has ended (A3).
 
 The work goes ahead as a letter, so that it survives whoever is killed. What a teammate says on its own
 goes to a file in the team's folder; what matters it writes to the lead.
@@ -43,28 +43,28 @@ GONE = "Its process ended by itself. What it printed last is in {log}; written t
 
 
 class ProcessTeammates:
-    """The teammates of one session that have processes of their own."""
+    """The teammates of one session that run in their own processes."""
 
-    def __init__(self, session: Session, settings: Settings, teams: Teams, roll: AgentRegistry) -> None:
+    def __init__(self, session: Session, settings: Settings, teams: Teams, registry: AgentRegistry) -> None:
         self._session = session
         self._settings = settings
         self._teams = teams
-        self._roll = roll
+        self._registry = registry
         self._watching: dict[str, asyncio.Task[None]] = {}
         self._is_closed = False
         self._ears: list[asyncio.Task[None]] = []
-        roll.on_change.append(self._heed)
-        for state in list(roll.states.values()):
+        registry.on_change.append(self._heed)
+        for state in list(registry.states.values()):
             if self.has(state) and state.status not in OVER:
                 self._watch(state)
 
     def has(self, state: AgentState) -> bool:
-        """Whether an agent runs elsewhere, or would."""
+        """Whether an agent runs, or would run, in its own process."""
         is_apart = state.pid not in {0, os.getpid()} and is_alive(state.pid, state.process_start)
         return state.pattern == "teammate" and (is_apart or self._settings.agents.teammates == "process")
 
     async def start(self, order: AgentRequest, state: AgentState) -> None:
-        """Begin a process for a new teammate, whose work waits for it in its mailbox."""
+        """Start a process for a new teammate, whose prompt waits in its mailbox."""
         clock = self._session.clock
         letter = Letter(
             id=clock.new_id(),
@@ -78,20 +78,22 @@ class ProcessTeammates:
             await asyncio.to_thread(Mailbox(self._teams.inbox_path(state.team, state.name)).put, letter)
             await self._begin(state)
         except (MailError, OSError) as error:
-            self._roll.change(state.name, status="failed", background=False)
+            self._registry.change(state.name, status="failed", background=False)
             raise ToolError(f"{state.name} was not started: {error}") from error
 
     async def wake(self, state: AgentState) -> None:
-        """It was written to: it is at work again, and started again if its process is gone."""
+        """Mark a teammate as running after a letter, and restart it if its process has ended."""
         if not is_alive(state.pid, state.process_start):
             await self._begin(state)
-        state = self._roll.states[state.name]
+        state = self._registry.states[state.name]
         if not state.is_running:
             now = self._session.clock.now()
-            self._roll.put(replace(state, status="running", run=state.run + 1, told=state.run, started=now))
+            self._registry.put(
+                replace(state, status="running", run=state.run + 1, told=state.run, started=now)
+            )
 
     def listen(self, inbox: Inbox, known: Callable[[], set[str]]) -> None:
-        """Hear reports to the lead as they come, although the lead reads them with its next message."""
+        """Read reports to the lead as they come; the lead itself gets them with its next message."""
         self._ears.append(asyncio.create_task(self._heard(inbox, known), name="reports of teammates"))
 
     async def _heard(self, inbox: Inbox, known: Callable[[], set[str]]) -> None:
@@ -110,19 +112,19 @@ class ProcessTeammates:
                 await wakeup.wait()
 
     def _reported(self, name: str) -> None:
-        """It has written to the lead, who needs no other news of it."""
-        state = self._roll.states.get(name)
+        """Mark a teammate as reported, because its letter to the lead is the report."""
+        state = self._registry.states.get(name)
         if state is not None and name in self._watching and state.is_running:
-            self._roll.put(replace(state, status="idle", told=state.run))
+            self._registry.put(replace(state, status="idle", told=state.run))
 
     async def close(self) -> None:
-        """The session ends, and with it those it started; they can be started again under their names."""
+        """Stop the processes that this session started; they can be restarted under their names."""
         self._is_closed = True
         for ear in self._ears:
             ear.cancel()
         if self._ears:
             await asyncio.wait(self._ears)
-        states = [self._roll.states[name] for name in self._watching]
+        states = [self._registry.states[name] for name in self._watching]
         for state in states:
             _end(state)
         if self._watching:
@@ -130,24 +132,24 @@ class ProcessTeammates:
             for task in late:
                 task.cancel()
         for state in states:
-            self._roll.change(state.name, status="stopped", told=state.run)
+            self._registry.change(state.name, status="stopped", told=state.run)
 
     def _heed(self, state: AgentState) -> None:
-        """Stopped by whoever started it: then its process ends, too."""
+        """End the process of a teammate that was stopped."""
         if state.name in self._watching and state.status in {"stopped", "completed"}:
             _end(state)
 
     async def _begin(self, state: AgentState) -> None:
         pid = await asyncio.to_thread(self._spawned, state)
-        self._roll.change(state.name, pid=pid, process_start=start_time(pid))
-        self._watch(self._roll.states[state.name])
+        self._registry.change(state.name, pid=pid, process_start=start_time(pid))
+        self._watch(self._registry.states[state.name])
 
     def _spawned(self, state: AgentState) -> int:
         command = [sys.executable, "-m", "nacre", "agents", "run", state.name]
         command += ["--team", state.team, "--type", state.type]
         if state.model != self._session.base.model:
             command += ["--model", state.model]
-        above = {DEPTH: str(state.depth), ROOT: self._roll.root or self._session.id}
+        above = {DEPTH: str(state.depth), ROOT: self._registry.root or self._session.id}
         environ = {**self._settings.environ, **_said_here(self._settings), **above}
         log = self._log(state)
         disk.make_folder(log.parent)
@@ -169,23 +171,23 @@ class ProcessTeammates:
         await _gone(state.pid, state.process_start)
         _buried(state.pid)
         del self._watching[state.name]
-        now = self._roll.states[state.name]
+        now = self._registry.states[state.name]
         if not self._is_closed and now.pid == state.pid and now.status not in OVER:
             gone = GONE.format(log=self._log(state))
             left = await asyncio.to_thread(self._has_left, state)
             status: Status = "completed" if left else "failed"
             told = now.run if left else now.run - 1
-            self._roll.put(replace(now, status=status, result=gone, doing="", told=told, background=True))
+            self._registry.put(replace(now, status=status, result=gone, doing="", told=told, background=True))
 
     def _has_left(self, state: AgentState) -> bool:
-        """Whether it went in order: then it stands on the roster no longer."""
+        """Whether it has left the roster, which it does when it ends normally."""
         with suppress(MailError):
             return self._teams.find(state.name, state.team) is None
         return False
 
 
 def _said_here(settings: Settings) -> dict[str, str]:
-    """What a command line may have said to this process, as variables that say it to another one."""
+    """Return environment variables that pass command line settings on to another process."""
     said = {"NACRE_HOME": str(settings.home), "NACRE_MAX_TURNS": str(settings.max_turns)}
     said |= {"NACRE_MODEL": settings.model} if settings.model else {}
     said |= {} if settings.memory.is_on else {"NACRE_DISABLE_AUTO_MEMORY": "1"}
@@ -193,13 +195,13 @@ def _said_here(settings: Settings) -> dict[str, str]:
 
 
 def _buried(pid: int) -> None:
-    """Let the system forget a process that has ended, if it was ours."""
+    """Reap an ended child process."""
     with suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 
 
 async def _gone(pid: int, start: str) -> None:
-    """Come back when a process has ended."""
+    """Wait until a process has ended."""
     try:
         held = os.pidfd_open(pid)
     except (OSError, AttributeError):

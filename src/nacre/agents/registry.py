@@ -1,4 +1,4 @@
-"""What is known of the agents of a session: one value an agent, and the roll on which all of them stand."""
+"""The state of each agent of a session, and the registry of all of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentState:
-    """One agent as it stands now."""
+    """The state of one agent."""
 
     id: str
     name: str
@@ -69,7 +69,7 @@ class AgentState:
 
     @property
     def is_untold(self) -> bool:
-        """Whether its owner still has to hear how the last run ended."""
+        """Whether the result of the last run was not reported to its owner yet."""
         return self.background and not self.is_running and self.told < self.run
 
 
@@ -79,7 +79,7 @@ def _nowhere(state: AgentState) -> None:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class AgentRegistry:
-    """All agents of one session, whoever started them; shared by everybody who may start some."""
+    """All agents of one session, at any depth."""
 
     folder: Path | None = None
     """Of the session; None where it leaves nothing on disk."""
@@ -95,7 +95,7 @@ class AgentRegistry:
     """By name, in the order they were started."""
 
     def put(self, state: AgentState) -> AgentState:
-        """The agent stands like this from now on; a disk that is full stops no work."""
+        """Set the state of an agent; errors while writing it to disk are ignored."""
         self.states[state.name] = state
         with suppress(StoreError):
             self.keep(state)
@@ -104,7 +104,7 @@ class AgentRegistry:
         return state
 
     def change(self, name: str, **changes: object) -> AgentState:
-        """The same agent with some of it changed."""
+        """Change some fields of an agent and return its state."""
         return self.put(replace(self.states[name], **changes))  # type: ignore[arg-type]
 
     @property
@@ -112,7 +112,7 @@ class AgentRegistry:
         return sum(one.is_running for one in self.states.values())
 
     def named(self, wanted: str, kind: str) -> str:
-        """A name that nobody has: the one that is wanted, or one made up from the kind of agent."""
+        """Return a free name: the requested one, or one made from the agent type."""
         if not wanted:
             base = _NOT_IN_A_NAME.sub("-", kind).strip("-") or "agent"
             number = 1
@@ -132,7 +132,7 @@ class AgentRegistry:
         return wanted
 
     def find(self, name: str) -> AgentState:
-        """The agent of this name; who asks for another one is told who there is."""
+        """Return the agent with this name; raises `ToolError` with the known names."""
         if (found := self.states.get(name)) is not None:
             return found
         known = ", ".join(list(self.states)[-20:]) or "nobody yet"
@@ -140,7 +140,7 @@ class AgentRegistry:
 
 
 class IdleTimeout:
-    """Tells an agent that works from one that hangs; whoever works for it keeps it alive as well."""
+    """A timeout that activity of the agent, or of its own agents, restarts."""
 
     def __init__(self, seconds: float, *, above: IdleTimeout | None = None) -> None:
         self._seconds = seconds
@@ -149,7 +149,7 @@ class IdleTimeout:
         self._held = 0
 
     def beat(self) -> None:
-        """Something happened."""
+        """Restart the timeout."""
         if self._above is not None:
             self._above.beat()
         if self._limit is not None and not self._limit.expired():
@@ -158,7 +158,7 @@ class IdleTimeout:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """While a person is waited for, silence means nothing."""
+        """Suspend the timeout, while a person is asked something."""
         with self._above.held() if self._above else nullcontext():
             self._held += 1
             self.beat()
@@ -170,7 +170,7 @@ class IdleTimeout:
 
     @contextmanager
     def watched(self, limit: asyncio.Timeout) -> Iterator[None]:
-        """Let this limit run out after so long a silence; entered inside of it."""
+        """Apply the timeout to this limit within the block."""
         self._limit = limit
         self.beat()
         try:
@@ -187,12 +187,12 @@ _COUNTS = ("depth", "run", "told", "rounds", "calls", "tokens", "pid")
 
 
 def meta_path(folder: Path, agent: str) -> Path:
-    """Where an agent of a session stands, given the session's folder."""
+    """Return the path of an agent's state file in the folder of its session."""
     return folder / FOLDER / f"{PREFIX}{agent}{ENDING}"
 
 
 def write_state(folder: Path, state: AgentState) -> None:
-    """Put a state there, whole or not at all; `StoreError` where the disk refuses."""
+    """Write a state file atomically; raises `StoreError` if that fails."""
     path = meta_path(folder, state.id)
     said: JsonObject = {
         "id": state.id,
@@ -215,20 +215,20 @@ def write_state(folder: Path, state: AgentState) -> None:
 
 
 def read_states(folder: Path) -> list[AgentState]:
-    """The agents of a session as their files say, oldest first; what is no such file is left out."""
+    """Read the state files of a session, oldest first; invalid ones are skipped."""
     found = (_read(path) for path in _files(folder / FOLDER))
     return sorted((one for one in found if one is not None), key=lambda one: (one.started, one.name))
 
 
 def with_process_status(state: AgentState) -> AgentState:
-    """The same for another process: who was at work when its process died is no longer."""
+    """Return the state with the status corrected if its process has died."""
     if state.status in {"running", "idle"} and not is_alive(state.pid, state.process_start):
         return replace(state, status="stopped")
     return state
 
 
 def own_process() -> tuple[int, str]:
-    """What tells this process from another one of its number."""
+    """Return the id and start time of this process."""
     return os.getpid(), start_time(os.getpid())
 
 

@@ -1,4 +1,4 @@
-"""One agent at work: opened, heard, watched, and put down as what became of it, whatever ends it."""
+"""Runs one turn of an agent and records its result, however it ends."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ERROR_CHARS = 2_000
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RunningAgent:
-    """An agent that this process has set to work; mutable, and owned by its team."""
+    """An agent that runs in this process; mutable, owned by its team."""
 
     name: str
     type: AgentType | None
@@ -64,7 +64,7 @@ class RunningAgent:
     ending: str = ""
 
     async def close(self) -> None:
-        """Let go of all it holds; it can be opened again."""
+        """Close the agent; it can be opened again."""
         child = self.child
         self.child = None
         stack = self.stack
@@ -76,16 +76,16 @@ class RunningAgent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRunner:
-    """What agents of one owner are run with."""
+    """Runs the agents of one owner."""
 
     parent: ParentAgent
-    roll: AgentRegistry
+    registry: AgentRegistry
     opened: Callable[[ChildAgent, AgentState], None]
     """Told of every child before it begins."""
     progress: ActivityWatcher | None = None
 
     async def play(self, member: RunningAgent, text: str) -> None:
-        """One turn of an agent from its text to its report, which then stands on the roll.
+        """Run one turn of an agent and record its report in the registry.
 
         Without a text it begins with the letters that have come.
 
@@ -104,7 +104,7 @@ class AgentRunner:
             self._put(member, status, left, clock.seconds() - begun)
 
     def _put(self, member: RunningAgent, status: Status, left: KeptWorktree | None, seconds: float) -> None:
-        state = self.roll.states[member.name]
+        state = self.registry.states[member.name]
         parent = self.parent
         said = "\n\n".join(part for part in (member.ending, member.last) if part) or NOTHING_SAID
         if left is not None:
@@ -112,7 +112,7 @@ class AgentRunner:
         if state.pattern == "teammate" and status == "completed":
             status = "idle"
         chars = parent.settings.agents.result_chars
-        self.roll.put(
+        self.registry.put(
             replace(
                 state,
                 status=status,
@@ -164,8 +164,8 @@ class AgentRunner:
         return "stopped"
 
     async def _forked(self, member: RunningAgent, text: str) -> Status:
-        """A fork goes on from where the conversation stood when it was sent for, or where it ended itself."""
-        agent = self.roll.states[member.name].id
+        """Run a fork from the parent's view when it was requested, or from its own end."""
+        agent = self.registry.states[member.name].id
         member.forked = done = await send_fork(
             self.parent, member.forked or member.view, text, agent=agent, heard=partial(self.heard, member)
         )
@@ -175,11 +175,11 @@ class AgentRunner:
         return "stopped"
 
     async def _open(self, member: RunningAgent) -> ChildAgent:
-        """The child, as it was left or opened anew; what it costs is booked from the first word on."""
+        """Return the open child, or open it."""
         if member.child is not None:
             return member.child
         assert member.type is not None, "only a kind of agent is opened"
-        state = self.roll.states[member.name]
+        state = self.registry.states[member.name]
         parent = self.parent
         if member.is_isolated and member.tree is None:
             member.tree = await _tree(state, parent)
@@ -203,14 +203,14 @@ class AgentRunner:
 
     @asynccontextmanager
     async def _told_of(self, member: RunningAgent, child: ChildAgent) -> AsyncGenerator[None, None]:
-        """Have somebody say in one line what it does, as long as it does it."""
+        """Report the activity of an agent within the block."""
         if self.progress is None:
             yield
             return
         watching = asyncio.create_task(
             self.progress.watch(
                 lambda: child.session.view,
-                lambda line: _said(self.roll, member.name, line),
+                lambda line: _said(self.registry, member.name, line),
                 stays=child.session.telemetry.hides_words,
             ),
             name=f"progress of {member.name}",
@@ -224,13 +224,13 @@ class AgentRunner:
                 watching.exception()  # looked at: a line that was not said is nobody's worry
 
     def heard(self, member: RunningAgent, event: Event) -> None:
-        """Something happened: it is alive, and after a reply the roll says how far it is."""
+        """Handle an event: restart the timeout, and update the registry after a reply."""
         member.pulse.beat()
         if not isinstance(event, Reply):
             return
         if event.message.text:
             member.last = event.message.text
-        state = self.roll.states[member.name]
+        state = self.registry.states[member.name]
         usage = event.usage
         if member.child is None:
             # A fork has no meter, and nobody watches it: its conversation is not at hand before it ends.
@@ -239,11 +239,11 @@ class AgentRunner:
             paid = state.cost_usd + (price or 0.0)
             state = replace(state, tokens=tokens, cost_usd=paid, doing=reply_activity(event.message))
         calls = state.calls + len(event.message.tool_calls)
-        self.roll.put(replace(state, rounds=state.rounds + 1, calls=calls))
+        self.registry.put(replace(state, rounds=state.rounds + 1, calls=calls))
 
 
 def bounded(text: str, name: str, folder: Path | None, chars: int) -> str:
-    """A report as its reader gets it: of a long one the beginning, and where the whole of it is."""
+    """Return a report; of a long one the beginning and the path of the whole."""
     if len(text) <= chars:
         return text
     try:
@@ -254,9 +254,9 @@ def bounded(text: str, name: str, folder: Path | None, chars: int) -> str:
     return f"{text[:chars]}\n[Cut here: {where}]"
 
 
-def _said(roll: AgentRegistry, name: str, line: str) -> None:
-    if roll.states[name].is_running:
-        roll.change(name, doing=line)
+def _said(registry: AgentRegistry, name: str, line: str) -> None:
+    if registry.states[name].is_running:
+        registry.change(name, doing=line)
 
 
 def _failed(member: RunningAgent, error: BaseException) -> Status:
@@ -266,7 +266,7 @@ def _failed(member: RunningAgent, error: BaseException) -> Status:
 
 
 async def _tree(state: AgentState, parent: ParentAgent) -> Worktree:
-    """Where it worked before, if that is still there; else a new one."""
+    """Return the worktree of an earlier run if it exists, else a new one."""
     settings = parent.settings
     session = parent.session
     known = await asyncio.to_thread(lambda: [one.tree for one in records(settings.home)])
@@ -278,7 +278,7 @@ async def _tree(state: AgentState, parent: ParentAgent) -> Worktree:
 
 
 async def _finish_worktree(member: RunningAgent) -> KeptWorktree | None:
-    """A worktree in which nothing was changed goes; what stays there is told."""
+    """Remove an unchanged worktree; return one that stays."""
     if member.tree is None:
         return None
     looking = asyncio.ensure_future(finish(member.tree))
@@ -297,7 +297,7 @@ LOST = "{name} was a fork of this conversation, which has been shortened since; 
 async def send_fork(
     parent: ParentAgent, start: View | ForkResult, text: str, *, agent: str, heard: Callable[[Event], None]
 ) -> ForkResult:
-    """Run a fork to its end; what is said in it is kept where the session is."""
+    """Run a fork to its end, with a log if the session has one."""
     writer = parent.session.writer
     if parent.folder is None or not isinstance(writer, SessionLogWriter):
         return await parent.forker.detached(text, view=start, heard=heard)
@@ -306,7 +306,7 @@ async def send_fork(
 
 
 async def last_fork_result(parent: ParentAgent, agent: str, name: str) -> ForkResult:
-    """Where a fork of an earlier process ended, put together from both logs; `ToolError` where it cannot."""
+    """Restore the result of a fork of an earlier process from both logs; raises `ToolError` if that fails."""
     if parent.folder is None:
         raise ToolError(LOST.format(name=name))
     said = await asyncio.to_thread(_records, agent_log_path(parent.folder, agent))
@@ -317,7 +317,7 @@ async def last_fork_result(parent: ParentAgent, agent: str, name: str) -> ForkRe
 
 
 def _joined(above: Sequence[Record], said: Sequence[Record]) -> View | None:
-    """The parent's records up to where the fork began, and its own behind them."""
+    """Return the parent's records up to the start of the fork, followed by its own."""
     mark = next((one for one in said if isinstance(one, Noted) and one.kind == FORK), None)
     ids = [one.id for one in above]
     if mark is None or mark.fact("after") not in ids:

@@ -1,6 +1,6 @@
-"""The agents of one session: started, limited, stopped, set to work again; what they find out comes back.
+"""Starts, limits, stops and resumes the agents of one owner, and returns their reports.
 
-Whoever has the Agent tool has a team, agents included; all teams of a session share one roll.
+Whoever has the Agent tool has a team, agents included; all teams of a session share one registry.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ StartProcess = Callable[[AgentRequest, AgentState], Awaitable[None]]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class TeamContext:
-    """What all teams of a session share."""
+    """What all teams of one session share."""
 
-    roll: AgentRegistry
+    registry: AgentRegistry
     types: AgentTypes
     hooks: Hooks | None = None
     progress: ActivityWatcher | None = None
@@ -75,35 +75,35 @@ class Team(Layer):
     log_kinds = {AGENT: "drop", AGENT_TYPES: "drop"}
 
     def __init__(
-        self, parent: ParentAgent, house: TeamContext, *, name: str = MAIN, pulse: IdleTimeout | None = None
+        self, parent: ParentAgent, shared: TeamContext, *, name: str = MAIN, pulse: IdleTimeout | None = None
     ) -> None:
-        self.house = house
+        self.shared = shared
         self.name = name
-        self.news = AgentNews(house.roll, name)
-        self._kinds = AgentTypeUpdates(house.types)
+        self.news = AgentNews(shared.registry, name)
+        self._kinds = AgentTypeUpdates(shared.types)
         self._parent = parent
         self._pulse = pulse
         self._changed = asyncio.Event()
         self._work = AgentRunner(
-            parent=parent, roll=house.roll, opened=self._welcome, progress=house.progress
+            parent=parent, registry=shared.registry, opened=self._welcome, progress=shared.progress
         )
 
     def join(self) -> None:
-        """Take part in the owner's session."""
+        """Add this layer to the owner's session."""
         session = self._parent.session
-        roll = self.house.roll
+        registry = self.shared.registry
         self._parent.hands.crew.crew = self
         session.layers.append(self)
-        roll.on_change.append(self._heed)
+        registry.on_change.append(self._heed)
         # Let go once nothing of it is under way any more.
         self._parent.background.resources.push_async_callback(self.close)
 
     def states(self) -> tuple[AgentState, ...]:
-        """All agents of the session, in the order they were started."""
-        return tuple(self.house.roll.states.values())
+        """All agents of the session in the order of their start."""
+        return tuple(self.shared.registry.states.values())
 
     async def answer(self, order: AgentRequest) -> str:
-        """What the model gets for an order: the report, or the word that it will come."""
+        """Start an agent and return its report, or a note that the report will follow."""
         state = await self.spawn(order)
         if state.background:
             return STARTED.format(name=state.name)
@@ -118,31 +118,31 @@ class Team(Layer):
         )
 
     async def spawn(self, order: AgentRequest) -> AgentState:
-        """Start an agent; comes back when it is done, or at once where it works in the background.
+        """Start an agent; returns when it has ended, or at once if it runs in the background.
 
         `ToolError` refuses in one line.
         """
         await self._let_go()
         member = self._enlisted(order)
-        state = self.house.roll.states[member.name]
-        if state.pattern == "teammate" and self._starts_processes and self.house.start_process:
-            await self.house.start_process(order, state)
+        state = self.shared.registry.states[member.name]
+        if state.pattern == "teammate" and self._starts_processes and self.shared.start_process:
+            await self.shared.start_process(order, state)
         elif state.background:
             await self._begin(member, order.prompt)
         else:
             await self._attended(member, order.prompt)
-        return self.house.roll.states[member.name]
+        return self.shared.registry.states[member.name]
 
     async def resume(self, name: str, text: str) -> AgentState:
-        """Set an agent that has ended to work again, on its own conversation, in the background."""
-        roll = self.house.roll
-        _check_free(roll.find(name))
-        member = self.house.members.get(name) or await self._again(roll.states[name])
-        state = roll.states[name]
+        """Resume an ended agent in the background, with its conversation."""
+        registry = self.shared.registry
+        _check_free(registry.find(name))
+        member = self.shared.members.get(name) or await self._again(registry.states[name])
+        state = registry.states[name]
         _check_free(state)  # somebody else may have been quicker
         self._check_room()
         pid, start = own_process()
-        roll.put(
+        registry.put(
             replace(
                 state,
                 status="running",
@@ -156,38 +156,38 @@ class Team(Layer):
             )
         )
         await self._begin(member, text)
-        return roll.states[name]
+        return registry.states[name]
 
     async def stop(self, name: str) -> str:
-        """Stop an agent on its owner's own wish, who then need not be told."""
-        state = self.house.roll.find(name)
+        """Stop an agent at its owner's request, without a report."""
+        state = self.shared.registry.find(name)
         if state.status in OVER:
             return f"{name} is not at work ({state.status})."
         state = await self.halt(name)
         if state.owner == self.name:
-            self.house.roll.change(name, told=state.run)
+            self.shared.registry.change(name, told=state.run)
         return f"{name} is {state.status}. {state.result}"
 
     async def halt(self, name: str) -> AgentState:
-        """Stop an agent and wait until it has put its tools down; its owner is told by and by."""
-        roll = self.house.roll
-        roll.find(name)
-        member = self.house.members.get(name)
+        """Stop an agent and wait for its tools; its owner gets a report later."""
+        registry = self.shared.registry
+        registry.find(name)
+        member = self.shared.members.get(name)
         if member is not None and member.cancel is not None:
             await member.cancel()
-        if member is not None and roll.states[name].status == "idle":
+        if member is not None and registry.states[name].status == "idle":
             await member.close()
-        return _put_down(roll, name)
+        return _put_down(registry, name)
 
     async def close(self) -> None:
-        """Let go of all that its agents hold; who is still at work by now is not any more."""
-        roll = self.house.roll
+        """Stop and close all agents."""
+        registry = self.shared.registry
         for name in [one.name for one in self.states() if one.owner == self.name]:
-            if (member := self.house.members.pop(name, None)) is not None:
+            if (member := self.shared.members.pop(name, None)) is not None:
                 await member.close()
-                _put_down(roll, name)
-        if self._heed in roll.on_change:
-            roll.on_change.remove(self._heed)
+                _put_down(registry, name)
+        if self._heed in registry.on_change:
+            registry.on_change.remove(self._heed)
 
     @property
     def _starts_processes(self) -> bool:
@@ -195,13 +195,13 @@ class Team(Layer):
 
     @property
     def _depth(self) -> int:
-        return self.house.roll.depth + self._parent.depth
+        return self.shared.registry.depth + self._parent.depth
 
     def _enlisted(self, order: AgentRequest) -> RunningAgent:
-        """A place on the roll for a new agent; every refusal comes before it."""
+        """Check the request and register a new agent."""
         kind = self._kind(order)
         parent = self._parent
-        roll = self.house.roll
+        registry = self.shared.registry
         self._check_depth()
         self._check_room()
         if order.team and kind is not None and self._starts_processes:
@@ -212,7 +212,7 @@ class Team(Layer):
         seconds = parent.settings.agents.stall_seconds
         state = AgentState(
             id=blake2b(clock.new_id().encode(), digest_size=8).hexdigest(),
-            name=roll.named(order.name, order.type),
+            name=registry.named(order.name, order.type),
             type=order.type,
             pattern=pattern,
             description=brief(order.description) or brief(order.prompt)[:DESCRIBED_CHARS],
@@ -233,8 +233,8 @@ class Team(Layer):
             is_isolated=bool(order.isolation or (kind is not None and kind.isolation)),
             view=parent.session.view,
         )
-        roll.put(state)
-        self.house.members[state.name] = member
+        registry.put(state)
+        self.shared.members[state.name] = member
         return member
 
     def _kind(self, order: AgentRequest) -> AgentType | None:
@@ -243,9 +243,9 @@ class Team(Layer):
             if order.model or order.isolation or order.team:
                 raise ToolError("A fork is as its parent is: leave model, isolation and team_name empty.")
             return None
-        kind = self.house.types.types.get(order.type)
+        kind = self.shared.types.types.get(order.type)
         if kind is None:
-            known = ", ".join([*sorted(self.house.types.types), FORK])
+            known = ", ".join([*sorted(self.shared.types.types), FORK])
             raise ToolError(f"There is no kind of agent named {order.type[:80]!r}. Known: {known}.")
         return kind
 
@@ -258,18 +258,18 @@ class Team(Layer):
 
     def _check_room(self) -> None:
         settings = self._parent.settings
-        roll = self.house.roll
+        registry = self.shared.registry
         most = settings.agents.max_at_once
-        busy = roll.running
-        if roll.root or self._starts_processes:
-            busy = max(busy, count_running(settings.home, roll.root or self._parent.session.id))
+        busy = registry.running
+        if registry.root or self._starts_processes:
+            busy = max(busy, count_running(settings.home, registry.root or self._parent.session.id))
         if busy >= most:
             raise ToolError(f"{most} agents are at work, which is the most: wait for one, or stop one.")
 
     async def _again(self, state: AgentState) -> RunningAgent:
-        """An agent of an earlier process, as its log left it."""
+        """Restore an agent of an earlier process from its log."""
         pulse = IdleTimeout(self._parent.settings.agents.stall_seconds)
-        kind = None if state.pattern == "fork" else self.house.types.types.get(state.type)
+        kind = None if state.pattern == "fork" else self.shared.types.types.get(state.type)
         if kind is None and state.pattern != "fork":
             raise ToolError(f"There is no kind of agent named {state.type} any more, which {state.name} was.")
         is_other = state.model != self._parent.session.base.model
@@ -279,22 +279,22 @@ class Team(Layer):
         if kind is None:
             member.forked = await last_fork_result(self._parent, state.id, state.name)
         member.is_isolated = bool(state.worktree or (kind is not None and kind.isolation))
-        self.house.members[state.name] = member
+        self.shared.members[state.name] = member
         return member
 
     async def _let_go(self) -> None:
-        """Close those that ended longest ago: they can be opened again, and each holds files."""
-        states = self.house.roll.states
+        """Close the agents that ended longest ago, because each holds open files."""
+        states = self.shared.registry.states
         ended = [
             member
-            for name, member in self.house.members.items()
+            for name, member in self.shared.members.items()
             if member.child is not None and states[name].owner == self.name and states[name].status in OVER
         ]
         for member in ended[:-KEPT_OPEN]:
             await member.close()
 
     async def _begin(self, member: RunningAgent, text: str) -> None:
-        """Beside the turn, whose end is not its end."""
+        """Start a background task that outlives the turn."""
         name = f"{AGENT_PURPOSE} {member.name}"
         background = self._parent.background
         await background.wait(name)  # what it has done last may not be put away yet
@@ -303,30 +303,30 @@ class Team(Layer):
         member.cancel = partial(background.cancel, name)
         is_begun = background.start(name, work, grace=GRACE_SECONDS, label=told)
         if not is_begun:
-            state = self.house.roll.change(member.name, status="stopped", background=False)
+            state = self.shared.registry.change(member.name, status="stopped", background=False)
             raise ToolError(f"{state.name} was not started: what background work may cost is used up.")
 
     async def _attended(self, member: RunningAgent, text: str) -> None:
-        """In a task of its own, with a copy of the context: what it sets there, nobody else sees."""
+        """Run in a separate task with a copy of the context, so that context variables do not leak."""
         work = self._work.play(member, text)
         task = asyncio.create_task(work, name=f"{AGENT_PURPOSE} {member.name}", context=copy_context())
         member.cancel = partial(_cancelled, task)
         try:
             await task
         except asyncio.CancelledError:
-            _put_down(self.house.roll, member.name)
+            _put_down(self.shared.registry, member.name)
             running = asyncio.current_task()
             if running is None or running.cancelling():
                 raise
 
     def _welcome(self, child: ChildAgent, state: AgentState) -> None:
-        """A child is about to begin: who takes part in its session, and who pays."""
-        house = self.house
+        """Add layers and cost accounting to a child before it starts."""
+        shared = self.shared
         parent = self._parent
         child.session.on_usage = partial(self._pay, child, state.name)
-        if house.hooks is not None:
+        if shared.hooks is not None:
             add_child_hooks(
-                child.session, house.hooks, state.id, state.type, where=lambda: child.hands.workspace.cwd
+                child.session, shared.hooks, state.id, state.type, where=lambda: child.hands.workspace.cwd
             )
         for line in child.notices:
             parent.session.notify(line)
@@ -343,16 +343,16 @@ class Team(Layer):
                 leaves=child.leaves,
                 depth=parent.depth + 1,
             )
-            member = house.members[state.name]
-            Team(below, house, name=state.name, pulse=member.pulse).join()
-        for told in house.on_open:
+            member = shared.members[state.name]
+            Team(below, shared, name=state.name, pulse=member.pulse).join()
+        for told in shared.on_open:
             told(child, state)
 
     def _pay(self, child: ChildAgent, name: str, usage: Usage, model: str) -> None:
-        """What an agent costs, its owner pays: at once, and in the log at the next boundary."""
+        """Charge the cost of an agent to its owner, in the log at the next boundary."""
         session = self._parent.session
         meter = child.session.meter
-        self.house.roll.change(name, tokens=meter.usage.total, cost_usd=meter.cost_usd)
+        self.shared.registry.change(name, tokens=meter.usage.total, cost_usd=meter.cost_usd)
         session.add_usage(usage, model, purpose=AGENT_PURPOSE)
         facts: JsonObject = {
             "purpose": AGENT_PURPOSE,
@@ -368,7 +368,7 @@ class Team(Layer):
         return [*self.news.extras(), *self._kinds.extras(view)]
 
     async def restore(self, kept: Sequence[Item]) -> Sequence[Fragment]:
-        return registry_fragments(self.house.roll, self.name)
+        return registry_fragments(self.shared.registry, self.name)
 
     async def before_request(self) -> None:
         self.news.settle(self._parent.session.view)
@@ -378,7 +378,7 @@ class Team(Layer):
             self._changed.set()
 
     async def pending(self) -> list[Attachment]:
-        """For a session that ends with its answer: the next reports, as long as any are to come."""
+        """Return outstanding reports for a session that ends with its answer."""
         if not self._parent.session.is_one_shot:
             return []
         while True:
@@ -403,8 +403,8 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
         await asyncio.wait({task}, timeout=STOP_SECONDS)
 
 
-def _put_down(roll: AgentRegistry, name: str) -> AgentState:
-    """Whoever was cancelled before the first step could not say so itself."""
-    state = roll.states[name]
+def _put_down(registry: AgentRegistry, name: str) -> AgentState:
+    """Record the end of an agent that was cancelled before its first step."""
+    state = registry.states[name]
     is_over = state.status in OVER
-    return state if is_over else roll.change(name, status="stopped", doing="")
+    return state if is_over else registry.change(name, status="stopped", doing="")

@@ -40,7 +40,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class ParsedTeamFile(Generic[T]):
-    """What a file says, as far as it makes sense."""
+    """The valid content of a file."""
 
     value: T
     problem: str = ""
@@ -49,18 +49,18 @@ class ParsedTeamFile(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class TeamFileFormat(Generic[T]):
-    """How a value is read from a file and written to it; what is read from nothing is the beginning."""
+    """How a value is read from a file and written to it; an empty file gives the initial value."""
 
     read: Callable[[JsonObject], ParsedTeamFile[T]]
     written: Callable[[T], JsonObject]
 
 
 def ignore_line(line: str) -> None:
-    """Hears what a file has to tell where nobody else does."""
+    """Ignore a warning about a file."""
 
 
 class TeamFile(Generic[T]):
-    """One file in a team's folder; the lock is the team's and lies outside of it, so that it can go whole."""
+    """One file in a team's folder; the lock lies outside of it, so that the folder can be removed."""
 
     def __init__(
         self,
@@ -76,12 +76,12 @@ class TeamFile(Generic[T]):
         self._clock = clock
 
     def read(self) -> T:
-        """What stands there; nobody is waited for, since the file is only ever replaced whole."""
+        """Read the value without a lock, because the file is replaced atomically."""
         found = self._found()
         return self.change(lambda value: (value, value)) if found.problem else found.value
 
     def change(self, act: Callable[[T], tuple[T, R]], *, makes_folder: bool = False) -> R:
-        """Let a function say what shall stand there instead; where it refuses, everything stays."""
+        """Replace the value by what a function returns; if it raises, nothing changes."""
         self._check(makes_folder=makes_folder)
         with self.alone():
             self._check(makes_folder=makes_folder)
@@ -95,7 +95,7 @@ class TeamFile(Generic[T]):
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """No other process changes anything of the team meanwhile; a killed one is not in the way."""
+        """Hold the lock of the team."""
         try:
             with one_writer(self.path.parent, poll=POLL_SECONDS):
                 yield
@@ -165,7 +165,7 @@ def _object(content: bytes) -> JsonObject:
 
 
 def moment(said: Json) -> datetime | None:
-    """A time as it stands in such a file, or none."""
+    """Parse a time, or return None."""
     try:
         read = datetime.fromisoformat(said) if isinstance(said, str) else None
     except ValueError:
@@ -174,16 +174,16 @@ def moment(said: Json) -> datetime | None:
 
 
 def unknown_fields(said: JsonObject, known: frozenset[str]) -> Extra:
-    """The fields that a newer version added."""
+    """Return the fields that a newer version added."""
     return tuple((key, value) for key, value in said.items() if key not in known)
 
 
 def text(said: JsonObject, key: str) -> str:
-    """A field that is a text, or nothing."""
+    """Return a text field, or an empty string."""
     value = said.get(key)
     return value if isinstance(value, str) else ""
 
 
 def number(said: Json) -> int | None:
-    """A whole number, or none; a truth value is none, whatever Python thinks."""
+    """Return an integer that is not a bool, or None."""
     return said if isinstance(said, int) and not isinstance(said, bool) else None

@@ -68,7 +68,7 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamMember:
-    """One agent of a team and the process it runs in."""
+    """One agent of a team and its process."""
 
     name: str
     type: str = ""
@@ -84,7 +84,7 @@ class TeamMember:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What no two runs of an agent share, not even those of one name."""
+        """A value that differs between two runs of an agent with the same name."""
         return (self.name, self.session, str(self.pid), self.start, self.host)
 
 
@@ -98,7 +98,7 @@ class _Team:
 def member_here(
     name: str, *, agent_type: str = "", session: str = "", cwd: str = "", clock: Clock = SYSTEM_CLOCK
 ) -> TeamMember:
-    """A member that runs in this process, as of now."""
+    """Return a member that runs in this process."""
     return TeamMember(
         name=check_name(name),
         type=agent_type,
@@ -112,14 +112,14 @@ def member_here(
 
 
 def teams(home: Path) -> tuple[str, ...]:
-    """The names of all teams there are, in order."""
+    """Return the names of all teams, sorted."""
     with contextlib.suppress(OSError):
         return tuple(sorted(path.parent.name for path in (home / TEAMS).glob(f"[!.]*/{CONFIG}")))
     return ()
 
 
 class Roster:
-    """The members of one team; `tell` hears, in a line, of a file that was damaged."""
+    """The members of one team; `tell` is called with a warning about a damaged file."""
 
     def __init__(
         self, home: Path, team: str, *, tell: Callable[[str], None] = ignore_line, clock: Clock = SYSTEM_CLOCK
@@ -135,11 +135,11 @@ class Roster:
 
     @property
     def exists(self) -> bool:
-        """Whether somebody has begun this team and nobody removed it."""
+        """Whether the team exists."""
         return self._file.path.is_file()
 
     def create(self, lead: TeamMember) -> None:
-        """Begin the team, or lead one again whose lead is gone; members, tasks and letters stay."""
+        """Create the team, or lead one whose lead has ended; members, tasks and letters stay."""
 
         def begun(team: _Team) -> tuple[_Team, None]:
             old = next((each for each in team.members if each.name == team.lead), None)
@@ -151,14 +151,14 @@ class Roster:
         self._file.change(begun, makes_folder=True)
 
     def join(self, member: TeamMember) -> None:
-        """Take a place; that of a member that is gone is taken over, without the tasks it had in progress."""
+        """Join the team; replaces an ended member of the same name and releases its tasks in progress."""
         if not self.exists:
             raise MailError(f"there is no team {self.team}; an agent started with team_name begins one")
         self._release_dead(member.name)
         self._file.change(lambda team: (self._with(team, member), None))
 
     def leave(self, member: TeamMember) -> bool:
-        """Give the place up with the tasks in progress; not one that another has taken over meanwhile."""
+        """Leave the team and release the tasks in progress, unless another run has taken over the name."""
 
         def left(team: _Team) -> tuple[_Team, bool]:
             rest = tuple(each for each in team.members if each.identity != member.identity)
@@ -170,40 +170,40 @@ class Roster:
         return True
 
     def members(self) -> tuple[TeamMember, ...]:
-        """All, in the order they joined, whether they live or not."""
+        """Return all members in the order of joining, running or not."""
         return self._file.read().members
 
     def member(self, name: str) -> TeamMember | None:
-        """The member of this name."""
+        """Return the member with this name, or None."""
         return next((each for each in self.members() if each.name == name), None)
 
     def lead(self) -> str:
-        """The name of who began the team; empty where nobody did."""
+        """Return the name of the lead; empty if there is none."""
         return self._file.read().lead
 
     def is_alive(self, member: TeamMember) -> bool:
-        """Whether the member's own process still runs."""
+        """Whether the member's process is running."""
         if member.host != socket.gethostname():
             return abs((self._clock.now() - member.joined).total_seconds()) < FOREIGN_SECONDS
         return is_alive(member.pid, member.start)
 
     def heard_person(self) -> None:
-        """Record that a person has said something to the lead; a disk that refuses stops nothing."""
+        """Record the time of a person's input to the lead; errors are ignored."""
         with contextlib.suppress(OSError):
             (self.folder / PROMPTED).touch(mode=disk.FILE_MODE)
 
     def prompted_at(self) -> int:
-        """When a person last said something to the lead, in nanoseconds; 0 where that is not known."""
+        """Return the time of a person's last input to the lead in nanoseconds; 0 if unknown."""
         with contextlib.suppress(OSError):
             return (self.folder / PROMPTED).stat().st_mtime_ns
         return 0
 
     def inbox_path(self, name: str) -> Path:
-        """Where letters to this name lie, also while nobody holds it (A3)."""
+        """Return the path of the inbox for this name, also if there is no such member (A3)."""
         return box_path(self.folder / INBOXES, name)
 
     def remove(self) -> None:
-        """Take the team away with its letters and tasks, if nobody lives there any more."""
+        """Delete the team with its letters and tasks, if no member is running."""
 
         def gone(team: _Team) -> tuple[_Team, None]:
             if living := [each.name for each in team.members if self.is_alive(each)]:
@@ -273,7 +273,7 @@ def _member(row: Json) -> TeamMember | None:
 
 
 def _name(said: Json) -> str | None:
-    """A name that may stand in a path, empty where there is none; a file may say anything."""
+    """Return a valid name from a file; empty if there is none."""
     with contextlib.suppress(MailError):
         return check_name(said) if isinstance(said, str) and said else "" if not said else None
     return None

@@ -1,4 +1,4 @@
-"""The tasks of a team as a value: what may be added, claimed, completed and released (A6). Pure, no disk.
+"""The tasks of a team: adding, claiming, completing and releasing them, and the file with them (A6).
 
 What a task waits for is said once, in `blocked_by`; the other direction is drawn from it after every change,
 so that the two cannot differ. Nobody waits in a circle: a link that would close one is refused.
@@ -46,7 +46,7 @@ SHOWN_CHARS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamTask:
-    """One thing for a team to do."""
+    """One task of a team."""
 
     id: int
     title: str
@@ -65,14 +65,14 @@ class TeamTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskList:
-    """All tasks in the order of their numbers, which are never given out again."""
+    """All tasks in the order of their numbers, which are never reused."""
 
     tasks: tuple[TeamTask, ...] = ()
     next_id: int = 1
     extra: Extra = ()
 
     def of(self, number: int) -> TeamTask:
-        """The task of this number."""
+        """Return the task with this number; raises `MailError` if there is none."""
         found = next((task for task in self.tasks if task.id == number), None)
         if found is None:
             known = f"{self.tasks[0].id} to {self.tasks[-1].id}" if self.tasks else "the list is empty"
@@ -80,13 +80,13 @@ class TaskList:
         return found
 
     def waits_for(self, task: TeamTask) -> tuple[TeamTask, ...]:
-        """The tasks that must be completed before this one may be claimed."""
+        """Return the open tasks that block this one."""
         return tuple(each for each in self.tasks if each.id in task.blocked_by and each.state != "completed")
 
     def with_task(
         self, new: TeamTask, *, blocked_by: Sequence[int] = (), blocks: Sequence[int] = ()
     ) -> TaskList:
-        """The list with one more task, under the next number, and its links to others."""
+        """Return the list with one more task and its links."""
         for each in blocked_by:
             self.of(each)
         for each in blocks:
@@ -107,7 +107,7 @@ class TaskList:
         return _within_bounds(TaskList(tasks, self.next_id + 1, self.extra), keep={*blocked_by, fresh.id})
 
     def claimed(self, number: int | None, owner: str, *, at: datetime) -> tuple[TaskList, TeamTask]:
-        """The list with a task in this owner's hands: the one of this number, or the first that is free."""
+        """Return the list with a task claimed: the one with this number, or the first free one."""
         task = self._first_free() if number is None else self.of(number)
         if task.state != "pending":
             raise MailError(f"task {task.id} is {_stands(task)}; claim another")
@@ -116,7 +116,7 @@ class TaskList:
         return self._changed(replace(task, state="in_progress", owner=owner, claimed=at))
 
     def completed(self, number: int, owner: str, *, at: datetime) -> tuple[TaskList, TeamTask]:
-        """The list with a task done by whoever has it in progress."""
+        """Return the list with a task completed by its owner."""
         task = self.of(number)
         if task.state != "in_progress":
             raise MailError(f"task {number} is {_stands(task)}; only one in progress can be completed")
@@ -125,7 +125,7 @@ class TaskList:
         return self._changed(replace(task, state="completed", completed=at))
 
     def released(self, owner: str, number: int | None = None) -> tuple[TaskList, tuple[TeamTask, ...]]:
-        """The list with what this owner had in progress pending again: all of it, or one task."""
+        """Return the list with the owner's tasks in progress, or one of them, pending again."""
         if number is not None and ((task := self.of(number)).state, task.owner) != ("in_progress", owner):
             raise MailError(f"task {number} is {_stands(task)}, not in progress by {owner}")
         held = [task for task in self.tasks if (task.state, task.owner) == ("in_progress", owner)]
@@ -133,7 +133,7 @@ class TaskList:
         return self.given_back(freed), freed
 
     def given_back(self, seen: Sequence[TeamTask]) -> TaskList:
-        """The list with these tasks pending again, where they still stand as they were seen."""
+        """Return the list with these tasks pending again, if they have not changed meanwhile."""
         return replace(
             self,
             tasks=tuple(
@@ -159,7 +159,7 @@ class TaskList:
 
 
 def linked(tasks: Iterable[TeamTask]) -> tuple[TeamTask, ...]:
-    """The tasks with `blocks` as `blocked_by` has it."""
+    """Return the tasks with `blocks` derived from `blocked_by`."""
     tasks = tuple(tasks)
     blocks: dict[int, list[int]] = {task.id: [] for task in tasks}
     for task in tasks:
@@ -169,7 +169,7 @@ def linked(tasks: Iterable[TeamTask]) -> tuple[TeamTask, ...]:
 
 
 def without_circles(tasks: Iterable[TeamTask]) -> tuple[TeamTask, ...]:
-    """The tasks with links that make sense; a file may say anything."""
+    """Return the tasks without invalid or circular links."""
     tasks = tuple(tasks)
     known = {task.id for task in tasks}
     sound = tuple(replace(task, blocked_by=tuple(sorted(known & set(task.blocked_by)))) for task in tasks)
@@ -182,7 +182,7 @@ def without_circles(tasks: Iterable[TeamTask]) -> tuple[TeamTask, ...]:
 
 
 def _circle(tasks: tuple[TeamTask, ...]) -> list[int]:
-    """Tasks that wait for each other, the first also at the end; empty where there are none."""
+    """Return a cycle of tasks, the first repeated at the end; empty if there is none."""
     try:
         TopologicalSorter({task.id: task.blocked_by for task in tasks}).prepare()
     except CycleError as error:
@@ -191,7 +191,7 @@ def _circle(tasks: tuple[TeamTask, ...]) -> list[int]:
 
 
 def _within_bounds(tasks: TaskList, *, keep: set[int]) -> TaskList:
-    """The list at its largest: a task that was done long ago makes room for a new one."""
+    """Return the list within its limit, without the oldest completed task if needed."""
     if len(tasks.tasks) <= MAX_TASKS:
         return tasks
     done = next((task.id for task in tasks.tasks if task.state == "completed" and task.id not in keep), None)
@@ -223,7 +223,7 @@ TASKS = "tasks.json"
 
 
 class TeamTasks:
-    """The list of one team, in its folder; each call is one change that happens whole or not at all."""
+    """The task list of one team on disk; each call is one atomic change."""
 
     def __init__(
         self, folder: Path, *, tell: Callable[[str], None] = ignore_line, clock: Clock = SYSTEM_CLOCK
@@ -234,7 +234,7 @@ class TeamTasks:
     def add(
         self, title: str, detail: str = "", *, blocked_by: Sequence[int] = (), blocks: Sequence[int] = ()
     ) -> TeamTask:
-        """A new task that waits for some and that others wait for; no circles, no unknown numbers."""
+        """Add a task with links to others; raises `MailError` for cycles and unknown numbers."""
         title = " ".join(printable(title).split())
         detail = printable(detail).strip()
         if not 0 < len(title) <= MAX_TITLE_CHARS:
@@ -252,20 +252,20 @@ class TeamTasks:
         return self._file.change(added)
 
     def claim(self, task: int | None, owner: str) -> TeamTask:
-        """Take a task: this one, or the first that is free; of any number of processes one gets it."""
+        """Claim a task: this one, or the first free one; only one process gets it."""
         owner = check_name(owner)
         return self._file.change(lambda tasks: tasks.claimed(task, owner, at=self._clock.now()))
 
     def complete(self, task: int, owner: str) -> TeamTask:
-        """Say that a task is done; only who has it in progress can."""
+        """Complete a task; only its owner can."""
         return self._file.change(lambda tasks: tasks.completed(task, owner, at=self._clock.now()))
 
     def release(self, owner: str, task: int | None = None) -> tuple[TeamTask, ...]:
-        """Give back what an owner has in progress, all of it or one task: somebody else can claim it."""
+        """Release the owner's tasks in progress, or one of them, so that others can claim them."""
         return self._file.change(lambda tasks: tasks.released(owner, task))
 
     def give_back(self, seen: Sequence[TeamTask]) -> TaskList:
-        """Release these tasks, whoever has them, where they still stand as they were seen."""
+        """Release these tasks of any owner, if they have not changed meanwhile."""
 
         def back(tasks: TaskList) -> tuple[TaskList, TaskList]:
             after = tasks.given_back(seen)
@@ -274,7 +274,7 @@ class TeamTasks:
         return self._file.change(back)
 
     def list(self) -> TaskList:
-        """All tasks, in the order of their numbers."""
+        """Return all tasks in the order of their numbers."""
         return self._file.read()
 
 

@@ -1,4 +1,4 @@
-"""The teams a session is part of: begun with its first member, joined, and left at the end (A6).
+"""The teams of a session: created with the first member, joined, and left at the end (A6).
 
 Who begins a team leads it under the name `main`. A session that leaves nothing on disk has none.
 """
@@ -29,7 +29,7 @@ NOT_KEPT = "This session leaves nothing on disk, and a team does: start the agen
 
 
 class AgentStopper(Protocol):
-    """Who can have an agent end that waits."""
+    """Can end an idle agent."""
 
     async def end(self, name: str) -> AgentState: ...
 
@@ -39,7 +39,7 @@ def _nobody(team: str) -> None:
 
 
 class Teams:
-    """Whom of which team this process stands for."""
+    """The teams of a session and its members in this process."""
 
     def __init__(self, session: Session, settings: Settings, *, keeps: bool, name: str = MAIN) -> None:
         self.name = name
@@ -57,21 +57,21 @@ class Teams:
         self._leaving: set[asyncio.Task[None]] = set()
 
     def inbox_path(self, team: str, name: str) -> Path:
-        """Where a member's letters lie."""
+        """Return the path of a member's inbox."""
         return Roster(self.settings.home, team).inbox_path(name)
 
     def find(self, name: str, team: str | None) -> Path | None:
-        """Where letters to a member of a team lie, or of any team of the session; None without such a one."""
+        """Return the inbox path of a member of a team, or of any team of the session, or None."""
         rosters = self.rosters.values() if team is None else filter(None, [self.rosters.get(team)])
         return next((roster.inbox_path(name) for roster in rosters if roster.member(name)), None)
 
     def people(self, team: str | None = None) -> Sequence[str]:
-        """The members of a team that live, or of all teams of the session."""
+        """Return the running members of a team, or of all teams of the session."""
         rosters = [one for one in self.rosters.values() if team in {None, one.team}]
         return [each.name for roster in rosters for each in roster.members() if roster.is_alive(each)]
 
     async def lead_again(self) -> None:
-        """A session that goes on leads the teams that it led before, where anybody still counts on it."""
+        """Lead the teams again that a resumed session led before, if they still need a lead."""
         note = self._session.view.last_noted(LEADS) if self._keeps else None
         led = note.fact("teams") if note is not None else []
         for team in map(str, led if isinstance(led, list) else []):
@@ -80,13 +80,13 @@ class Teams:
                     await self._lead(team)
 
     def _is_counted_on(self, team: str) -> bool:
-        """Whether a member lives, or has written."""
+        """Whether a team needs its lead: a member is running or has sent a letter."""
         roster = Roster(self.settings.home, team)
         lives = any(roster.is_alive(each) for each in roster.members() if each.name != self.name)
         return lives or (roster.exists and bool(peek(roster.inbox_path(self.name)).waiting))
 
     async def enlist(self, team: str, name: str, kind: str) -> None:
-        """Give an agent of this session its place in a team, which is begun where there is none."""
+        """Add an agent of this session to a team, and create the team if needed."""
         if not self._keeps:
             raise ToolError(NOT_KEPT)
         try:
@@ -100,38 +100,38 @@ class Teams:
             raise ToolError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
 
     def heard_person(self) -> None:
-        """A person has said something to the session: members of the teams that it leads can find it out."""
+        """Record a person's input for the members of the teams that this session leads."""
         for team in self._led:
             self.rosters[team].heard_person()
 
     async def come_back(self, state: AgentState) -> None:
-        """An agent that had left its team is set to work again."""
+        """Add a resumed agent to its team again."""
         if state.name not in self._places:
             await self.enlist(state.team, state.name, state.type)
 
     def left(self, name: str) -> None:
-        """An agent has ended: its place is free, and its tasks are anybody's; done beside everything else."""
+        """Remove an ended agent from its team in the background."""
         if name in self._places:
             task = asyncio.create_task(self.leave(name), name=f"leave for {name}")
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
 
     async def leave(self, name: str) -> None:
-        """Give a place up, with the tasks that go with it."""
+        """Remove an agent from its team and release its tasks."""
         team, member = self._places.pop(name, ("", None))
         if member is not None:
             with suppress(MailError):
                 await asyncio.to_thread(self.rosters[team].leave, member)
 
     async def close(self) -> None:
-        """Leave all teams; letters and tasks stay, for whoever takes the names up again."""
+        """Leave all teams; letters and tasks stay."""
         if self._leaving:
             await asyncio.wait(self._leaving)
         for name in list(self._places):
             await self.leave(name)
 
     async def stand_in(self, roster: Roster, kind: str) -> None:
-        """The session itself becomes a member under its own name."""
+        """Add the session itself as a member."""
         self.rosters[roster.team] = roster
         await self._join(roster.team, self.name, kind)
         self.joined(roster.team)
@@ -154,7 +154,7 @@ class Teams:
         self._places[name] = (team, member)
 
     def _check_free(self, team: str, name: str) -> None:
-        """Whoever has a process of its own joins by itself; here it is only refused early."""
+        """Refuse a taken name early; a teammate in its own process joins by itself."""
         roster = self.rosters[team]
         held = roster.member(name)
         if held is not None and roster.is_alive(held):
@@ -167,7 +167,7 @@ class Teams:
 
 
 class TeamAgentStarter:
-    """A crew for teams, too: an agent has its place on the roster before it begins."""
+    """Starts agents that are members of teams: they join the roster before they run."""
 
     def __init__(self, crew: Team, teams: Teams, ender: AgentStopper) -> None:
         self._crew = crew
@@ -175,22 +175,22 @@ class TeamAgentStarter:
         self._ender = ender
 
     async def answer(self, order: AgentRequest) -> str:
-        """Start an agent; a member of a team only where the team takes it."""
+        """Start an agent, as a member of its team if one is named."""
         if not order.team:
             return await self._crew.answer(order)
         async with self._teams.one_by_one:
-            name = self._crew.house.roll.named(order.name, order.type)
+            name = self._crew.shared.registry.named(order.name, order.type)
             await self._teams.enlist(order.team, name, order.type)
             try:
-                # Soon over, for teammates work in the background; until then the name is not on the roll.
+                # Returns soon: teammates run in the background. The name is not registered until then.
                 return await self._crew.answer(replace(order, name=name))
             except BaseException:
                 await self._teams.leave(name)
                 raise
 
     async def stop(self, name: str) -> str:
-        """Stop an agent; one that waits ends as well."""
-        state = self._crew.house.roll.find(name)
+        """Stop an agent, also an idle one."""
+        state = self._crew.shared.registry.find(name)
         if state.status != "idle":
             return await self._crew.stop(name)
         state = await self._ender.end(name)

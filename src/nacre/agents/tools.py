@@ -1,4 +1,4 @@
-"""The tools by which a model starts other agents and stops them; their words never vary between sessions."""
+"""The tools that start and stop agents and change the tasks of a team; the same text in all sessions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CANNOT_START = "No agent can be started from here."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRequest:
-    """What somebody wants an agent for."""
+    """A request to start an agent."""
 
     prompt: str
     description: str = ""
@@ -41,19 +41,19 @@ class AgentRequest:
 
 
 class AgentStarter(Protocol):
-    """Whoever starts and stops agents."""
+    """Starts and stops agents."""
 
     async def answer(self, order: AgentRequest) -> str:
-        """Start one; its report, or where that will come from. `ToolError` in one line refuses."""
+        """Start an agent and return its report or a note; raises `ToolError` if refused."""
         ...
 
     async def stop(self, name: str) -> str:
-        """Stop one; what became of it."""
+        """Stop an agent and return what happened."""
         ...
 
 
 class AgentBinding:
-    """Where orders go; nobody sits there until a session has a team, because tools come first."""
+    """Connects the tools with the agents of a session, which are set up after the tools."""
 
     def __init__(self) -> None:
         self.crew: AgentStarter | None = None
@@ -72,7 +72,7 @@ class AgentBinding:
 
 
 def team_tools(desk: AgentBinding) -> list[Tool]:
-    """Agent and TaskStop."""
+    """Return the tools Agent and TaskStop."""
     return [_agent_tool(desk), _stop_tool(desk)]
 
 
@@ -126,19 +126,19 @@ Action: TypeAlias = Literal["list", "add", "claim", "complete", "release"]
 
 
 class TeamTaskBinding:
-    """Where an agent finds its team's tasks; none until it belongs to one: tools come first."""
+    """Connects the tool with the tasks of a team, which is joined after the tools are built."""
 
     def __init__(self) -> None:
         self._roster: Roster | None = None
         self._name = ""
 
     def belong_to(self, roster: Roster, name: str) -> None:
-        """From now on tasks are that team's, and claimed in this name."""
+        """Use the tasks of this team, claimed in this name."""
         self._roster = roster
         self._name = name
 
     async def ask(self, act: Callable[[Roster, str], str]) -> str:
-        """Have something done with the team's tasks, off the loop: it waits for a lock and for the disk."""
+        """Run a function on the team's tasks in a thread, because it waits for a lock and the disk."""
         roster = self._roster
         if roster is None:
             raise ToolError(NO_TEAM)
@@ -149,7 +149,7 @@ class TeamTaskBinding:
 
 
 def team_tasks_tool(desk: TeamTaskBinding) -> Tool:
-    """Shows the list, adds to it, and says who does what."""
+    """Return the tool that lists, adds, claims, completes and releases tasks."""
 
     @tool(name=NAME, description=DESCRIPTION)
     async def team_tasks(
@@ -182,7 +182,7 @@ def team_tasks_tool(desk: TeamTaskBinding) -> Tool:
 
 
 def _swept(roster: Roster, name: str) -> TaskList:
-    """The list, after what members had in progress that are gone was given back: nobody else would."""
+    """Return the list after releasing the tasks of members that have ended."""
     tasks = roster.tasks.list()
     living = {name, *(each.name for each in roster.members() if roster.is_alive(each))}
     orphans = [task for task in tasks.tasks if task.state == "in_progress" and task.owner not in living]

@@ -1,4 +1,4 @@
-"""What an agent works with: its tools behind a guard, the tools of MCP servers, a task list, the way back."""
+"""The tools of an agent behind a guard, with its task list, rewind and notices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nacre.tools.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolBindings:
-    """Where tools put what belongs to a session; each is bound to one later, because tools come first."""
+    """Objects that connect tools with a session, which is opened after the tools."""
 
     pins: Pinboard = field(default_factory=Pinboard)
     skills: SkillRegistry | None = None
@@ -35,7 +35,7 @@ class ToolBindings:
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """Tools and all that belongs to them."""
+    """The tools of an agent and what belongs to them."""
 
     workspace: Workspace
     guard: Guard
@@ -53,14 +53,14 @@ class Toolset:
     team_tasks: TeamTaskBinding = field(default_factory=TeamTaskBinding)
 
     def open_to(self, folders: Iterable[Path]) -> None:
-        """Let tools work in these folders without a question, as part of the session's own business."""
+        """Allow tools to work in these folders without asking."""
         policy = self.guard.policy
         # Where they really are, because that is what the guard compares.
         new = sorted({folder.resolve() for folder in folders} - set(policy.directories))
         self.guard.policy = replace(policy, directories=(*policy.directories, *new))
 
     def allow(self, place: Path, *, tools: Iterable[str], why: str) -> None:
-        """Let these tools have a file, or all in a folder, without a question; what is denied stays so.
+        """Allow these tools a file or folder without asking; denied paths stay denied.
 
         The place is the real one: a link planted there leads to what is judged by itself.
         """
@@ -71,7 +71,7 @@ class Toolset:
         )
 
     def belong_to(self, session: Session, folder: Path | None) -> Rewind:
-        """Tie the task list and the files before a change to a session, whose log then holds them."""
+        """Connect the task list, pins, skills and file backups with a session."""
         self.notices.forward_to(partial(session.notify, level="warning"))
         notes = session.view.noted(TASKS)
         self.board.tasks = restored(notes[-1].fact("tasks")).tasks if notes else ()
@@ -100,7 +100,7 @@ def toolset_of(
     tools: list[Tool],
     notices: NoticeQueue | None = None,
 ) -> Toolset:
-    """Tools that were built for these desks, with them."""
+    """Return the toolset of tools that were built with these bindings."""
     pins = desks.pins
     skills = desks.skills
     crew = desks.crew
@@ -110,7 +110,7 @@ def toolset_of(
 
 
 class NoticeQueue:
-    """Lines for the person: collected until a session takes them, then passed on at once."""
+    """Notices for the person: collected until a session exists, then forwarded."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -123,11 +123,11 @@ class NoticeQueue:
             self._lines.append(line)
 
     def take(self) -> tuple[str, ...]:
-        """What was collected, once."""
+        """Return and clear the collected notices."""
         taken = self._lines
         self._lines = []
         return tuple(taken)
 
     def forward_to(self, notify: Callable[[str], None]) -> None:
-        """Pass later lines on; what was collected waits for `take`."""
+        """Forward later notices; collected ones wait for `take`."""
         self._forward = notify

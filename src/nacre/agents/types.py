@@ -1,4 +1,4 @@
-"""Kinds of agents that can be started: built in, the person's own, the project's; the nearest wins.
+"""The types of agents: built in, of the user, of the project; the nearest definition wins.
 
 A kind is a Markdown file: its frontmatter says what the agent may do, its body is its system prompt.
 """
@@ -44,7 +44,7 @@ _NO = frozenset({"false", "no", "off", ""})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentType:
-    """One kind of agent."""
+    """One type of agent."""
 
     name: str
     description: str
@@ -63,24 +63,24 @@ class AgentType:
     """The file that says so; None for what is built in."""
 
     def may_call(self, tool: str) -> bool:
-        """Whether its definition leaves it this tool."""
+        """Whether its definition allows this tool."""
         return tool not in self.disallowed and (self.tools is None or tool in self.tools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTypes:
-    """All kinds by name, and what is wrong with files that should hold some."""
+    """All types by name, and problems of their files."""
 
     types: Mapping[str, AgentType] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
     @property
     def custom(self) -> tuple[AgentType, ...]:
-        """Those that are not built in, by name."""
+        """The types that are not built in, sorted by name."""
         return tuple(self.types[name] for name in sorted(self.types) if self.types[name].origin)
 
     def unknown_tools(self, known: Collection[str]) -> tuple[str, ...]:
-        """A line for each file that names tools which are not there; servers' tools may come later."""
+        """Return a notice for each file that names unknown tools; MCP tools may come later."""
         found = []
         for one in self.custom:
             named = (one.tools or frozenset()) | one.disallowed
@@ -91,7 +91,7 @@ class AgentTypes:
 
 
 def agent_types(settings: Settings) -> AgentTypes:
-    """What there is: built in, in the home, in the project; in bare mode only what is built in."""
+    """Return all types: built in, of the home, of the project; in bare mode only built-in ones."""
     types = {name: _built_in(name) for name in (GENERAL, EXPLORE)}
     notices: list[str] = []
     root = settings.project_root
@@ -109,7 +109,7 @@ def agent_types(settings: Settings) -> AgentTypes:
 
 
 def parse_type(data: bytes, path: Path, notices: list[str]) -> AgentType:
-    """A kind from the bytes of its file; `StoreError` in one line where it cannot be used.
+    """Parse the file of a type; raises `StoreError` if it is invalid.
 
     What is wrong with a single field goes to `notices`, and the field counts as not given.
     """
@@ -142,14 +142,14 @@ def parse_type(data: bytes, path: Path, notices: list[str]) -> AgentType:
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """The optional fields of one file."""
+    """Reads the optional fields of one file."""
 
     given: Mapping[str, FieldValue]
     path: Path
     notices: list[str]
 
     def tools(self, key: str) -> frozenset[str] | None:
-        """One string with commas, or a list; a rule in brackets behind a name is the guard's business."""
+        """Return tool names from a list or a string with commas; a rule in brackets is left to the guard."""
         value = self.given.get(key)
         if value is None or value in {"", ()}:
             return None
@@ -197,7 +197,7 @@ def _built_in(name: str) -> AgentType:
 
 
 def _kept_in_place(one: AgentType, notices: list[str]) -> AgentType:
-    """A stranger's kind has no memory beyond its project: it would read there, and speak to all of them."""
+    """Limit the memory of a project's type to the project, so that it cannot read or write the user's."""
     if one.memory != "user":
         return one
     notices.append(f"{one.origin}: memory is 'user', and this directory is not trusted; it has none")
@@ -219,7 +219,7 @@ def _files(folder: Path, notices: list[str]) -> Iterator[Path]:
 
 
 def _read(path: Path, tree: Path | None) -> bytes:
-    """The file; a repository's must lie in its tree, or a link could have anything told to the model."""
+    """Read a file; one of a repository must lie in its tree, so that a link cannot expose other files."""
     place = Path(os.path.realpath(path))
     if tree is not None and not place.is_relative_to(tree):
         raise StoreError(f"{path}: it leads out of the project; copy it there; this agent is not used")
@@ -238,7 +238,7 @@ def _text(value: FieldValue | None) -> str:
 
 
 def _outside_brackets(text: str) -> list[str]:
-    """The parts between commas; one inside brackets belongs to a rule such as `Bash(git log:*, ls)`."""
+    """Split at commas outside brackets, which belong to rules such as `Bash(git log:*, ls)`."""
     parts = [""]
     depth = 0
     for letter in text:

@@ -1,4 +1,4 @@
-"""Wakes agents for their letters: one that waits has somebody at its bell, one that has ended works again.
+"""Wakes the agents of a session for their letters, also those that have ended.
 
 Letters can come from other processes, and while an agent gives its last reply; so each is looked after as
 long as it is there. A person who wants it to end is obeyed at once (A4).
@@ -31,20 +31,20 @@ PERSON = "uds:"
 
 
 class InboxRoom(Protocol):
-    """Where inboxes are."""
+    """Gives access to inboxes."""
 
     teams: Teams
 
     def inbox(self, name: str) -> Inbox: ...
 
     async def sifted(self, words: str) -> str:
-        """Words without what must not be told (M27)."""
+        """Return a text without what must not leave the machine (M27)."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class _WatchedAgent:
-    """Somebody who looks after one agent's letters."""
+    """The task that waits for the letters of one agent."""
 
     task: asyncio.Task[None] | None = None
     mailing: Mail | None = None
@@ -58,7 +58,7 @@ class _WatchedAgent:
 
 
 class AgentWaker:
-    """All of a session's agents that this process runs."""
+    """Wakes the agents of a session that run in this process."""
 
     def __init__(
         self, room: InboxRoom, team: Team, background: Background, tell: Callable[[str], None]
@@ -74,7 +74,7 @@ class AgentWaker:
         """Those who run elsewhere."""
 
     def open(self, name: str, mailing: Mail, post: AgentPost) -> None:
-        """An agent is there: from now on somebody is at its bell."""
+        """Start waiting for the letters of an agent."""
         care = self._cared[name]
         care.mailing = mailing
         care.post = post
@@ -82,7 +82,7 @@ class AgentWaker:
         self._attend(name)
 
     async def wake(self, name: str) -> None:
-        """A letter has been put into an agent's inbox; one that does not work is set to work.
+        """Run an idle agent after a letter was put into its inbox.
 
         `MailError` where letters have woken it too often.
         """
@@ -98,12 +98,12 @@ class AgentWaker:
             raise MailError(self._cared[name].wakes.reasons[1])
 
     def heard_person(self) -> None:
-        """A person has said something: letters may wake every agent again."""
+        """Reset the delivery limits of all agents after input from a person."""
         for care in self._cared.values():
             care.wakes.reset()
 
     def heed(self, state: AgentState) -> None:
-        """An agent has changed: letters may have come meanwhile, and others may find room now."""
+        """Check for letters again after the state of an agent has changed."""
         if self._is_closed or state.is_running:
             return
         if state.status in OVER:
@@ -112,21 +112,21 @@ class AgentWaker:
             care.poked.set()
 
     async def end(self, name: str) -> AgentState:
-        """Have an agent end, at work or not; it can still be written to."""
+        """End an agent, running or not; letters to it are still stored."""
         if self.elsewhere is not None and self.elsewhere.has(self._states[name]):
-            return self._team.house.roll.change(name, status="stopped", told=self._states[name].run)
+            return self._team.shared.registry.change(name, status="stopped", told=self._states[name].run)
         if self._states[name].is_running:
             await self._team.halt(name)
         await self._background.wait(f"{AGENT_PURPOSE} {name}")  # it may still be putting its tools down
         state = self._states[name]
         if state.status == "idle":
-            state = self._team.house.roll.change(name, status="completed", told=state.run)
-        if (member := self._team.house.members.get(name)) is not None:
+            state = self._team.shared.registry.change(name, status="completed", told=state.run)
+        if (member := self._team.shared.members.get(name)) is not None:
             await member.close()
         return state
 
     async def close(self) -> None:
-        """Wait at no bell any more."""
+        """Stop waiting for letters."""
         self._is_closed = True
         tasks = [care.task for care in self._cared.values() if care.task is not None]
         for task in tasks:
@@ -136,7 +136,7 @@ class AgentWaker:
 
     @property
     def _states(self) -> dict[str, AgentState]:
-        return self._team.house.roll.states
+        return self._team.shared.registry.states
 
     def _attend(self, name: str) -> None:
         care = self._cared[name]
@@ -145,7 +145,7 @@ class AgentWaker:
         care.poked.set()
 
     async def _stand(self, name: str, care: _WatchedAgent) -> None:
-        """Until the agent has ended and nothing waits for it."""
+        """Wait for letters until the agent has ended and has none left."""
         with self._room.inbox(name).wakeup() as wakeup:
             while True:
                 care.poked.clear()
@@ -160,7 +160,7 @@ class AgentWaker:
                 await first_of(wakeup.wait(), care.poked.wait())
 
     async def _rouse(self, name: str) -> bool:
-        """Set an agent to work on its letters, if it has any and does not work; whether some still wait."""
+        """Run an idle agent for its letters; return whether letters still wait."""
         care = self._cared[name]
         async with care.lock:
             state = self._states[name]
@@ -195,7 +195,7 @@ class AgentWaker:
             self._tell(care.wakes.reasons[0].format(name=name))
 
     async def _may_deliver(self, name: str, letters: Sequence[Letter]) -> bool:
-        """Whether letters may be put into an agent's running turn; the person is told if they may not."""
+        """Whether letters may be attached in an agent's running turn; notifies the person if not."""
         care = self._cared[name]
         if care.wakes.delivers(letters):
             return True
@@ -209,13 +209,13 @@ class AgentWaker:
         return [letter for letter in found.letters if not is_from_person(letter)]
 
     async def _say_goodbye(self, name: str, care: _WatchedAgent) -> None:
-        """It has agreed to end, and its turn is over."""
+        """End an agent that agreed to shut down, after its turn."""
         if care.post is not None:
             care.post.is_leaving = False
         await self.end(name)
 
     async def _heed_person(self, name: str, care: _WatchedAgent) -> None:
-        """A person wants it to end: it does, and says so."""
+        """End an agent at a person's request, and answer it."""
         known = care.heeded | (care.mailing.known() if care.mailing else set())
         found = await asyncio.to_thread(self._room.inbox(name).waiting, known)
         state = self._states[name]
@@ -235,17 +235,17 @@ class AgentWaker:
 
 
 def _wakes(letter: Letter, state: AgentState) -> bool:
-    """Whether an agent begins anew for it; what lay there when it was stopped waits until it does."""
+    """Whether a letter wakes a stopped agent; one that was already there when it was stopped does not."""
     return state.status != "stopped" or letter.at >= state.started + timedelta(seconds=state.seconds)
 
 
 def is_from_person(letter: Letter) -> bool:
-    """Whether a person asks an agent to end, who need not be asked back."""
+    """Whether a letter is a shutdown request of a person."""
     return letter.kind == "shutdown_request" and letter.sender.startswith(PERSON)
 
 
 async def first_of(*waits: Awaitable[object]) -> None:
-    """Wait for one of them; the others are given up."""
+    """Wait for the first of these and cancel the others."""
     tasks = {asyncio.ensure_future(wait) for wait in waits}
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -263,7 +263,7 @@ class AgentPost(Post):
     """Further names, of those whom `*` does not mean: they have ended, and can be woken."""
 
     def known_names(self) -> Sequence[str]:
-        """Everybody, also those who have ended."""
+        """Return all names, also of ended agents."""
         return list(dict.fromkeys([*super().known_names(), *self.others()]))
 
     async def send(
@@ -276,7 +276,7 @@ class AgentPost(Post):
         approves: bool | None = None,
         answers: str = "",
     ) -> SentLetters:
-        """Send a letter; who agrees to shut down ends after its turn."""
+        """Send a letter; an agent that agrees to shut down ends after its turn."""
         sent = await super().send(to, text, summary=summary, kind=kind, approves=approves, answers=answers)
         self.is_leaving |= kind == "shutdown_response" and approves is True
         return sent

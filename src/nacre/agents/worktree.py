@@ -1,4 +1,4 @@
-"""A worktree for an agent: the repository's last commit on a branch of its own, beside the main checkout.
+"""Git worktrees of agents: the last commit on a separate branch, beside the main checkout.
 
 Nothing of the main checkout changes: neither its files nor its index nor where it stands. What has changed in
 a worktree is never removed; an unchanged one goes with its branch. A crash leaves a record of it.
@@ -39,7 +39,7 @@ PROMPT = prompts.load(__package__, "worktree")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptWorktree:
-    """A worktree that stays, because something in it is nowhere else."""
+    """A worktree that is kept because it has changes."""
 
     path: Path
     branch: str
@@ -51,7 +51,7 @@ class KeptWorktree:
 
     @property
     def description(self) -> str:
-        """In one line."""
+        """One line about it."""
         parts = [(self.commits, "new commit"), (self.files, "changed file")]
         said = [f"{count:,} {name}{'s' * (count != 1)}" for count, name in parts if count]
         return f"{self.path} (branch {self.branch}): {self.why or ' and '.join(said)}"
@@ -59,7 +59,7 @@ class KeptWorktree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftoverWorktree:
-    """A worktree whose process is gone."""
+    """A worktree whose process has ended."""
 
     record: WorktreeRecord
     left: KeptWorktree | None
@@ -69,7 +69,7 @@ class LeftoverWorktree:
 async def make(
     repository: Path, agent: str, *, home: Path, session: str = "", clock: Clock = SYSTEM_CLOCK
 ) -> Worktree:
-    """A worktree of the last commit of the repository around a directory; `ToolError` says why not."""
+    """Create a worktree of the repository around a directory; raises `ToolError` if that fails."""
     if not _ID.fullmatch(agent):
         raise ToolError(f"{agent!r} cannot name a worktree; use letters and digits")
     git = GitRepository(repository)
@@ -102,12 +102,12 @@ async def make(
 
 
 def worktree_prompt(tree: Worktree) -> str:
-    """What the agent is told about where it works."""
+    """Return the prompt about the worktree for its agent."""
     return prompts.render(PROMPT, path=str(tree.path), branch=tree.branch, base=tree.base[:SHOWN_COMMIT])
 
 
 def take_over(tree: Worktree, *, session: str = "", clock: Clock = SYSTEM_CLOCK) -> None:
-    """Somebody goes on in a worktree that an earlier process left: it is this one's from now on."""
+    """Make this process the owner of a worktree that an earlier one left."""
     try:
         write_record(replace(our_record(tree, session, clock), state="ready"))
     except OSError as error:
@@ -115,7 +115,7 @@ def take_over(tree: Worktree, *, session: str = "", clock: Clock = SYSTEM_CLOCK)
 
 
 async def finish(tree: Worktree) -> KeptWorktree | None:
-    """The agent is done: an unchanged worktree goes, with its branch; of another it says what is left."""
+    """Remove an unchanged worktree with its branch, or return what it has."""
     left = await changes(tree)
     if left is None:
         await _removed(GitRepository(tree.repository), tree)
@@ -123,7 +123,7 @@ async def finish(tree: Worktree) -> KeptWorktree | None:
 
 
 async def leftovers(home: Path, *, clock: Clock = SYSTEM_CLOCK) -> list[LeftoverWorktree]:
-    """The worktrees of processes that are gone; without any this asks git nothing."""
+    """Return the worktrees of ended processes; runs git only if there are any."""
     found = [one for one in await asyncio.to_thread(lambda: [*records(home)]) if one.is_ownerless]
     return [LeftoverWorktree(record=one, left=await _in(one, clock)) for one in found]
 
@@ -131,7 +131,7 @@ async def leftovers(home: Path, *, clock: Clock = SYSTEM_CLOCK) -> list[Leftover
 async def tidy(
     home: Path, *, clock: Clock = SYSTEM_CLOCK
 ) -> tuple[list[LeftoverWorktree], list[LeftoverWorktree]]:
-    """Remove what processes that are gone left unchanged; gives what went, and what stays."""
+    """Remove unchanged worktrees of ended processes; return the removed and the kept ones."""
     found = await leftovers(home, clock=clock)
     for one in found:
         if one.left is None:
@@ -141,7 +141,7 @@ async def tidy(
 
 
 async def changes(tree: Worktree) -> KeptWorktree | None:
-    """What there is in a worktree, or on its branch, that is nowhere else; changes nothing there."""
+    """Return what a worktree or its branch has that is nowhere else, without changing it."""
     git = GitRepository(tree.repository)
     stays = KeptWorktree(path=tree.path, branch=tree.branch)
     try:
@@ -158,7 +158,7 @@ async def changes(tree: Worktree) -> KeptWorktree | None:
 
 
 async def _in(record: WorktreeRecord, clock: Clock) -> KeptWorktree | None:
-    """As `changes`; in one that was never ready nobody can have changed anything."""
+    """Like `changes`; a worktree that was never ready has no changes."""
     tree = record.tree
     if record.state == "ready":
         return await changes(tree)
@@ -191,7 +191,7 @@ async def _looked_into(git: GitRepository, tree: Worktree, stays: KeptWorktree) 
 
 
 async def _removed(git: GitRepository, tree: Worktree) -> None:
-    """Take away a worktree that holds nothing: one name at once, then what is left under others.
+    """Remove an unchanged worktree: rename it first, then delete it.
 
     Wherever this is cut off, the record is still there, and doing it again does the rest. The branch goes
     only where it still stands at its first commit.
@@ -217,7 +217,7 @@ def _remove_empty(folder: Path) -> None:
 
 
 async def _entry(git: GitRepository, tree: Worktree) -> Path | None:
-    """The folder in which git keeps what it knows of a worktree."""
+    """Return git's administrative folder of a worktree."""
     common = Path(git.directory, await git.tell("rev-parse", "--git-common-dir"))
     for entry in sorted((common / "worktrees").glob(f"{tree.path.name}*")):
         if _leads_to(entry / "gitdir", tree.path / ".git"):
@@ -226,7 +226,7 @@ async def _entry(git: GitRepository, tree: Worktree) -> Path | None:
 
 
 def _leads_to(file: Path, place: Path) -> bool:
-    """Whether a file names a place, as git writes it, from the root or from where the file is."""
+    """Whether a file of git names this path, absolute or relative to the file."""
     try:
         named = os.fsdecode(file.read_bytes()).removeprefix("gitdir:").strip()
     except OSError:
@@ -245,13 +245,13 @@ async def _stands_at(git: GitRepository) -> str:
 
 
 async def _place(git: GitRepository, home: Path) -> Path:
-    """The folder for worktrees of this repository."""
+    """Return the folder for worktrees of this repository."""
     common = canonical(git.directory / await git.tell("rev-parse", "--git-common-dir"))
     return Path(canonical(home)) / FOLDER / slug(common.removesuffix("/.git"))
 
 
 async def _inside(git: GitRepository) -> str:
-    """Where in its checkout the directory lies; a bare repository has none."""
+    """Return the path of the directory in its checkout; empty in a bare repository."""
     ran = await git.run("rev-parse", "--show-prefix")
     return "" if ran.code else os.fsdecode(ran.out).removesuffix("\n").rstrip("/")
 
@@ -263,7 +263,7 @@ async def _refuse_taken(git: GitRepository, tree: Worktree) -> None:
 
 
 async def _counted(git: GitRepository, base: str, tip: str) -> int:
-    """Commits on the branch; one at least where it stands elsewhere."""
+    """Return the number of commits on the branch, at least one if it has moved."""
     if base == tip:
         return 0
     ran = await git.run("rev-list", "--count", f"{base}..{tip}")
@@ -280,14 +280,14 @@ _KEYS = {"smudge": "", "clean": "", "process": "", "required": "false"}
 
 
 class GitRepository:
-    """A repository, named by any directory in it."""
+    """A git repository, given any directory in it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._without: dict[Path, dict[str, str]] = {}
 
     async def run(self, *arguments: str, at: Path | None = None) -> GitResult:
-        """One command, here or in one of its worktrees; how it ended is for the caller to judge."""
+        """Run a git command in the repository or a worktree, and return its result."""
         place = at or self.directory
         if place not in self._without:
             # Reading settings starts nothing.
@@ -295,7 +295,7 @@ class GitRepository:
         return await self._ran(place, *arguments, variables={**OFFLINE, **self._without[place]})
 
     async def tell(self, *arguments: str, at: Path | None = None) -> str:
-        """What a command says, without its line end; `ToolError` where it fails."""
+        """Return the output of a git command; raises `ToolError` if it fails."""
         ran = await self.run(*arguments, at=at)
         if ran.code:
             raise ToolError(f"git {arguments[0]} failed in {at or self.directory}: {ran.message}")
@@ -314,7 +314,7 @@ _LIST = ("config", "--show-scope", "--name-only", "--null", "--list")
 
 
 def _without(listed: GitResult) -> dict[str, str]:
-    """Variables that have git pass over the filters that a repository's own settings name."""
+    """Return environment variables that disable the filters of a repository's own settings."""
     words = os.fsdecode(listed.out).split("\0")
     own = [name for scope, name in zip(words[::2], words[1::2], strict=False) if scope in _OWN_SCOPES]
     filters = {name.rpartition(".")[0] for name in own if name.startswith(_FILTER) and name.count(".") > 1}
@@ -332,7 +332,7 @@ State: TypeAlias = Literal["making", "ready"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worktree:
-    """Where an agent works."""
+    """The worktree of an agent."""
 
     path: Path
     branch: str
@@ -345,14 +345,14 @@ class Worktree:
 
     @property
     def cwd(self) -> Path:
-        """The same place in here, where the commit has it."""
+        """The working directory in the worktree."""
         place = self.path / self.inside
         return place if place.is_dir() else self.path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorktreeRecord:
-    """A worktree, and who had it made."""
+    """A worktree and the process that created it."""
 
     tree: Worktree
     state: State = "making"
@@ -365,12 +365,12 @@ class WorktreeRecord:
 
     @property
     def is_ownerless(self) -> bool:
-        """Whether the process is gone; of another machine's nobody here can say."""
+        """Whether its process has ended; unknown, so False, for another machine."""
         return self.host == socket.gethostname() and not is_alive(self.pid, self.start)
 
 
 def our_record(tree: Worktree, session: str, clock: Clock) -> WorktreeRecord:
-    """The record of a worktree that this process makes."""
+    """Return the record of a worktree that this process creates."""
     pid = os.getpid()
     host = socket.gethostname()
     return WorktreeRecord(
@@ -379,12 +379,12 @@ def our_record(tree: Worktree, session: str, clock: Clock) -> WorktreeRecord:
 
 
 def record_path(path: Path) -> Path:
-    """Where the record of a worktree lies."""
+    """Return the path of the record of a worktree."""
     return path.with_name(f"{path.name}.json")
 
 
 def write_record(record: WorktreeRecord) -> None:
-    """Put it there, whole or not at all."""
+    """Write a record atomically."""
     tree = record.tree
     path = record_path(record.tree.path)
     facts: JsonObject = {
@@ -404,7 +404,7 @@ def write_record(record: WorktreeRecord) -> None:
 
 
 def records(home: Path) -> Iterator[WorktreeRecord]:
-    """All there are below a home, those of processes at work included; what is no record is passed over."""
+    """Yield all records below a home, also of running processes; invalid ones are skipped."""
     for path in sorted((Path(os.path.realpath(home)) / FOLDER).glob(f"*/{_NAME}")):
         found = _read(path)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Ties a team to a session: its kinds of agents, and those that an earlier process left behind."""
+"""Adds agents and mail to a session, with the agents of earlier processes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def join_team(
     folder: Path | None,
     leaves: bool,
 ) -> Team | None:
-    """Let a session have agents, if its model can start some; those of an earlier process stand still.
+    """Add agents to a session if its model can start some; those of an earlier process are idle.
 
     `folder` is the session's, `leaves` as in `recollect`.
     """
@@ -57,10 +57,10 @@ def join_team(
     types = agent_types(settings)
     for line in (*types.notices, *types.unknown_tools(agent.tools)):
         session.notify(line)
-    roll = AgentRegistry(folder=folder)
+    registry = AgentRegistry(folder=folder)
     if folder is not None:
-        roll.keep = partial(write_state, folder)
-        recover(roll, read_states(folder))
+        registry.keep = partial(write_state, folder)
+        recover(registry, read_states(folder))
     parent = ParentAgent(
         agent=agent,
         hands=staff.toolset,
@@ -73,24 +73,24 @@ def join_team(
         leaves=leaves,
     )
     progress = join_progress(session, settings, forker.background)
-    team = Team(parent, TeamContext(roll=roll, types=types, hooks=staff.hooks, progress=progress))
+    team = Team(parent, TeamContext(registry=registry, types=types, hooks=staff.hooks, progress=progress))
     team.join()
     return team
 
 
-def recover(roll: AgentRegistry, states: Iterable[AgentState]) -> None:
-    """Put those on the roll that another process has left; who was at work then did not finish."""
+def recover(registry: AgentRegistry, states: Iterable[AgentState]) -> None:
+    """Register the agents of an earlier process; running ones count as not finished."""
     own = own_process()[0]
     for state in states:
-        roll.states[state.name] = state
+        registry.states[state.name] = state
         is_elsewhere = state.pattern == "teammate" and state.pid != own
         if is_elsewhere and is_alive(state.pid, state.process_start):
             continue
         if state.is_running:
             # Also one that was waited for: the call that waited was answered as interrupted.
-            roll.put(replace(state, status="stopped", background=True, result=UNFINISHED, doing=""))
+            registry.put(replace(state, status="stopped", background=True, result=UNFINISHED, doing=""))
         elif state.status == "idle":
-            roll.put(replace(state, status="stopped"))
+            registry.put(replace(state, status="stopped"))
 
 
 async def join_mail(
@@ -102,7 +102,7 @@ async def join_mail(
     team: Team | None,
     folder: Path | None,
 ) -> MailRoom | None:
-    """Let the agents of a session write to each other; to be called behind everybody else who rides."""
+    """Add mail to a session; called last, so that letters are attached last."""
     if not settings.switches.agents:
         return None
     teams = Teams(agent.session, settings, keeps=folder is not None)
@@ -116,7 +116,7 @@ async def join_mail(
 
 
 async def join_socket(room: MailRoom, session: Session, settings: Settings, stack: AsyncExitStack) -> None:
-    """Listen while somebody talks in a session that is kept; not for one answer, and not in bare mode.
+    """Listen on a socket in an interactive session with a log, except in bare mode.
 
     What comes is in the inbox before whoever sent it hears that it was taken. Where no socket can be, the
     person is told, and everything else goes on.
@@ -137,7 +137,7 @@ async def join_socket(room: MailRoom, session: Session, settings: Settings, stac
 
 
 def join_progress(session: Session, settings: Settings, background: Background) -> ActivityWatcher:
-    """Progress of a session's agents, told by a model where one is named for it, by rule otherwise."""
+    """Return the activity watcher of a session, with a model if one is named, else by rule."""
     return ActivityWatcher(settings.agents.progress_seconds, _onlooker(session, settings, background))
 
 

@@ -1,4 +1,4 @@
-"""Opens one child agent: a session of its own beside its parent's, with the parent's rules and purse.
+"""Opens a child agent: its own session, with the permissions and spending limits of its parent.
 
 It takes over who is asked, what may be done and who pays; it shares neither what the parent has read nor
 where it stands, and nothing of it reaches the parent but its report.
@@ -72,7 +72,7 @@ MEMORY = "memory"
 
 @dataclass(frozen=True, slots=True)
 class ChosenModel:
-    """Who answers a child."""
+    """The provider and model of a child."""
 
     provider: Provider
     model: str
@@ -82,7 +82,7 @@ class ChosenModel:
 
 @dataclass(frozen=True, slots=True)
 class _ChildSetup:
-    """What there is before a child's session."""
+    """What is prepared before the session of a child."""
 
     birth: ChildSpec
     hired: ChosenModel
@@ -95,7 +95,7 @@ class _ChildSetup:
 
 
 async def open_child(birth: ChildSpec, parent: ParentAgent, stack: AsyncExitStack) -> ChildAgent:
-    """The agent with its own session, on disk where the parent's is; let go with the stack."""
+    """Open a child with its own session, on disk if the parent's is; closed with the stack."""
     outfit = await _setup(birth, parent, stack)
     hired = outfit.hired
     settings = outfit.settings
@@ -138,7 +138,7 @@ async def _setup(birth: ChildSpec, parent: ParentAgent, stack: AsyncExitStack) -
 
 
 async def _session(outfit: _ChildSetup, parent: ParentAgent) -> Session:
-    """Its conversation, with those who take part in the messages of any session."""
+    """Create the session of a child with its first layers."""
     opened = outfit.opened
     hands = outfit.hands
     known = outfit.known
@@ -162,7 +162,7 @@ async def _session(outfit: _ChildSetup, parent: ParentAgent) -> Session:
 
 
 def choose_child_model(birth: ChildSpec, parent: ParentAgent, stack: AsyncExitStack) -> ChosenModel:
-    """Who answers the child: the parent's provider for the same model, else one of its own.
+    """Return the parent's provider for the same model, else a new one.
 
     A model that its kind names and that cannot be had is a notice; one that was asked for is refused.
     """
@@ -185,7 +185,7 @@ def choose_child_model(birth: ChildSpec, parent: ParentAgent, stack: AsyncExitSt
 
 
 def check_process_child(kind: AgentType, order: AgentRequest, parent: ParentAgent) -> None:
-    """Refuse what a process of its own would not heed; it takes its settings from where the parent's are."""
+    """Raise `ToolError` for options that a teammate in its own process does not support."""
     if order.isolation or kind.isolation:
         raise ToolError(
             "A teammate with a process of its own has no worktree: leave isolation or team_name out."
@@ -214,7 +214,7 @@ def _choice(named: str, parent: ParentAgent) -> ModelChoice:
 
 
 def _settings_at(tree: Worktree | None, settings: Settings) -> Settings:
-    """The parent's settings; whoever works in a worktree is at the same place of that checkout."""
+    """Return the parent's settings, with the directories of the worktree if there is one."""
     return settings if tree is None else replace(settings, cwd=tree.cwd, project_root=tree.path)
 
 
@@ -235,7 +235,7 @@ async def _opened(
 async def _memory(
     birth: ChildSpec, settings: Settings, stack: AsyncExitStack, known: StartupContext, *, clock: Clock
 ) -> AgentMemory | None:
-    """What agents of this kind know for themselves; off where memory is (M26)."""
+    """Open the memory of an agent type; None if memory is off (M26)."""
     scope = birth.type.memory
     if scope is None or not settings.memory.is_on:
         return None
@@ -255,7 +255,7 @@ async def _memory(
 
 
 def _hands(birth: ChildSpec, parent: ParentAgent, settings: Settings, stack: AsyncExitStack) -> Toolset:
-    """Tools on a workspace of the child's own, behind a guard that goes by the parent's rules."""
+    """Build the tools of a child in its own workspace, with the permissions of the parent."""
     workspace = Workspace(settings.cwd)
     workspace.owned = dict(parent.hands.workspace.owned)
     stack.push_async_callback(workspace.close)
@@ -274,7 +274,7 @@ def _hands(birth: ChildSpec, parent: ParentAgent, settings: Settings, stack: Asy
 
 
 def _policy(policy: PermissionPolicy, tree: Worktree | None) -> PermissionPolicy:
-    """The parent's, without what opens the parent's memory; in a worktree the project is that one."""
+    """Return the parent's policy without access to its memory, with the worktree as project."""
     rules = tuple(rule for rule in policy.rules if rule.origin != MEMORY)
     if tree is None:
         return replace(policy, rules=rules)
@@ -283,7 +283,7 @@ def _policy(policy: PermissionPolicy, tree: Worktree | None) -> PermissionPolicy
 
 
 def _tools(kind: AgentType, hands: Toolset, known: StartupContext, memory: AgentMemory | None) -> list[Tool]:
-    """What its kind leaves it; a memory brings its tools along whatever the kind lists (M26)."""
+    """Return the tools that its type allows, with memory tools if it has a memory (M26)."""
     always = {SEND} if memory is None else {SEND, "Read", *(one.name for one in memory.tools)}
     usual = [one for one in hands.tools if kind.may_call(one.name) or one.name in always - kind.disallowed]
     if memory is None:
@@ -299,7 +299,7 @@ def _tools(kind: AgentType, hands: Toolset, known: StartupContext, memory: Agent
 
 
 def _base(outfit: _ChildSetup, clock: Clock) -> Base:
-    """The same system for all agents of a kind, so that they share what the provider keeps of it."""
+    """Return the base; the system prompt is the same for all agents of a type, so that they share a cache."""
     birth = outfit.birth
     memory = outfit.memory
     known = outfit.known
@@ -314,7 +314,7 @@ def _base(outfit: _ChildSetup, clock: Clock) -> Base:
 
 
 def _supervised(agent: SessionAgent, parent: ParentAgent, stack: AsyncExitStack) -> Background:
-    """Owns what the child starts beside its turns; what that costs is the parent's to allow."""
+    """Return the background of a child, under the spending limits of the parent."""
     background = Background(agent.session, above=parent.background)
     agent.session.layers.append(background)
     stack.push_async_exit(background.leave)
@@ -332,7 +332,7 @@ def _forker(agent: SessionAgent, hands: Toolset, settings: Settings, background:
 
 
 class ChildLogWriter(SessionLogWriter):
-    """Writes a child's records to its log; every line says that it is another agent's."""
+    """Writes a child's records to its log, each marked with the id of the agent."""
 
     def __init__(self, log: SessionLog, envelope: Envelope, *, agent: str, parent: str | None = None) -> None:
         super().__init__(log, envelope, parent=parent)
@@ -345,7 +345,7 @@ class ChildLogWriter(SessionLogWriter):
 async def open_child_log(
     path: Path, envelope: Envelope, *, agent: str, home: Path, clock: Clock
 ) -> OpenedLog:
-    """Begin the log of a child, or go on with it; calls that were cut off are answered then (T8)."""
+    """Create or resume the log of a child; unfinished calls are answered (T8)."""
     try:
         log = SessionLog.open(path, home=home)
     except SessionNotFound:

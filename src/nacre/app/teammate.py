@@ -1,4 +1,4 @@
-"""A teammate in a process of its own: waits at its bell, runs a turn for the letters that come, and reports.
+"""A teammate in its own process: waits for letters, runs a turn for them, and reports.
 
 Killed anywhere it loses nothing: started again under its name it goes on with its session, in which stands
 what it has received, and with what waits in its mailbox (A3, A5).
@@ -55,7 +55,7 @@ async def open_teammate(
     kind: str,
     model: str = "",
 ) -> AsyncIterator[Teammate]:
-    """Take a place in a team; it is left with the block. A name that was held before goes on where it was.
+    """Join a team within the block; a name that was used before resumes its session.
 
     `model`: instead of the one of its kind.
     """
@@ -77,7 +77,7 @@ async def open_teammate(
         if ready.mail is None:
             raise ConfigError("agents are switched off here (switches.agents), so there are no teammates")
         if ready.team is not None:
-            _place_below(ready.team.house.roll, settings.environ)
+            _limit_depth(ready.team.shared.registry, settings.environ)
         session = ready.agent.session
         session.base = _base(session.base, f"{one.prompt}\n\n{prompts.render(FRAME, lead=lead)}")
         session.is_one_shot = True
@@ -86,7 +86,7 @@ async def open_teammate(
 
 
 class Teammate:
-    """One member of a team, as long as its process runs."""
+    """A member of a team in its own process."""
 
     def __init__(self, ready: OpenedAgent, room: MailRoom, roster: Roster, *, chars: int) -> None:
         self.ready = ready
@@ -108,7 +108,7 @@ class Teammate:
         return self._room.teams.name
 
     async def serve(self, prompt: str = "") -> None:
-        """Work off what comes, until it agrees to end or a person wants it to."""
+        """Run turns for letters until it agrees to shut down or a person requests it."""
         with ExitStack() as held:
             self._wakeups = [held.enter_context(inbox.wakeup()) for inbox in self._room.mailing.inboxes]
             await self._report()
@@ -129,7 +129,7 @@ class Teammate:
                     await self._rung()
 
     async def _may_wake(self) -> bool:
-        """Whether letters have come that may begin a turn; the lead is told of those that may not."""
+        """Whether letters may start a turn; notifies the lead if not."""
         new = self._wakes.new(await self._room.mailing.waiting())
         if not new:
             return False
@@ -146,19 +146,19 @@ class Teammate:
         return False
 
     async def _may_deliver(self, letters: Sequence[Letter]) -> bool:
-        """Whether letters may be put into the turn that runs; of others the lead is told after the turn."""
+        """Whether letters may be attached in the running turn; otherwise the lead is notified after it."""
         await self._hear_person()
         return self._wakes.delivers(letters)
 
     async def _hear_person(self) -> None:
-        """Start the counts again where the person has said something to the team."""
+        """Reset the delivery limits after a person's input to the team."""
         if (at := self._roster.prompted_at()) != self._prompted_at:
             self._prompted_at = at
             self._wakes.reset()
             await self._room.heard_person()
 
     async def _turn(self, text: str | None) -> None:
-        """A turn to its end, or until a person wants it to end; then the lead hears of it."""
+        """Run a turn to its end or to a person's shutdown request, and report to the lead."""
         playing = asyncio.create_task(self._played(text), name=f"turn of {self.name}")
         try:
             while not playing.done():
@@ -171,7 +171,7 @@ class Teammate:
         await self._report(playing.result())
 
     async def _played(self, text: str | None) -> str:
-        """Why it did not come to its end, if it did not."""
+        """Run a turn and return why it did not complete; empty if it did."""
         outcome = "answered"
         try:
             async with aclosing(self._agent.stream(text)) as events:
@@ -187,7 +187,7 @@ class Teammate:
         await first_of(*(wakeup.wait() for wakeup in self._wakeups))
 
     async def _obeys(self) -> bool:
-        """Whether a person wants it to end; who asked is told that it does."""
+        """Whether a person requests a shutdown; answers the request."""
         known = self._room.mailing.known()
         for inbox in self._room.mailing.inboxes:
             found = await asyncio.to_thread(inbox.waiting, known)
@@ -201,7 +201,7 @@ class Teammate:
         return False
 
     async def _report(self, failure: str = "", *, prefix: str = REPORT) -> None:
-        """Tell the lead what came of a turn; of one reply once, whoever is killed in between."""
+        """Send the result of a turn to the lead, each reply once even after a crash."""
         lead = self._roster.lead()
         clock = self._session.clock
         reply = _last_reply(self._session.transcript.records)
@@ -231,20 +231,20 @@ async def _ended(task: asyncio.Task[str]) -> None:
 
 
 def _base(base: Base, words: str) -> Base:
-    """The same, with what its kind says instead of what every session is told; nothing was sent yet."""
+    """Return the base with the system prompt of its type."""
     texts = (str(block["text"]).replace(SYSTEM, words, 1) for block in base.system)
     blocks: list[JsonObject] = [{"type": "text", "text": text} for text in texts]
     return Base(base.model, blocks, base.tools, opening=base.opening)
 
 
-def _place_below(roll: AgentRegistry, environ: Mapping[str, str]) -> None:
-    """Hold a process that another session started to the limits on agents that hold there."""
+def _limit_depth(registry: AgentRegistry, environ: Mapping[str, str]) -> None:
+    """Apply the depth limit of the session that started this process."""
     depth = environ.get(DEPTH, "")
-    roll.root, roll.depth = environ.get(ROOT, ""), int(depth) if depth.isdecimal() else 0
+    registry.root, registry.depth = environ.get(ROOT, ""), int(depth) if depth.isdecimal() else 0
 
 
 def _is_owed(records: Sequence[Record]) -> bool:
-    """Whether words, letters or results stand there that it has not answered, killed or not."""
+    """Whether the transcript ends with messages or results that were not answered."""
     for one in reversed(records):
         if isinstance(one, Noted) and one.kind == MAIL:
             return True
@@ -254,7 +254,7 @@ def _is_owed(records: Sequence[Record]) -> bool:
 
 
 def _last_reply(records: Sequence[Record]) -> Said | None:
-    """The last words of the last turn, if that has ended with words."""
+    """Return the last reply of the last turn, if the turn has ended."""
     for one in reversed(records):
         if isinstance(one, Said) and one.aside is None:
             is_answer = one.role == "assistant" and not one.message.tool_calls
@@ -263,7 +263,7 @@ def _last_reply(records: Sequence[Record]) -> Said | None:
 
 
 def _session(settings: Settings, before: str) -> str:
-    """The session of whoever held the name, so that it knows what was received; a new one without it."""
+    """Return the earlier session of this name, so that received letters are known, or a new one."""
     if not before:
         return NEW
     try:
@@ -274,7 +274,7 @@ def _session(settings: Settings, before: str) -> str:
 
 
 def _settings_of(kind: AgentType, settings: Settings, named: str) -> Settings:
-    """The session's settings, with the model that is meant and the rounds that its kind may take."""
+    """Return the settings with the model and round limit of the agent type."""
     if named == SMALL:
         named = settings.small_model or small_model(choose(settings.model, settings.environ))
     model = settings.model if named in {"", INHERIT} else named

@@ -222,7 +222,7 @@ class Talk:
         await self._screen.look_back(_past_pieces(session.transcript.records))
         if ready.team is not None:
             self._running = {each.name for each in ready.team.states() if each.is_running}
-            ready.team.house.roll.on_change.append(self._changed)
+            ready.team.shared.registry.on_change.append(self._changed)
         self.measure()
 
     async def _look_back(self, session: Session) -> None:

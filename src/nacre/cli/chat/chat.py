@@ -158,7 +158,7 @@ class _Conversation:
         if ready.team is None:
             return Beside(tuple, self._history.above)
         beside = Beside(ready.team.states, self._history.above)
-        ready.team.house.roll.on_change.append(beside.changed)
+        ready.team.shared.registry.on_change.append(beside.changed)
         return beside
 
     def _move(self, here: _Here, to: Reopen) -> _Here:

@@ -38,7 +38,7 @@ async def agents_now(ready: OpenedAgent, text: str) -> None:
         print_error("type /agents, /agents show NAME or /agents stop NAME")
     else:
         try:
-            state = team.house.roll.find(name)
+            state = team.shared.registry.find(name)
             print(await end_agent(ready, state)) if what == STOP else _show(state)
         except ToolError as error:
             print_error(str(error))
