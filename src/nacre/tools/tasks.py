@@ -25,7 +25,7 @@ MAX_TITLE_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task."""
+    """One thing to be done."""  # part of the schema that every request sends
 
     title: str
     state: State = "pending"
