@@ -214,7 +214,7 @@ def _replayed(name: str, folder: Path, sizes: Sizes) -> JsonObject:
     for at in sorted(range(len(history) - 1, 0, -step)[: sizes.stops]):
         check_out(folder, history[at])
         time.sleep(UNTIL_OLD)
-        words.learn()
+        words.update()
         now = there(history[at])
         for gap in (gap for gap in tallies if gap <= at):
             count = sizes.memories // 2 if name == "large" else sizes.memories
@@ -276,7 +276,7 @@ def _ask(
 ) -> None:
     for memory in made:
         begin = time.perf_counter()
-        drift = check(memory.text, folder, known=known)
+        drift = check(memory.text, folder, words=known)
         times.one.append((time.perf_counter() - begin) * 1000)
         is_stale = not all(now.has(kind, name) for kind, name in memory.references)
         symbols = [name for kind, name in memory.references if kind == "symbol"]
@@ -292,7 +292,7 @@ def _ask(
     for at in range(0, len(made) - PICKS + 1, PICKS):
         texts = [memory.text for memory in made[at : at + PICKS]]
         begin = time.perf_counter()
-        check_each(texts, folder, known=known)
+        check_each(texts, folder, words=known)
         times.five.append((time.perf_counter() - begin) * 1000)
 
 

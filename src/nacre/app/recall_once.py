@@ -47,4 +47,4 @@ def drift_of(
     settings: Settings, words: WordCache | None = None, *, budget_seconds: float = BUDGET_SECONDS
 ) -> CheckDrift:
     """Checks memories against the working tree of the project (R12)."""
-    return partial(check_ranked, root=settings.project_root, budget_seconds=budget_seconds, known=words)
+    return partial(check_ranked, root=settings.project_root, budget_seconds=budget_seconds, words=words)

@@ -221,7 +221,7 @@ class Recall(Layer):
 
     def _learn(self) -> None:
         if self._words is not None:
-            self._words.learn()
+            self._words.update()
 
     def _local(self, query: RecallQuery, already: AlreadySeen) -> Recalled:
         if self._is_quick and not self._is_fresh:
@@ -235,7 +235,7 @@ class Recall(Layer):
         for ranker in self._rankers:
             ranker.refresh()
         if is_first and self._words is not None:
-            self._words.ready()
+            self._words.preload()
         self._is_warm = True
         self._is_fresh = is_first
         # The first time everything may have to be read; that says nothing about the next.

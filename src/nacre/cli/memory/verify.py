@@ -46,9 +46,9 @@ def verify(options: RunOptions, /, names: tuple[str, ...], *, scope: str, as_jso
     root = checkout_root(Path.cwd())
     with progress_line(f"looking through {root}") as told:
         texts = ["\n\n".join((one.description, one.body)) for one in entries]
-        drifts = check_each(texts, root, budget_seconds=VERIFY_SECONDS, told=told)
+        drifts = check_each(texts, root, budget_seconds=VERIFY_SECONDS, on_progress=told)
         if opened.location.history.exists():
-            WordCache(opened.location.cache, root).learn()  # so that turns can look in time, too
+            WordCache(opened.location.cache, root).update()  # so that turns can look in time, too
     if as_json:
         print_json({"root": str(root), "memories": [*map(_row, entries, drifts)]})
     else:

@@ -17,7 +17,7 @@ from nacre.memory.daily_log import UNTRUSTED, day_of, read_log
 from nacre.memory.dates.absolute import find_dates
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.recall.base import Drift
-from nacre.memory.recall.drift.check import MAX_TOLD
+from nacre.memory.recall.drift.check import MAX_LISTED
 from nacre.memory.similarity import terms
 
 Resolve: TypeAlias = Callable[[str, datetime, tzinfo], str]
@@ -92,7 +92,7 @@ def mark_drift(copy: DirectoryCopy, check: DriftCheck) -> None:
         )
         drift = Drift(references=tuple(references))
         marked = str(topic.document.fields.get(DRIFT, ""))
-        gone = f"gone: {', '.join(one.text for one in drift.gone[:MAX_TOLD])}" if drift.is_broken else ""
+        gone = f"gone: {', '.join(one.text for one in drift.gone[:MAX_LISTED])}" if drift.is_broken else ""
         if gone and gone != marked:
             reason = f"nothing it names is in the project any more ({gone})"
             copy.write(topic.entry.file, topic.document.with_fields(drift=gone), reason)

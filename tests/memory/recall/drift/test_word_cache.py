@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from nacre.memory.recall.drift import words as word_cache
 from nacre.memory.recall.drift.check import check
 from nacre.memory.recall.drift.tree_files import read_tree
-from nacre.memory.recall.drift.words import FILE, WORTH_BYTES, SearchWord, WordCache, has_word, search_words
+from nacre.memory.recall.drift.words import (
+    CACHE_FROM_BYTES,
+    FILE,
+    SearchWord,
+    WordCache,
+    has_word,
+    search_words,
+)
 
 FILLER = "# nothing of interest in this line\n"
 UNTIL_OLD = 0.15
@@ -35,20 +42,20 @@ def large(tmp_path: Path) -> Path:
 
 
 def answered(root: Path, cache: WordCache, text: str) -> dict[str, bool | None]:
-    return {one.text: one.exists for one in check(text, root, budget_seconds=60, known=cache).references}
+    return {one.text: one.exists for one in check(text, root, budget_seconds=60, words=cache).references}
 
 
 def settled(root: Path, cache: WordCache) -> set[str]:
     """The files that need not be read."""
-    return set(cache.answer(read_tree(root, is_late=lambda: False), [SearchWord(b"not_anywhere")])[1])
+    return set(cache.find(read_tree(root, is_late=lambda: False), [SearchWord(b"not_anywhere")])[1])
 
 
 def test_answers_are_the_same_with_and_without_it(large: Path, tmp_path: Path) -> None:
     cache = WordCache(tmp_path / "cache", large)
     text = "`kept_3()`, --flag-7, `kept_33()`, `told_only()`, --flag-77, `m3.py`"
     before = answered(large, cache, text)
-    assert cache.learn()
-    assert not cache.learn()
+    assert cache.update()
+    assert not cache.update()
     assert [file.name for file in (tmp_path / "cache").iterdir()] == [FILE]
     assert settled(large, cache) == {path.name for path in large.iterdir()}
     assert answered(large, cache, text) == before == {
@@ -59,11 +66,11 @@ def test_answers_are_the_same_with_and_without_it(large: Path, tmp_path: Path) -
 
 def test_what_it_knows_is_not_read_again(large: Path, tmp_path: Path) -> None:
     cache = WordCache(tmp_path / "cache", large)
-    cache.learn()
+    cache.update()
     tree = read_tree(large, is_late=lambda: False)
     groups = len({word_cache.group_of(one.path) for one in tree.files})
     looks = iter(range(1_000))
-    gone = search_words(tree, [SearchWord(b"not_there")], is_late=lambda: next(looks) > groups, known=cache)
+    gone = search_words(tree, [SearchWord(b"not_there")], is_late=lambda: next(looks) > groups, cache=cache)
     assert gone.is_whole and not gone.found
     assert next(looks) == groups + 1, "the clock is looked at between two groups and two files"
 
@@ -71,10 +78,10 @@ def test_what_it_knows_is_not_read_again(large: Path, tmp_path: Path) -> None:
 def test_a_word_that_is_there_is_found_without_a_look_at_other_groups(large: Path, tmp_path: Path) -> None:
     """R12: most of what memories name is still there, and is told in a fraction of the time."""
     cache = WordCache(tmp_path / "cache", large)
-    cache.learn()
+    cache.update()
     tree = read_tree(large, is_late=lambda: False)
     looks = iter(range(1_000))
-    found, settled = cache.answer(tree, [SearchWord(b"kept_5")], is_late=lambda: next(looks) < 0)
+    found, settled = cache.find(tree, [SearchWord(b"kept_5")], is_late=lambda: next(looks) < 0)
     assert found == {SearchWord(b"kept_5")} and settled == {"m5.py"}
     assert next(looks) == 2
 
@@ -85,12 +92,12 @@ def test_beside_a_changed_file_the_others_of_its_group_are_still_known(large: Pa
     (large / twin).write_text("def twin(): ...\n")
     time.sleep(UNTIL_OLD)
     cache = WordCache(tmp_path / "cache", large)
-    cache.learn()
+    cache.update()
     (large / "m3.py").write_text("def other(): ...\n")
     tree = read_tree(large, is_late=lambda: False)
     files = {one.path for one in tree.files}
-    assert cache.answer(tree, [SearchWord(b"not_there")]) == (set(), frozenset(files - {"m3.py"}))
-    assert cache.answer(tree, [SearchWord(b"kept_3")]) == (set(), frozenset(files - {"m3.py", twin}))
+    assert cache.find(tree, [SearchWord(b"not_there")]) == (set(), frozenset(files - {"m3.py"}))
+    assert cache.find(tree, [SearchWord(b"kept_3")]) == (set(), frozenset(files - {"m3.py", twin}))
     assert answered(large, cache, "`kept_3()`, `other()`, `twin()`, `not_there()`") == {
         "kept_3": False, "other": True, "twin": True, "not_there": False,
     }  # fmt: skip
@@ -102,18 +109,18 @@ def is_beside(one: str, other: str) -> bool:
 
 def test_it_too_stops_when_the_time_is_over(large: Path, tmp_path: Path) -> None:
     cache = WordCache(tmp_path / "cache", large)
-    cache.learn()
-    assert cache.answer(read_tree(large, is_late=lambda: False), [], is_late=lambda: True) == (
+    cache.update()
+    assert cache.find(read_tree(large, is_late=lambda: False), [], is_late=lambda: True) == (
         set(),
         frozenset(),
     )
-    late = check("`not_there()`", large, budget_seconds=0.0, known=cache)
+    late = check("`not_there()`", large, budget_seconds=0.0, words=cache)
     assert [one.exists for one in late.references] == [None]
 
 
 def test_a_changed_a_removed_and_a_new_file_are_noticed(large: Path, tmp_path: Path) -> None:
     cache = WordCache(tmp_path / "cache", large)
-    cache.learn()
+    cache.update()
     (large / "m3.py").write_text("def other(): ...\n" + FILLER)
     (large / "m4.py").unlink()
     (large / "m99.py").write_text("def brand_new(): ...\n")
@@ -122,13 +129,13 @@ def test_a_changed_a_removed_and_a_new_file_are_noticed(large: Path, tmp_path: P
         "kept_3": False, "other": True, "kept_4": False, "brand_new": True, "kept_5": True,
     }  # fmt: skip
     time.sleep(UNTIL_OLD)
-    assert cache.learn()
+    assert cache.update()
     assert "m3.py" in settled(large, cache) and "m4.py" not in settled(large, cache)
 
 
 def test_a_change_that_keeps_the_size_and_the_time_is_noticed(large: Path, tmp_path: Path) -> None:
     cache = WordCache(tmp_path / "cache", large)
-    cache.learn()
+    cache.update()
     file = large / "m3.py"
     status = file.stat()
     file.write_text(file.read_text().replace("kept_3", "kepp_3"))
@@ -139,20 +146,20 @@ def test_a_change_that_keeps_the_size_and_the_time_is_noticed(large: Path, tmp_p
 def test_a_file_too_young_to_be_told_apart_is_not_believed(large: Path, tmp_path: Path) -> None:
     cache = WordCache(tmp_path / "cache", large)
     (large / "m3.py").write_text("def young(): ...\n" + FILLER * 25_000)
-    cache.learn()
+    cache.update()
     assert "m3.py" not in settled(large, cache)
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty", "another tree's"])
 def test_a_damaged_one_costs_time_and_nothing_else(large: Path, tmp_path: Path, damage: str) -> None:
     cache = WordCache(tmp_path / "cache", large)
-    cache.learn()
+    cache.update()
     file = tmp_path / "cache" / FILE
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes({"cut": data[:100], "empty": b""}.get(damage, bytes(data)))
     if damage == "another tree's":
-        WordCache(tmp_path / "cache", tmp_path).learn()
+        WordCache(tmp_path / "cache", tmp_path).update()
     assert answered(large, cache, "`kept_3()`, `kept_33()`") == {"kept_3": True, "kept_33": False}
 
 
@@ -160,9 +167,9 @@ def test_a_small_tree_gets_none(tmp_path: Path) -> None:
     root = tmp_path / "small"
     root.mkdir()
     (root / "a.py").write_text("x = 1\n")
-    assert not WordCache(tmp_path / "cache", root).learn()
+    assert not WordCache(tmp_path / "cache", root).update()
     assert not (tmp_path / "cache").exists()
-    assert (root / "a.py").stat().st_size < WORTH_BYTES
+    assert (root / "a.py").stat().st_size < CACHE_FROM_BYTES
 
 
 @given(
@@ -185,9 +192,9 @@ def test_what_is_held_in_memory_goes_with_its_files(large: Path, tmp_path: Path)
     subprocess.run(["git", "add", "-A"], cwd=large, check=True)
     cache = WordCache(tmp_path / "cache", large)
     time.sleep(UNTIL_OLD)
-    cache.learn()
+    cache.update()
     time.sleep(UNTIL_OLD)
-    cache.ready()
+    cache.preload()
     assert answered(large, cache, "`kept_3()`, `brand_new()`") == {"kept_3": True, "brand_new": False}
     (large / "new").mkdir()
     (large / "new" / "m99.py").write_text("def brand_new(): ...\n")
@@ -198,5 +205,5 @@ def test_what_is_held_in_memory_goes_with_its_files(large: Path, tmp_path: Path)
         "kept_3": False, "brand_new": True, "new/m99.py": True, "m3.py": False,
     }  # fmt: skip
     time.sleep(UNTIL_OLD)
-    WordCache(tmp_path / "cache", large).learn()
+    WordCache(tmp_path / "cache", large).update()
     assert {"new/m99.py", "m5.py"} <= settled(large, cache)

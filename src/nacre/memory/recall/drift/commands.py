@@ -1,4 +1,4 @@
-"""Command lines as texts have them: which pieces are commands, and what of a project each one needs (R12)."""
+"""Commands in text: what each needs of a project, and whether the project has it; nothing is run (R12)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from nacre.memory.recall.drift.tree_files import RealFolders, WorkingTree, read_inside
 
 Need: TypeAlias = Literal["target", "script", "recipe", "task", "file", "module", "program"]
-"""What must be there for a command to work: of a Makefile, package.json, justfile, Taskfile; or a file."""
+"""What a command needs: a target of a Makefile, a script of package.json, a recipe, a task, a file …"""
 
 _PYTHONS = frozenset("python python3 py pypy3".split())
 _SHELLS = frozenset("bash dash fish ksh node deno ruby perl php sh source tsx ts-node zsh".split())
@@ -27,15 +27,15 @@ _RUN_PREFIXES = {
     ("pipenv", "run"),
     ("rye", "run"),
 }
-"""Two words that run the command behind them in a project's environment."""
-_FOREIGN = frozenset(
+"""Prefixes that run a command in a project's environment."""
+_EXTERNAL = frozenset(
     "apt apt-get aws awk az brew bundle cargo cat cd chmod chown clear cp curl dig docker"
     " docker-compose dotnet echo export find fzf gcloud gem gh git glab go gradle grep gunzip head"
     " heroku helm hg jq kill kubectl less ln ls mkdir mv mvn nano npx open pip pip3 pipx podman psql"
     " rails rg rm rsync scp sed ssh ssh-add systemctl tail tar terraform tmux touch tree uvx vercel vi"
     " vim wget which winget wsl xargs yes zip unzip".split()
 )
-"""Programs that are nobody's project; what they are called with is not judged."""
+"""Programs that belong to no project; their arguments are not checked."""
 _PROGRAM = re.compile(r"[a-z][a-z0-9_.-]{1,40}")
 _FILE_LIKE = re.compile(
     r"(?:\./)?[\w.@+-]+(?:/[\w.@+-]+)+|\./[\w.@+-]+|[\w.@+-]+\.(?:sh|py|js|mjs|ts|rb|pl|php)"
@@ -52,18 +52,18 @@ _INSTEAD_OF_RUN = frozenset({"test", "start", "stop", "restart"})
 
 @dataclass(frozen=True, slots=True)
 class ProjectCommand:
-    """What one command line asks of the project."""
+    """What one command needs of the project."""
 
     need: Need
     name: str
     """The target, script, file, module or program."""
     folder: str = ""
-    """Where it is run, when the line says so (`make -C docs html`)."""
+    """The folder of the command, if named (`make -C docs html`)."""
     flags: tuple[str, ...] = ()
 
 
 def simple_commands(line: str) -> Iterator[str]:
-    """The commands of a line one by one, without prompts, comments and variables set in front."""
+    """Yield the commands of a line without prompts, comments and leading variables."""
     line = re.sub(r"^\s*(?:\$|>|%)\s+", "", line)
     line = re.sub(r"(?:^|\s)#.*$", "", line)
     for piece in re.split(r"\s*(?:&&|\|\||;|\|)\s*", line):
@@ -75,12 +75,12 @@ def simple_commands(line: str) -> Iterator[str]:
 
 
 def is_command(text: str) -> bool:
-    """Whether words are a command line that has to do with a project."""
+    """Whether a text is a command that needs something of a project."""
     return command_of(text) is not None
 
 
 def command_of(text: str) -> ProjectCommand | None:
-    """What a command asks of the project; none when it is no command, or another program's affair."""
+    """Parse a command; None when it is no command or needs nothing of the project."""
     words = text.split()
     while tuple(words[:2]) in _RUN_PREFIXES:
         words = words[2:]
@@ -88,7 +88,7 @@ def command_of(text: str) -> ProjectCommand | None:
         return ProjectCommand("target", "") if words == ["make"] else None
     first = words[0]
     rest = words[1:]
-    if first in _FOREIGN or not all(_is_word(word) for word in words):
+    if first in _EXTERNAL or not all(_is_word(word) for word in words):
         return None
     if _FILE_LIKE.fullmatch(first):
         return ProjectCommand("file", first.removeprefix("./"), flags=_flags(rest))
@@ -115,7 +115,7 @@ def _flags(words: list[str]) -> tuple[str, ...]:
 
 
 def _without_flags(words: list[str]) -> list[str]:
-    """Without flags and the values of those that have one."""
+    """Return the words without flags and their values."""
     kept = []
     skips = False
     for word in words:
@@ -154,15 +154,15 @@ def _interpreted(words: list[str]) -> ProjectCommand | None:
 
 
 MAX_BYTES = 500_000
-"""A larger Makefile or package.json was not written by people."""
+"""A larger Makefile or package.json is generated."""
 MAX_MANIFESTS = 200
-"""Files of a kind that are looked into; a monorepo with more has its scripts at its root, too."""
+"""Files of one kind that are read."""
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _JUSTFILES = ("justfile", "Justfile", ".justfile")
 _TASKFILES = ("Taskfile.yml", "Taskfile.yaml", "taskfile.yml")
 _RULE = re.compile(r"^([^\s:=#][^:=#\n]*?)\s*:(?![=:])", re.MULTILINE)
 _OPEN_ENDED = re.compile(r"^[-s]?include\b|^[\w-]*%[\w-]*\s*:|^\$[({]\w+[)}]\s*:", re.MULTILINE)
-"""Makefiles with plain targets that cannot be read off: included, by pattern, or computed."""
+"""Makefiles with targets that cannot be listed: included, by pattern, or computed."""
 _RECIPE = re.compile(r"^@?([A-Za-z_][\w-]*)[^\n:=]*:(?!=)", re.MULTILINE)
 _ALIAS = re.compile(r"^alias\s+([\w-]+)\s*:=", re.MULTILINE)
 _TASK = re.compile(r"^ {2}['\"]?([A-Za-z_][\w:.-]*)['\"]?:", re.MULTILINE)
@@ -170,7 +170,7 @@ IsThere = Callable[[str], bool | None]
 
 
 class ProjectCommands:
-    """Answers for one tree; each kind of file is read once, when first asked for."""
+    """The commands that one tree offers; each kind of file is read on first use."""
 
     def __init__(self, tree: WorkingTree, is_there: IsThere) -> None:
         self._tree = tree
@@ -178,7 +178,7 @@ class ProjectCommands:
         self._plain = RealFolders(tree.root)
 
     def offers(self, command: ProjectCommand) -> bool | None:
-        """Whether it can be run; none when the tree cannot tell."""
+        """Whether a command can be run; None when the tree cannot tell."""
         match command.need:
             case "target":
                 return self._makes(command.name, command.folder)
@@ -202,7 +202,7 @@ class ProjectCommands:
                 return self._has_program(command.name) or None
 
     def is_ours(self, command: ProjectCommand) -> bool:
-        """Whether the program is the project's own, so that its flags stand in the project's files."""
+        """Whether the program is the project's own, so that its flags are in the project's files."""
         match command.need:
             case "program":
                 return command.name in self._programs
@@ -247,7 +247,7 @@ class ProjectCommands:
 
     @cached_property
     def _programs(self) -> set[str]:
-        """What the project installs under a name of its own."""
+        """Names of the programs that the project installs."""
         found: set[str] = set()
         for manifest in self._manifests:
             bins = manifest.get("bin")
@@ -264,7 +264,7 @@ class ProjectCommands:
         in_tree = f"/bin/{name}\n" in listing or f"\nbin/{name}\n" in listing or f"\n{name}\n" in listing
         if name in self._programs or in_tree:
             return True
-        # Loaded where a memory names a command: recall is what a person waits for in a hook.
+        # Imported here: a hook waits for recall, and few memories name a command.
         import shutil  # noqa: PLC0415
 
         return shutil.which(name) is not None
@@ -280,7 +280,7 @@ class ProjectCommands:
         return False if is_ours and "/" in path else None
 
     def _texts(self, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        """Files of these names, those at the root first, and their text."""
+        """Yield files of these names and their text, those at the root first."""
         listing = self._tree.listing
         found = list(names)  # at the root they count although git does not know them yet
         for name in names:

@@ -1,6 +1,6 @@
-"""What texts name although it belongs to no project: other programs, their flags, languages' own words.
+"""Names that belong to no project: other programs, their flags, built-in names of languages; file extensions.
 
-That such a thing is nowhere in a working tree says nothing about whether a memory still holds (R12).
+Their absence from a working tree does not make a memory outdated (R12).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ CODE_ENDINGS = frozenset(
     " sql svelte swift tf ts tsx vue wgsl glsl zig zsh mk gradle cmake".split()
 )
 PROSE_ENDINGS = frozenset("adoc changelog markdown md mdx po rst txt".split())
-"""Files that tell about code: that they name a function does not make it exist."""
+"""Files that describe code: a function that they name need not exist."""
 DATA_ENDINGS = frozenset(
     "cfg conf csv dat db env example hcl ini json json5 jsonc jsonl lock log parquet plist properties"
     " sqlite toml tsv xml yaml yml svg png jpg gif webp ico wasm service nix".split()
 )
-"""Files that a program also makes while it runs."""
+"""Files that a program may create at run time."""
 ENDINGS = CODE_ENDINGS | PROSE_ENDINGS | DATA_ENDINGS
 PLAIN_FILES = frozenset(
     "Dockerfile Makefile GNUmakefile Justfile justfile Procfile Gemfile Rakefile Vagrantfile"
@@ -34,14 +34,14 @@ LIBRARIES = frozenset(
 )
 """Names of libraries that look like files."""
 DOMAINS = frozenset("ai app cn co com de dev edu eu gov io jp me net org tv uk us xyz".split())
-"""How the names of hosts end."""
+"""Last parts of host names."""
 GENERATED = frozenset(
     "__pycache__ bin-debug build coverage dist htmlcov logs node_modules out site-packages target tmp"
     " venv .cache .git .mypy_cache .next .nuxt .pytest_cache .ruff_cache .tox .venv".split()
 )
-"""Folders that are made and removed as work goes on."""
+"""Folders that are generated."""
 MEDIA_TYPES = frozenset("application audio font image message model multipart text video".split())
-"""What stands before the slash of a media type."""
+"""The first part of a media type."""
 WORDS = frozenset(
     [name for name in dir(builtins) if not name.startswith("_")]
     + "GitHub GitLab JavaScript TypeScript PostgreSQL MySQL GraphQL OpenAI YouTube LinkedIn"
@@ -49,12 +49,12 @@ WORDS = frozenset(
     " StackOverflow PowerShell LocalStorage sizeof malloc printf require setTimeout setInterval"
     " parseInt parseFloat isNaN".split()
 )
-"""Names of languages, products and functions that every language brings along."""
+"""Names of languages, products and built-in functions."""
 MODULES = frozenset(sys.stdlib_module_names) | frozenset(
     "console document window Math JSON Object Array Promise Number String Date process np pd plt tf"
     " torch React Vue navigator fmt strings std".split()
 )
-"""What a dotted name of a library begins with."""
+"""First parts of dotted names of libraries."""
 FLAGS = frozenset(
     "--all --allow-empty --amend --author --bare --branch --cached --check --color --continue --debug"
     " --delete --depth --diff --dry-run --edit --exclude --extra --fix --follow --force"
@@ -65,7 +65,7 @@ FLAGS = frozenset(
     " --set-upstream --short --signoff --silent --soft --squash --staged --stat --strict --system"
     " --tags --trust --update --upgrade --user --verbose --version --watch --yes".split()
 )
-"""Flags that git, package managers and compilers have: the project's, too, only if its files say so."""
+"""Flags of git, package managers and compilers; of the project only if its files have them."""
 VARIABLES = frozenset(
     "NO_COLOR GITHUB_TOKEN GITHUB_ACTIONS GITHUB_OUTPUT NODE_ENV NODE_OPTIONS LD_LIBRARY_PATH"
     " XDG_CONFIG_HOME XDG_CACHE_HOME XDG_DATA_HOME AWS_PROFILE AWS_REGION AWS_ACCESS_KEY_ID"
@@ -76,7 +76,7 @@ VARIABLES = frozenset(
 
 
 def is_external(kind: str, text: str) -> bool:
-    """Whether it need not be in the tree although the project has to do with it."""
+    """Whether a reference need not be in the tree of the project."""
     match kind:
         case "flag":
             return text in FLAGS or text in VARIABLES

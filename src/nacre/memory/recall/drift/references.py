@@ -1,8 +1,8 @@
-"""What of a project a memory names: paths, symbols, flags and commands (R12, M20).
+"""Finds what a memory names of a project: paths, symbols, flags and commands (R12, M20).
 
 Precision comes first: a word of prose that is taken for a name would be reported as gone. Outside of
-backticks only what cannot be prose counts. What a sentence says is removed, or not there yet, is no claim
-that it exists. Nothing here looks at a disk; letters are ASCII, so that Chinese may stand beside a name.
+backticks only what cannot be prose counts. A sentence about something removed or planned is ignored. Pure;
+letters are ASCII, so that Chinese may be next to a name.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from nacre.memory.recall.drift.known_names import (
 
 ReferenceKind: TypeAlias = Literal["path", "symbol", "flag", "command"]
 NamedReference: TypeAlias = tuple[ReferenceKind, str]
-"""A reference as a text has it: its kind and its words."""
+"""A reference in a text: its kind and its text."""
 
 MAX_REFERENCES = 64
-"""So many of one memory are looked at; a text with more is a listing, and its first ones tell enough."""
+"""References of one memory that are checked; a text with more is a listing."""
 MAX_TEXT = 100_000
-"""Characters of a text that are looked at; of a memory, a few thousand are ever attached."""
+"""Characters of a text that are read; of a memory at most a few thousand are attached."""
 MAX_CHARS = 200
-"""A longer name or command line is not one that anybody types."""
+"""A longer name or command is ignored."""
 MIN_CALL = 3
 """Shorter names before parentheses are mathematics: `f()`, `g()`."""
 
@@ -47,7 +47,7 @@ _NOISE = re.compile(
     r"|\[\[[^\[\]\n]{0,200}\]\]"  # links between memories
     r"|(?<=\])\([^()\s]{0,300}\)"  # the target of a link
 )
-"""Everything bounded, so that no text takes more than one pass."""
+"""All repetitions are bounded, so that a text takes one pass."""
 _SENTENCE = re.compile(r"[。；！？;\n]|[.!?](?=\s|$)")
 _NOT_THERE = re.compile(
     r"(?<![\w./-])(?:removed|deleted|dropped|gone|no longer|renamed|retired|deprecated|obsolete"
@@ -74,7 +74,7 @@ _SYMBOL = re.compile(rf"({_NAME}(?:(?:\.|::|#|->){_NAME})*)(\([^`]*\))?", re.ASC
 _SHAPED = re.compile(
     r"[A-Za-z0-9]_[A-Za-z0-9]|^_+[a-z][a-z0-9]{2}|[a-z0-9][A-Z]|[A-Z][A-Z][a-z]{2}", re.ASCII
 )
-"""What no word of prose has inside: an underscore, or a capital after a small letter."""
+"""An underscore, or a capital after a small letter, which no word of prose has."""
 _FLAG = re.compile(r"(?<![\w/-])(--[a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![\w-])", re.ASCII)
 _VARIABLE = re.compile(r"(?<![\w./-])\$?\{?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\}?(?![\w(./-])", re.ASCII)
 _SET_SPAN = re.compile(r"\$\{?[A-Z]|(?:export )?[A-Z][A-Z0-9_]*=", re.ASCII)
@@ -82,7 +82,7 @@ _ABOUT_SETTING = re.compile(r"\benv\b|environment|variable|\bexport\b|环境变�
 
 
 def references_in(text: str, root: Path | None = None) -> tuple[NamedReference, ...]:
-    """Everything a text names, in its order and each once; absolute paths count only below the root."""
+    """Return the references of a text in order, each once; absolute paths only below the root."""
     found: dict[NamedReference, None] = {}
     places = sorted(_everything(text), key=lambda one: one[0])
     for _, (kind, name) in places:
@@ -93,13 +93,13 @@ def references_in(text: str, root: Path | None = None) -> tuple[NamedReference, 
 
 
 def line_of(path: str) -> tuple[str, int]:
-    """A path and the line that it is followed by; 0 when it names none."""
+    """Return a path and its line number; 0 without one."""
     whole = re.fullmatch(r"(.+?)(?::|#L)(\d{1,7})", path)
     return (whole[1], int(whole[2])) if whole else (path, 0)
 
 
 def parts_of(symbol: str) -> tuple[str, ...]:
-    """The names a symbol is put together from: `Agent.run` is two."""
+    """Return the names of a symbol: `Agent.run` has two."""
     return tuple(part for part in re.split(r"\.|::|#|->", symbol) if part)
 
 
@@ -112,7 +112,7 @@ def _everything(text: str) -> Iterator[tuple[int, NamedReference]]:
 
 
 def _without_fences(text: str) -> tuple[str, list[tuple[int, NamedReference]]]:
-    """The text with its blocks of code blanked out, and the commands that stood in those of a shell."""
+    """Return the text with code blocks blanked out, and the commands of shell blocks."""
     kept: list[str] = []
     commands: list[tuple[int, NamedReference]] = []
     closing = ""
@@ -138,7 +138,7 @@ def _without_fences(text: str) -> tuple[str, list[tuple[int, NamedReference]]]:
 
 
 def _sentences(text: str) -> Iterator[tuple[int, int]]:
-    """Where each sentence stands; backticks are never cut apart."""
+    """Yield the range of each sentence; text in backticks is not split."""
     hidden = _SPAN.sub(lambda span: "\0" * len(span[0]), text)
     begin = 0
     for stop in _SENTENCE.finditer(hidden):
@@ -176,7 +176,7 @@ def _in_prose(prose: str, begin: int) -> Iterator[tuple[int, NamedReference]]:
 
 
 def _in_span(inside: str, *, about_setting: bool) -> Iterator[NamedReference]:
-    """What one piece between backticks is; at most one kind of thing."""
+    """Yield the references of one piece in backticks, all of one kind."""
     if len(inside) > MAX_CHARS:
         return
     if inside.startswith("--") or _SET_SPAN.match(inside):
@@ -213,7 +213,7 @@ def _commands(line: str) -> Iterator[NamedReference]:
 
 
 def _is_path(path: str, *, shown: bool) -> bool:
-    """Whether it is one: outside of backticks only with an ending that files have."""
+    """Whether a text is a path; outside of backticks only with a known extension."""
     first, _, rest = path.removeprefix("./").partition("/")
     name = path.rstrip("/").rpartition("/")[2]
     ending = name.rpartition(".")[2] if "." in name.strip(".") else ""
@@ -227,13 +227,13 @@ def _is_path(path: str, *, shown: bool) -> bool:
         return False
     if ending in ENDINGS or name in PLAIN_FILES:
         return _is_file(path, name, ending, shown=shown)
-    # A folder: by its slash at the end, or by more than two parts that are no list of choices.
+    # A folder ends with a slash, or has several parts that are no list of choices.
     return shown and bool(rest or path.endswith("/")) and _is_folder(path, first)
 
 
 def _is_file(path: str, name: str, ending: str, *, shown: bool) -> bool:
     if "/" in path or shown or name in PLAIN_FILES:
-        # `user.name` and the like are no files, but `.env`, `.py` alone are endings.
+        # `.py` alone is an extension, `.env` a file.
         return bool(name.removesuffix(f".{ending}")) or name in PLAIN_FILES
     return len(name) > len(ending) + 2 and (
         ending in CODE_ENDINGS | PROSE_ENDINGS
@@ -253,7 +253,7 @@ def _is_folder(path: str, first: str) -> bool:
 
 
 def _placed(path: str, root: Path | None) -> str:
-    """The path as seen from the root; empty when it leads elsewhere."""
+    """Return a path relative to the root; empty when it is outside."""
     if not path.startswith("/"):
         return "" if path.startswith("~") else path.removeprefix("./")
     if root is None:
@@ -273,5 +273,5 @@ def _at(place: int, found: Iterable[NamedReference]) -> Iterator[tuple[int, Name
 
 
 def _blank(found: re.Match[str]) -> str:
-    """As long as what it stands for, so that places stay what they were."""
+    """Return blanks of the same length, so that positions stay valid."""
     return "".join("\n" if sign == "\n" else " " for sign in found[0])

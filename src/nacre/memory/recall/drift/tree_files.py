@@ -1,7 +1,7 @@
-"""Which files a working tree has: from git's index without running git, else by a bounded walk (R12).
+"""Lists the files of a working tree: from git's index without running git, else by a bounded walk (R12).
 
-A stranger's repository decides what its index says, so that nothing in it is believed beyond a name: no link
-is followed, no name leads out of the root, and no setting, hook or program of the repository is ever used.
+The index of an untrusted repository is only read for names: no link is followed, no name leads out of the
+root, and no setting, hook or program of the repository is used.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from nacre.memory.files.folder import Stamp, is_reliable
 from nacre.memory.recall.drift.known_names import GENERATED
 
 MAX_INDEX_BYTES = 64_000_000
-"""The index of half a million files; a larger one could not be read in any time that counts here."""
+"""The index of half a million files; a larger one takes too long to read."""
 MAX_LINK_BYTES = 4_096
 """A `.git` file holds one path."""
 MAX_WALKED = 20_000
-"""Files that a walk without git looks at; a folder with more is no project."""
+"""Files of a walk without git; a folder with more is no project."""
 MAX_DEPTH = 24
-MAX_HELD = 2
-"""Trees of which something is held in memory: one session works in one, rarely in two."""
-NOT_OURS = GENERATED | frozenset(
+MAX_CACHED = 2
+"""Cached files: a session works in one tree, rarely in two."""
+SKIPPED_FOLDERS = GENERATED | frozenset(
     {"env", "vendor", "bower_components", ".hg", ".svn", ".idea", ".vscode", ".eggs"}
 )
-"""Folders a walk never enters: made by programs, or other people's code."""
+"""Folders that a walk skips: generated, or third-party code."""
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _HEAD = struct.Struct(">4sII")
 _ENTRY = struct.Struct(">8xI12xI8xI")
@@ -53,11 +53,11 @@ _ODD = (b"\n\n", b"\n/", *(b + n + a for n in (b"..", b".git") for b in (b"\n", 
 """Names that lead out of a tree, or into what git keeps for itself."""
 _V3 = 3
 _V4 = 4
-What = TypeVar("What")
+T = TypeVar("T")
 
 
 class TreeFile(NamedTuple):
-    """One file of the tree, as the index or the walk has it; a tuple, since thousands are made in a check."""
+    """One file of the tree; a tuple for speed, as a check makes thousands."""
 
     path: str
     changed: int
@@ -74,13 +74,13 @@ class WorkingTree:
     elsewhere: tuple[str, ...] = ()
     """Tracked, but not in the working tree: left out of a sparse checkout, or a submodule's folder."""
     is_whole: bool = True
-    """Off when some files are out of sight, so that not to find something says nothing."""
+    """Off when some files cannot be seen, so that a missing word proves nothing."""
     from_index: bool = False
     _listing: list[str] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def listing(self) -> str:
-        """Every path on a line of its own, so that one search answers for all."""
+        """Every path on a line, for a search over all."""
         if not self._listing:
             names = [one.path for one in self.files]
             self._listing.append("\n".join(["", *names, *self.elsewhere, ""]))
@@ -88,14 +88,14 @@ class WorkingTree:
 
 
 def read_tree(root: Path, *, is_late: Callable[[], bool]) -> WorkingTree:
-    """The files below a root; what a walk did not reach in time makes it less than whole."""
+    """Return the files below a root; a walk that runs out of time is not whole."""
     real = os.path.realpath(root)
     folder = _git_folder(real)
     return (_indexed(real, folder) if folder else None) or _walked(real, is_late)
 
 
 def stamp_of(path: str) -> Stamp | None:
-    """What tells one state of a file from another; none when there is no such file."""
+    """Return the stamp of a file; None when it does not exist."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -103,14 +103,14 @@ def stamp_of(path: str) -> Stamp | None:
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
-class FileCache(Generic[What]):
-    """The last few things read from files, each as long as its file is the same: most checks ask again."""
+class FileCache(Generic[T]):
+    """Values read from the last few files, each valid while its file has the same stamp."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Stamp, What]] = {}
+        self._known: dict[str, tuple[Stamp, T]] = {}
 
-    def of(self, path: str, read: Callable[[], What]) -> What:
-        """What was read before, or is read now; of a file so young that it may yet change unseen, always."""
+    def of(self, path: str, read: Callable[[], T]) -> T:
+        """Return the cached value, or read it; a file that may change without a new stamp is always read."""
         stamp = stamp_of(path)
         known = self._known.get(path)
         if known is not None and known[0] == stamp:
@@ -118,14 +118,14 @@ class FileCache(Generic[What]):
         found = read()
         now = int(SYSTEM_CLOCK.now().timestamp() * 1e9)
         if stamp is not None and is_reliable(stamp, now):
-            while len(self._known) >= MAX_HELD:
+            while len(self._known) >= MAX_CACHED:
                 self._known.pop(next(iter(self._known)), None)
             self._known[path] = stamp, found
         return found
 
 
 def read_inside(root: str, path: str, most: int) -> bytes | None:
-    """A regular file's bytes; none when it is too large, a link, no file, or cannot be read."""
+    """Return the bytes of a regular file; None when it is too large, a link or unreadable."""
     try:
         handle = os.open(f"{root}/{path}", _OPEN)
     except (OSError, ValueError):
@@ -148,7 +148,7 @@ def read_inside(root: str, path: str, most: int) -> bytes | None:
 
 
 class RealFolders:
-    """Remembers which folders of a tree are really there, and not links to somewhere else."""
+    """Caches which folders of a tree exist and are no links."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -169,9 +169,9 @@ class RealFolders:
 
 
 def parse_index(data: bytes, root: str) -> WorkingTree | None:
-    """What git's index lists (versions 2 to 4); none when it is no index, or one that says only a part."""
+    """Parse git's index (versions 2 to 4); None when it is no index or a split one."""
     for name_bytes in (20, 32):
-        # Which kind of object names it has stands in the config, which is not read; only one of them fits.
+        # The length of object names is in the config, which is not read; only one of them fits.
         tree = _parsed(data, root, name_bytes)
         if tree is not None:
             return tree
@@ -194,7 +194,7 @@ def _parsed(data: bytes, root: str, name_bytes: int) -> WorkingTree | None:
 
 
 def _rows(data: bytes, count: int, *, version: int, name_bytes: int) -> tuple[list[Row], int]:
-    """The entries one by one, and where they end; without calls that could be spared."""
+    """Return the entries and where they end; inlined for speed."""
     rows: list[Row] = []
     at = _HEAD.size
     name = b""
@@ -219,7 +219,7 @@ def _rows(data: bytes, count: int, *, version: int, name_bytes: int) -> tuple[li
 
 
 def _inside(rows: list[Row]) -> list[Row]:
-    """Without names that lead out of the tree; as a rule there is none, which one look at all tells."""
+    """Remove names that lead out of the tree; a search over all shows that there are usually none."""
     everything = b"\n".join([b"", *[row[0] for row in rows], b""])
     if everything.count(b"\n") == len(rows) + 1 and not any(odd in everything for odd in _ODD):
         return rows
@@ -241,7 +241,7 @@ def _tree(root: str, rows: list[Row]) -> WorkingTree:
 
 
 def _name(data: bytes, at: int, before: bytes, *, version: int, name_bytes: int) -> tuple[int, bytes, bool]:
-    """Where the next entry begins, this one's name, and whether it is left out of the working tree."""
+    """Return where the next entry begins, the name, and whether it is left out of the working tree."""
     begin = at
     at += _FIXED + name_bytes
     flags = data[at] << 8 | data[at + 1]
@@ -269,7 +269,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _git_folder(root: str) -> str | None:
-    """Where git keeps its index for a working tree."""
+    """Return the folder of git's index for a working tree."""
     dot_git = f"{root}/.git"
     try:
         is_folder = stat.S_ISDIR(os.lstat(dot_git).st_mode)
@@ -292,7 +292,7 @@ def _indexed(root: str, folder: str) -> WorkingTree | None:
         return parse_index(data, root) if data else None
 
     tree = _TREES.of(f"{folder}/index", read)
-    # Two working trees can share what one link says; the files are those of the root that was asked for.
+    # Two working trees can share one git folder; the root must be the requested one.
     return tree if tree is None or tree.root == root else read()
 
 
@@ -306,7 +306,7 @@ def _walked(root: str, is_late: Callable[[], bool]) -> WorkingTree:
 
 
 def walk(root: str, known: Collection[str] = (), folder: str = "", depth: int = 0) -> Iterator[TreeFile]:
-    """Files below a folder but the known; links and other repositories are left out, unreadable ones, too."""
+    """Yield the files below a folder except the known; links, other repositories and errors are skipped."""
     if folder and os.path.lexists(f"{root}/{folder}/.git"):
         return
     try:
@@ -320,7 +320,7 @@ def walk(root: str, known: Collection[str] = (), folder: str = "", depth: int = 
             continue
         try:
             if item.is_dir(follow_symlinks=False):
-                if item.name not in NOT_OURS and depth < MAX_DEPTH:
+                if item.name not in SKIPPED_FOLDERS and depth < MAX_DEPTH:
                     yield from walk(root, known, path, depth + 1)
             elif item.is_file(follow_symlinks=False):
                 status = item.stat(follow_symlinks=False)

@@ -1,7 +1,7 @@
-"""Which of some words stand in a tree's files: one pass over their bytes, as far as the time goes (R12).
+"""Searches words in the files of a working tree, in limited time, with a cache for large trees (R12).
 
-Few words are looked for one by one, which is several times as fast as one pattern for all of them; from many
-words on, each file is taken apart once and its names are compared as a set.
+Few words are searched one by one, which is several times as fast as one pattern for all; for many, the names
+of each file are collected and compared as a set.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from nacre.memory.files.folder import Stamp, is_reliable
 from nacre.memory.recall.drift.known_names import PROSE_ENDINGS
@@ -33,13 +33,13 @@ from nacre.memory.recall.drift.tree_files import (
 from nacre.store import disk
 
 MAX_FILE_BYTES = 1_000_000
-"""A larger file is data, or made by a program; it is not looked into."""
+"""A larger file is data or generated; it is not searched."""
 MANY = 60
-"""From so many words on, taking a file apart costs less than looking for each: measured on this code."""
-WORTH_BYTES = 8_000_000
-"""A smaller tree is read whole in less time than its stamps and a cache would take together."""
+"""From this many words on a set of names is faster than a search for each: measured on this code."""
+CACHE_FROM_BYTES = 8_000_000
+"""A smaller tree is read faster than its stamps and a cache."""
 _HEAD_BYTES = 8_000
-"""Where a NUL shows that a file is no text."""
+"""Bytes in which a NUL shows that a file is binary."""
 _NAMES = re.compile(rb"[A-Za-z0-9_]+")
 _NAME_OR_FLAG = re.compile(rb"[A-Za-z0-9_-]{2,80}")
 _WORD_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
@@ -49,44 +49,34 @@ OnProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class SearchWord:
-    """A word to look for, and where it counts."""
+    """A word to search."""
 
     spelling: bytes
     in_prose: bool = True
-    """Off for names of code: that a page tells of one does not make it exist."""
+    """Off for names of code: that a page mentions one does not make it exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What was found, and whether all was looked at."""
+    """The words that were found, and whether all files were searched."""
 
     found: frozenset[SearchWord]
     is_whole: bool
 
 
-class WordLookup(Protocol):
-    """What is known of a tree without reading it: a cache, or nothing at all."""
-
-    def answer(
-        self, tree: WorkingTree, sought: Collection[SearchWord], *, is_late: Callable[[], bool]
-    ) -> tuple[set[SearchWord], Collection[str]]:
-        """Words that are there, and files in which no other words of code have to be looked for."""
-        ...
-
-
 def search_words(
     tree: WorkingTree,
-    sought: Collection[SearchWord],
+    words: Collection[SearchWord],
     first: Iterable[str] = (),
     *,
     is_late: Callable[[], bool],
-    told: OnProgress | None = None,
-    known: WordLookup | None = None,
+    on_progress: OnProgress | None = None,
+    cache: WordCache | None = None,
 ) -> SearchResult:
-    """Look for words in the tracked files, those named `first` before all others, then in new files."""
-    found, settled = known.answer(tree, sought, is_late=is_late) if known else (set(), ())
-    missing = set(sought) - found
-    # What a cache cannot know of (a name with a dot in it) is looked for in every file.
+    """Search words in the tracked files, beginning with those named `first`, then in new files."""
+    found, settled = cache.find(tree, words, is_late=is_late) if cache else (set(), ())
+    missing = set(words) - found
+    # A word that the cache cannot hold (a name with a dot) is searched in every file.
     settled = () if any(not is_plain(one) for one in missing) else settled
     if not missing or is_late():
         return SearchResult(frozenset(found), is_whole=not missing)
@@ -95,8 +85,8 @@ def search_words(
         hits = _hits(data, path, missing)
         found |= hits
         missing -= hits
-        if told:
-            told(min(done, total), total)
+        if on_progress:
+            on_progress(min(done, total), total)
         if not missing:
             return SearchResult(frozenset(found), is_whole=True)
         if is_late():
@@ -107,14 +97,14 @@ def search_words(
 def _contents(
     tree: WorkingTree, first: Iterable[str], settled: Collection[str]
 ) -> Iterator[tuple[str, bytes]]:
-    """The text files of a tree: the named, then the newest and smallest, then what git does not know yet.
+    """Yield the text files of a tree: the named, then the newest and smallest, then untracked ones.
 
-    What is not looked into is passed on empty, so that the clock is looked at between any two files.
+    A file that is not searched is yielded empty, so that the caller checks the time between any two files.
     """
     plain = RealFolders(tree.root)
     seen = set(settled)
     others = [one for one in tree.files if one.path not in seen] if settled else tree.files
-    for path in [*first, *(one.path for one in sorted(others, key=_newest_and_smallest))]:
+    for path in [*first, *(one.path for one in sorted(others, key=lambda one: (-one.changed, one.size)))]:
         if path not in seen:
             seen.add(path)
             yield path, _read(tree.root, path, plain)
@@ -129,21 +119,17 @@ def _read(root: str, path: str, plain: RealFolders) -> bytes:
 
 
 def is_text(data: bytes) -> bool:
-    """Whether a file is text, as git decides it."""
+    """Whether a file is text, by the rule of git."""
     return b"\0" not in data[:_HEAD_BYTES]
 
 
 def is_plain(one: SearchWord) -> bool:
-    """Whether a word is a name or a flag that a file can be taken apart into."""
+    """Whether a word is a name or a flag, which the cache can hold."""
     return _NAME_OR_FLAG.fullmatch(one.spelling) is not None
 
 
-def _newest_and_smallest(one: TreeFile) -> tuple[int, int]:
-    return -one.changed, one.size
-
-
 def _is_new(one: TreeFile) -> bool:
-    """Whether an untracked file may be somebody's work: not hidden, not huge."""
+    """Whether an untracked file may be a source file: neither hidden nor large."""
     return one.size <= MAX_FILE_BYTES and not any(part.startswith(".") for part in one.path.split("/"))
 
 
@@ -163,7 +149,7 @@ def _hits(data: bytes, path: str, missing: set[SearchWord]) -> set[SearchWord]:
 
 
 def has_word(data: bytes, word: bytes) -> bool:
-    """Whether a word stands in the bytes by itself, and not only inside another."""
+    """Whether the bytes contain a whole word."""
     edges = _FLAG_BYTES if b"-" in word else _WORD_BYTES
     at = data.find(word)
     while at >= 0:
@@ -175,7 +161,7 @@ def has_word(data: bytes, word: bytes) -> bool:
 
 
 def spellings(flag: str) -> tuple[bytes, ...]:
-    """How files may write a flag: as it is typed, or as the name some libraries make it from."""
+    """Return the spellings of a flag in files: as typed, or as the name that libraries derive it from."""
     bare = flag.removeprefix("--")
     if bare == flag or "-" not in bare:
         return (flag.encode(),)
@@ -186,71 +172,75 @@ def spellings(flag: str) -> tuple[bytes, ...]:
 
 FILE = "words"
 GROUPS = 128
-"""So that one changed file costs the reading of a hundredth of the tree."""
+"""One changed file makes a hundredth of the tree be read again."""
 _FORMAT = 1
 _SUM_BYTES = 4
 _NAME_BYTES = re.compile(rb"[A-Za-z0-9_]+")
 _HYPHENED = re.compile(rb"[A-Za-z0-9_-]*-[A-Za-z0-9_-]*")
 Group: TypeAlias = tuple[dict[str, Stamp], bytes, bytes]
-"""The stamps of its files; the words of code and data, and those of pages, each on a line."""
+"""The stamps of its files; the words of code and data, and those of pages, one per line."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordCache:
-    """Where one working tree's words are kept."""
+    """The words of one large working tree, cached until its files change: reading all takes over 50 ms.
+
+    Files are grouped by a hash of their path. That a group has a word is believed only while all its files
+    have their recorded stamps; that it lacks one, for each file that has. A lost cache costs only time.
+    """
 
     folder: Path
     """A location's `cache`."""
     root: Path
 
-    def answer(
+    def find(
         self,
         tree: WorkingTree,
-        sought: Collection[SearchWord],
+        words: Collection[SearchWord],
         *,
         is_late: Callable[[], bool] = lambda: False,
     ) -> tuple[set[SearchWord], frozenset[str]]:
-        """Which words are there, and which files need not be read for any other plain word."""
+        """Return the words that exist, and the files that need not be searched for any other plain word."""
         groups = self._read()
-        wanted = [one for one in sought if is_plain(one)]
-        state = _State(tree, {number: group[0] for number, group in groups.items()})
+        wanted = [one for one in words if is_plain(one)]
+        state = _GroupChanges(tree, {number: group[0] for number, group in groups.items()})
         named = {number: _group_words(group, wanted) for number, group in groups.items()}
         found: set[SearchWord] = set()
-        # Where a word stands is looked at first: most of what memories name is still there.
+        # Groups with a word come first: most of what memories name still exists.
         for number in sorted(named, key=lambda number: not named[number]):
-            if is_late() or found.issuperset(sought):
+            if is_late() or found.issuperset(words):
                 break
             if not state.changed(number):
                 found |= named[number]
         settled: set[str] = set()
         for number in state.seen:
             changed = state.changed(number)
-            # Of a group that has changed it is still known what the others of its files do not hold.
+            # The unchanged files of a changed group still lack the words that the group lacked.
             if not changed or named[number] <= found:
                 settled.update(groups[number][0].keys() - changed)
         return found, frozenset(settled)
 
-    def ready(self) -> None:
-        """Hold in memory what the first check would begin with; nothing for a tree without a cache."""
+    def preload(self) -> None:
+        """Load the cache and the tree into memory before the first check."""
         if self._read():
             read_tree(self.root, is_late=lambda: True)
 
-    def learn(self, *, is_late: Callable[[], bool] = lambda: False) -> bool:
-        """Read what has changed and keep it; false when there was no need, or no way. Slow."""
+    def update(self, *, is_late: Callable[[], bool] = lambda: False) -> bool:
+        """Read changed files and save the cache; False when nothing changed or it cannot be saved. Slow."""
         tree = read_tree(self.root, is_late=is_late)
-        if sum(one.size for one in tree.files) < WORTH_BYTES:
+        if sum(one.size for one in tree.files) < CACHE_FROM_BYTES:
             return False
         groups = dict(self._read())
         changed = False
         now = self._now()
-        for number, stamps in _stamped(tree).items():
+        for number, stamps in _stamps_by_group(tree).items():
             if is_late():
                 break
             if groups.get(number, ({},))[0] != stamps:
                 groups[number] = self._group(tree.root, stamps)
                 changed = True
         if changed:
-            return self._keep(groups, now)
+            return self._save(groups, now)
         with contextlib.suppress(OSError):
             self._aside.unlink(missing_ok=True)
         return False
@@ -267,7 +257,7 @@ class WordCache:
         return dict(stamps), _lines(code), _lines(prose)
 
     def _read(self) -> Mapping[int, Group]:
-        known = _KNOWN.of(str(self.folder / FILE), self._loaded)
+        known = _LOADED.of(str(self.folder / FILE), self._loaded)
         return known[1] if known[0] == self._head else {}
 
     def _loaded(self) -> tuple[tuple[int, str], dict[int, Group]]:
@@ -279,7 +269,7 @@ class WordCache:
         return (0, ""), {}
 
     def _now(self) -> int:
-        """The time by the file system's clock, which stamps are in; 0 where nothing can be written."""
+        """Return the time of the file system's clock, which stamps use; 0 where nothing can be written."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=disk.FOLDER_MODE)
             self._aside.touch()
@@ -287,8 +277,8 @@ class WordCache:
         except OSError:
             return 0
 
-    def _keep(self, groups: Mapping[int, Group], now: int) -> bool:
-        """Write it down but for groups with a file so young that it may change without a new stamp."""
+    def _save(self, groups: Mapping[int, Group], now: int) -> bool:
+        """Save all groups except those with a file that may change without a new stamp."""
         old = {
             number: group
             for number, group in groups.items()
@@ -311,15 +301,15 @@ class WordCache:
         return _FORMAT, os.path.realpath(self.root)
 
 
-_KNOWN: FileCache[tuple[tuple[int, str], dict[int, Group]]] = FileCache()
+_LOADED: FileCache[tuple[tuple[int, str], dict[int, Group]]] = FileCache()
 
 
-class _State:
-    """Which files of each group are no longer as they were; with thousands of files, most of a check."""
+class _GroupChanges:
+    """Finds the changed files of each group, which is most of a check with thousands of files."""
 
     def __init__(self, tree: WorkingTree, groups: Mapping[int, Mapping[str, Stamp]]) -> None:
         self.seen: dict[int, frozenset[str]] = {}
-        """The changed files of the groups that were looked at."""
+        """The changed files of the groups that were checked."""
         self._root = tree.root
         self._groups = groups
         self._tracked = {one.path for one in tree.files}
@@ -342,14 +332,14 @@ class _State:
 
 
 def _group_words(group: Group, wanted: Collection[SearchWord]) -> set[SearchWord]:
-    """Which words stood in a group's files when they were read."""
+    """Return the words that the files of a group had when they were read."""
     _, code, prose = group
     lines = [(one, b"\n" + one.spelling + b"\n") for one in wanted]
     return {one for one, line in lines if line in code or (one.in_prose and line in prose)}
 
 
-def _stamped(tree: WorkingTree) -> dict[int, dict[str, Stamp]]:
-    """The files of each group with what is on disk now; what is gone or behind a link is left out."""
+def _stamps_by_group(tree: WorkingTree) -> dict[int, dict[str, Stamp]]:
+    """Return the files of each group with their stamps, without missing files and those behind a link."""
     groups: dict[int, dict[str, Stamp]] = defaultdict(dict)
     plain = RealFolders(tree.root)
     for one in tree.files:
@@ -360,7 +350,7 @@ def _stamped(tree: WorkingTree) -> dict[int, dict[str, Stamp]]:
 
 
 def group_of(path: str) -> int:
-    """Which group a file belongs to: the same in every process."""
+    """Return the group of a file, the same in every process."""
     return zlib.crc32(os.fsencode(path)) % GROUPS
 
 
