@@ -1,1 +1,1 @@
-"""Sub-agents: types, team, registry, worktrees, mail room, teammates in processes of their own."""
+"""Sub-agents: types, team, registry, worktrees, mail room, teammates in separate processes."""

@@ -1,6 +1,6 @@
 """What an agent is doing, in one line: by rule from its newest call, and on request from a cheap model (A7).
 
-The words are for people: one line, bounded, without a character that could do anything to a terminal.
+The text is for display: one line of limited length, without terminal control characters.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from nacre.session.meter import metered
 from nacre.tools.shell import programs
 
 MAX_CHARS = 60
-"""Of the whole line: three to five words and a name; more does not fit beside others on a terminal."""
+"""Maximum length of the line: three to five words and a name; several must fit on a terminal."""
 MAX_NAME_CHARS = 40
-"""Of a file, a pattern or a program in it."""
+"""Maximum length of a file name, pattern or program in the line."""
 MAX_COMMAND_CHARS = 4_000
-"""Of a command line that is looked at: what a script of more does does not show in its first program."""
+"""Maximum length of a parsed command line; the first program of a longer script says little about it."""
 THINKING = "Thinking about the task"
-"""While nothing was said yet, and right behind a summary."""
+"""Shown before the first reply and directly after a summary."""
 REPLYING = "Writing a reply"
 
 BY_NAME: dict[str, Callable[[JsonObject], str]] = {
@@ -50,13 +50,13 @@ BY_NAME: dict[str, Callable[[JsonObject], str]] = {
     "forget": lambda given: "Forgetting a memory",
     "correct": lambda given: "Correcting a memory",
 }
-"""Tools of our own whose arguments say less than their name."""
+"""Built-in tools whose name says more than their arguments."""
 _LISTS = re.compile(r"glob|list|^ls$|find_files", re.IGNORECASE)
 _MCP = re.compile(r"mcp__(.+?)__(.+)", re.DOTALL)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 ASIDE = frozenset({"cd", "pushd", "popd", "export", "set", "source", ".", "echo", "printf", "sleep", "true"})
-"""Programs that only make way for the one that matters."""
+"""Programs that only prepare the relevant one."""
 WRAPPERS = frozenset({"sudo", "env", "time", "timeout", "nice", "nohup", "stdbuf", "command", "exec"})
 RUNNERS = frozenset({"npx", "uvx", "pipx", "bunx"})
 WITH_RUN = frozenset({"uv", "poetry", "pdm", "hatch", "rye", "pipenv"})
@@ -64,7 +64,7 @@ INTERPRETERS = frozenset({"python", "python3", "node", "ruby", "perl", "bash", "
 WITH_VERB = frozenset(
     {"git", "cargo", "go", "npm", "pnpm", "yarn", "docker", "kubectl", "make", "just", "pip", "gh", "nacre"}
 )
-"""Programs of which the next word says what they do."""
+"""Programs with a subcommand that says what they do."""
 
 
 def current_activity(view: View) -> str:
@@ -153,7 +153,7 @@ def _program(command: str) -> str:
 
 
 def _called(argv: tuple[str, ...]) -> str:
-    """`pytest` for `sudo .venv/bin/python -m pytest -q`."""
+    """Return `pytest` for `sudo .venv/bin/python -m pytest -q`."""
     words = [word for word in argv if word]
     while words and (_ASSIGNMENT.match(words[0]) or PurePath(words[0]).name in WRAPPERS):
         words = _past_options(words[1:])
@@ -179,11 +179,11 @@ def _past_options(words: list[str]) -> list[str]:
 
 
 PURPOSE: RequestSource = "agent_summary"
-"""Under which name the questions are booked."""
+"""Purpose under which the requests are accounted."""
 
 
 TAIL_TOKENS = 4_000
-"""Of the agent's conversation: what is done now shows in the last few rounds (A7)."""
+"""Tokens of the agent's conversation sent: the last few rounds show its activity (A7)."""
 
 
 MAX_OUTPUT_TOKENS = 256
@@ -191,15 +191,15 @@ MAX_OUTPUT_TOKENS = 256
 
 
 ANSWER_SECONDS = 20.0
-"""A line that comes later than this is about something else by then."""
+"""Timeout of a request; a later line would describe a past activity."""
 
 
 RULE_SECONDS = 1.0
-"""Between two looks by rule: as often as a person looks, and nothing is paid for it."""
+"""Interval between two updates by rule, which cost nothing."""
 
 
 MAX_WORDS = 12
-"""More is no line but an explanation, and is dropped."""
+"""Maximum number of words; a longer answer is an explanation and is dropped."""
 
 
 _SYSTEM = prompts.load(__package__, "progress")
@@ -215,7 +215,7 @@ _COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 _PARTICIPLE = re.compile(r"[A-Z][a-z-]*ing\b", re.IGNORECASE)
-"""How every right answer begins; a refusal, an apology or a chat does not."""
+"""How a valid answer begins; a refusal, an apology or a chat does not."""
 
 
 _MARKS = "`*_\"'“”‘’"
@@ -228,11 +228,11 @@ class ActivityModel:
     provider: Provider
     model: str
     pay: Callable[[Usage, str], None]
-    """Told what each question cost."""
+    """Called with the usage of each request."""
     allows: Callable[[str], str | None]
-    """Says why nothing more may be paid for."""
+    """Returns the reason why nothing more may be spent."""
     leaves: bool = True
-    """What it is told leaves the machine."""
+    """Whether its requests leave the machine."""
 
 
 class ActivityWatcher:
@@ -248,7 +248,7 @@ class ActivityWatcher:
     ) -> None:
         """Report each new line about one agent until cancelled, which must be done when the agent ends.
 
-        `stays`: what this agent was told must not leave the machine (M27).
+        `stays`: the conversation of this agent must not leave the machine (M27).
         """
         line = _ActivityLine(tell)
         async with asyncio.TaskGroup() as watching:

@@ -30,15 +30,15 @@ class ParentAgent:
     settings: Settings
     forker: ForkRunner
     folder: Path | None
-    """Of the whole session, where logs of all its agents lie; None where it is not kept."""
+    """Session folder, with the logs of all its agents; None if the session is not stored."""
     origins: OriginTracker
-    """Knows whose words a text of its conversation repeats."""
+    """Finds the origin of a text in its conversation."""
     open_child: Callable[[ChildSpec, ParentAgent, AsyncExitStack], Awaitable[ChildAgent]]
-    """Opens an agent in this process; it is closed with the stack."""
+    """Opens an agent in this process; closing the stack closes it."""
     check_process_child: Callable[[AgentType, AgentRequest, ParentAgent], None]
-    """Raises `ToolError` for what an agent in a process of its own cannot do."""
+    """Raises `ToolError` for what an agent in a separate process cannot do."""
     leaves: bool = True
-    """Whether what its model is told leaves the machine."""
+    """Whether its model requests leave the machine."""
     depth: int = 0
 
     @property
@@ -61,10 +61,10 @@ class ChildSpec:
     model: str = ""
     """Overrides the model of its type."""
     tree: Worktree | None = None
-    """A worktree to work in; None: where the parent's session was opened."""
+    """Worktree to work in; None: the directory of the parent's session."""
     pulse: IdleTimeout
     records: Sequence[Record] = ()
-    """What it has said before, where no log holds that."""
+    """Its earlier records, if they are in no log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

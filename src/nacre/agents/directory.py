@@ -20,14 +20,14 @@ from nacre.process import is_alive
 from nacre.store.sessions import Sessions
 
 LATELY = timedelta(days=1)
-"""Who ended longer ago is not listed: nobody waits for it any more."""
+"""Agents that ended longer ago are not listed."""
 MIN_ID_CHARS = 4
-"""Of an id, to be taken for one: fewer are the beginning of too many names."""
+"""Minimum length of an id prefix: a shorter one matches too many names."""
 SHOWN = 8
-"""Names in one line of refusal."""
+"""Maximum number of names in an error message."""
 NOBODY = "`nacre agents list --all` shows those of every directory"
 NO_TEAM = "a chat begins one when you ask it for a teammate there"
-"""No command does; the model calls Agent with team_name."""
+"""No command creates a team; the model calls Agent with team_name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class ListedAgent:
     state: AgentState
     session: str
     folder: Path
-    """Of the session."""
+    """Session folder."""
     cwd: str = ""
 
     @property
@@ -60,7 +60,7 @@ class ListedMember:
     member: TeamMember
     is_alive: bool
     waiting: int
-    """Letters that it has not received yet."""
+    """Number of letters not yet received."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class ListedTeam:
     lead: str
     members: tuple[ListedMember, ...]
     tasks: dict[str, int]
-    """How many there are, by state."""
+    """Number of tasks by state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class MailTarget:
     name: str
     inbox: Path
     where: str
-    """Which session or team, in words."""
+    """Its session or team, for display."""
     is_running: bool
     seen: ListedAgent | None = None
     roster: Roster | None = None
@@ -110,7 +110,7 @@ def list_agents(home: Path, cwd: Path | None = None) -> list[ListedAgent]:
 def count_running(home: Path, session: str) -> int:
     """Return the number of running agents of a session, with those in processes of teammates, at any depth.
 
-    A teammate with a process of its own counts as long as the process lives: letters set it to work.
+    A teammate with its own process counts as long as the process lives: letters can start its turns.
     """
     count = 0
     sessions = [session]
@@ -199,7 +199,7 @@ def _candidates(home: Path, cwd: Path, wanted: str) -> Iterator[MailTarget]:
     rosters = [Roster(home, name) for name in teams(home)]
     members = {(roster.team, each.name) for roster in rosters for each in roster.members()}
     for seen in list_agents(home, cwd):
-        # A member of a team stands on its roster as well, and gets its letters there.
+        # A member of a team is also on its roster, and its inbox is there.
         is_member = (seen.state.team, seen.state.name) in members
         if not is_member and (seen.state.name == wanted or (is_id and seen.state.id.startswith(wanted))):
             yield _of_session(seen)

@@ -1,7 +1,7 @@
 """The mail of one session: the inboxes and senders of all its agents (A3).
 
-The session itself is `main`; in a teammate's own process it has the teammate's name, and `main` is who leads
-the team. Letters to a member of a team lie with the team, all others with the session.
+The session itself is `main`; in a teammate's own process it has the teammate's name, and `main` is the lead
+of the team. Letters to a member of a team are stored with the team, all others with the session.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ ENDING = ".sock"
 
 
 ID_CHARS = 8
-"""Of a session's id: a socket's path must be short."""
+"""Characters of the session id in a socket path, which must be short."""
 
 
 def socket_path(home: Path, session: str) -> Path:

@@ -15,13 +15,13 @@ from nacre.messages.view import View
 from nacre.session.attachments import Attachment, notes_in_view
 
 AGENT = "agent"
-"""The kind of note that says of which agent, and which run of it, the outcome was told: id, run, status."""
+"""Kind of the note that the result of an agent's run was reported: id, run, status."""
 AGENT_TYPES = "agent_types"
-"""The kind of note that says that the model was told which kinds of agents there are: names."""
+"""Kind of the note that the model got the list of agent types: names."""
 DONE = prompts.load(__package__, "agent_done")
 TYPES = prompts.load(__package__, "agent_types")
 SHOWN_CHARS = 200
-"""Of a description in a line."""
+"""Maximum length of a description in a line."""
 ENDED = {
     "completed": "is done",
     "idle": "is done for now and waits",
@@ -64,7 +64,7 @@ class AgentTypeUpdates:
         ]
         self._names = [one.name for one in types.custom]
         self.text = prompts.render(TYPES, types="\n".join(listed)) if listed else ""
-        """Empty where all kinds are built in."""
+        """Empty if all types are built in."""
 
     def extras(self, view: View) -> Sequence[Attachment]:
         """Return the list if the model does not see one."""

@@ -1,7 +1,7 @@
 """Starts teammates in their own processes, and notices when one has ended (A3).
 
-The work goes ahead as a letter, so that it survives whoever is killed. What a teammate says on its own
-goes to a file in the team's folder; what matters it writes to the lead.
+The task is sent ahead as a letter, so that it survives a crash. A teammate's output goes to a file in the
+team's folder; its results go to the lead as letters.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from nacre.settings import Settings
 from nacre.store import disk
 
 POLL_SECONDS = 2.0
-"""Where the system does not say when a process ends; nobody waits for that to the second."""
+"""Poll interval where the system does not report the end of a process."""
 END_SECONDS = 5.0
-"""Time to leave the team in, when the session ends."""
+"""Time for teammates to leave the team when the session ends."""
 ROOT = "NACRE_TEAM_ROOT"
 DEPTH = "NACRE_TEAM_DEPTH"
-"""Variables of a teammate's process: the session at the top, and how deep below it the teammate is."""
+"""Variables of a teammate's process: the session at the top, and the teammate's depth below it."""
 REPORT = "report-"
-"""How the id of a letter begins that says what came of a turn."""
+"""Prefix of the id of a letter that reports the result of a turn."""
 HELD = f"{REPORT}held-"
-"""The same of a report that letters have woken a teammate too often, which the person is told at once."""
+"""The same for a report that letters woke a teammate too often; the user gets a notice at once."""
 GONE = "Its process ended by itself. What it printed last is in {log}; written to again, it is started again."
 
 
@@ -155,7 +155,7 @@ class ProcessTeammates:
         disk.make_folder(log.parent)
         output = disk.open_regular(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
-            # It is watched like one that an earlier process has started.
+            # Detached: it is watched like one that an earlier process started.
             return start_detached(command, cwd=self._settings.cwd, environ=environ, output=output)
         finally:
             os.close(output)

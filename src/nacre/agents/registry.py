@@ -37,27 +37,27 @@ class AgentState:
     status: Status = "running"
     description: str = ""
     doing: str = ""
-    """What it does at this moment, in one line."""
+    """Current activity, in one line."""
     owner: str = MAIN
-    """Who started it."""
+    """Name of the agent that started it."""
     depth: int = 1
     background: bool = False
     team: str = ""
     model: str = ""
     run: int = 1
-    """How often it was set to work."""
+    """Number of times it was started."""
     told: int = 0
-    """Of which run its owner has heard the outcome."""
+    """Last run whose result was reported to its owner."""
     rounds: int = 0
     calls: int = 0
     tokens: int = 0
     cost_usd: float = 0.0
     started: datetime
-    """When it was set to work last."""
+    """Start of the last run."""
     seconds: float = 0.0
-    """How long that took, once it is over."""
+    """Duration of the last run, once it has ended."""
     result: str = ""
-    """Its report of the last run, as its owner reads it."""
+    """Report of the last run, as its owner reads it."""
     worktree: str = ""
     branch: str = ""
     pid: int = 0
@@ -82,17 +82,17 @@ class AgentRegistry:
     """All agents of one session, at any depth."""
 
     folder: Path | None = None
-    """Of the session; None where it leaves nothing on disk."""
+    """Session folder; None if nothing is stored on disk."""
     keep: Callable[[AgentState], None] = _nowhere
-    """Writes a state down; `StoreError` where that fails."""
+    """Stores a state; raises `StoreError` if that fails."""
     on_change: list[Callable[[AgentState], None]] = field(default_factory=list)
-    """Others that are told of every change."""
+    """Called with every changed state."""
     root: str = ""
-    """Of a teammate's own process: the session that started the first process above it."""
+    """In a teammate's process: the session that started the first process above it."""
     depth: int = 0
-    """Of a teammate's own process: how deep it is below that session."""
+    """In a teammate's process: its depth below that session."""
     states: dict[str, AgentState] = field(default_factory=dict)
-    """By name, in the order they were started."""
+    """By name, in start order."""
 
     def put(self, state: AgentState) -> AgentState:
         """Set the state of an agent; errors while writing it to disk are ignored."""
@@ -125,7 +125,7 @@ class AgentRegistry:
             raise ToolError(f"{error}.") from error
         if wanted == MAIN:
             raise ToolError(f"An agent cannot be named {MAIN}: that is the session itself.")
-        # By what a file system that ignores case makes of it, for its inbox is a file.
+        # Compared without case, because the inbox is a file and a file system may ignore case.
         same = (one for one in self.states.values() if one.name.casefold() == wanted.casefold())
         if (taken := next(same, None)) is not None:
             raise ToolError(f"There is an agent {taken.name} already ({taken.status}); choose another name.")
@@ -181,7 +181,7 @@ class IdleTimeout:
 
 ENDING = ".meta.json"
 MAX_BYTES = 1_048_576
-"""A longer one was not written by nacre: a report in it has 160,000 characters at most."""
+"""Maximum size of a state file: a report in it has 160,000 characters at most."""
 _WORDS = ("name", "type", "description", "doing", "owner", "team", "model", "result", "worktree", "branch")
 _COUNTS = ("depth", "run", "told", "rounds", "calls", "tokens", "pid")
 
@@ -208,7 +208,7 @@ def write_state(folder: Path, state: AgentState) -> None:
     data = json.dumps(said, ensure_ascii=False, indent=1).encode(errors="surrogatepass") + b"\n"
     try:
         disk.make_folder(path.parent)
-        # Only the process that holds the session writes here, so that one temporary name is enough.
+        # Only the process that holds the session writes here, so one temporary name is enough.
         disk.replace_file(path, data, temp_name=f".{path.name}.tmp", sync=not state.is_running)
     except OSError as error:
         raise StoreError(disk.explain(error, path)) from error

@@ -34,7 +34,7 @@ STOPPED = "It was stopped before it was done."
 STALLED = "It was stopped because nothing was heard of it for {seconds:g} seconds."
 OUT_OF_ROUNDS = "It came to the end of its rounds ({rounds}) before it was done."
 ERROR_CHARS = 2_000
-"""Of why one failed: an exception may quote a whole document."""
+"""Maximum length of an error message: an exception may quote a whole document."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -47,20 +47,20 @@ class RunningAgent:
     model: str = ""
     pulse: IdleTimeout
     is_isolated: bool = False
-    """Works in a worktree."""
+    """Whether it works in a worktree."""
     tree: Worktree | None = None
     child: ChildAgent | None = None
     view: View = field(default_factory=View, repr=False)
-    """Where a fork starts from."""
+    """The view that a fork starts from."""
     forked: ForkResult | None = None
-    """Where it ended."""
+    """The result of a fork's last run."""
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     records: tuple[Record, ...] = ()
-    """What it has said, where no log holds that and it is not open."""
+    """Its records, if they are in no log and it is not open."""
     cancel: Callable[[], Awaitable[object]] | None = None
-    """Stops what it does and waits for that; None while it was never set to work."""
+    """Cancels its run and waits for the end; None if it was never started."""
     last: str = ""
-    """What it said last."""
+    """Text of its last reply."""
     ending: str = ""
 
     async def close(self) -> None:
@@ -81,15 +81,15 @@ class AgentRunner:
     parent: ParentAgent
     registry: AgentRegistry
     opened: Callable[[ChildAgent, AgentState], None]
-    """Told of every child before it begins."""
+    """Called with every child before it starts."""
     progress: ActivityWatcher | None = None
 
     async def play(self, member: RunningAgent, text: str) -> None:
         """Run one turn of an agent and record its report in the registry.
 
-        Without a text it begins with the letters that have come.
+        Without a text the turn starts with the letters that have arrived.
 
-        Comes back by itself, also where it failed; being cancelled passes through, once it is put down.
+        Returns normally if the agent fails; a cancellation is raised again once the result is stored.
         """
         RUNNING.set(None)  # a task of its own: the call that started it is none of its business
         clock = self.parent.session.clock
@@ -233,7 +233,7 @@ class AgentRunner:
         state = self.registry.states[member.name]
         usage = event.usage
         if member.child is None:
-            # A fork has no meter, and nobody watches it: its conversation is not at hand before it ends.
+            # A fork has no meter and is not watched: its conversation is not available before it ends.
             price = cost(profile(self.parent.session.pricing_model(event.model)), usage)
             tokens = state.tokens + usage.total
             paid = state.cost_usd + (price or 0.0)

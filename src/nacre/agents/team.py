@@ -1,6 +1,6 @@
 """Starts, limits, stops and resumes the agents of one owner, and returns their reports.
 
-Whoever has the Agent tool has a team, agents included; all teams of a session share one registry.
+Each agent with the Agent tool has a team; all teams of a session share one registry.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from nacre.session.meter import SIDE_QUERY
 STARTED = "{name} works in the background now. Its report comes by itself in a later message."
 REPORT = "{report}\n\n[{name}: {calls:,} tool calls, {tokens:,} tokens, {seconds:,.0f} s]"
 STOP_SECONDS = 10.0
-"""How long a stopped agent may take to put its tools down."""
+"""Timeout for a stopped agent to end its tools."""
 KEPT_OPEN = 10
-"""So many that have ended stay as they are: who goes on with one mostly does so soon."""
+"""Number of ended agents kept open: an agent that is resumed is usually a recent one."""
 GRACE_SECONDS = 5.0
-"""How long agents may go on when the session ends: enough to finish a reply."""
+"""How long agents may continue when the session ends: enough to finish a reply."""
 DESCRIBED_CHARS = 80
-"""Of a prompt, where nobody describes the task."""
+"""Maximum length of a prompt used as a description."""
 
 StartProcess = Callable[[AgentRequest, AgentState], Awaitable[None]]
-"""Starts a teammate in a process of its own, which says itself on disk what becomes of it."""
+"""Starts a teammate in a separate process, which stores its own state on disk."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -62,11 +62,11 @@ class TeamContext:
     hooks: Hooks | None = None
     progress: ActivityWatcher | None = None
     members: dict[str, RunningAgent] = field(default_factory=dict)
-    """Those that this process has set to work, by name."""
+    """Agents that this process has started, by name."""
     on_open: list[Callable[[ChildAgent, AgentState], None]] = field(default_factory=list)
-    """Others that take part in a child's session; told before it begins. Mail joins here."""
+    """Called before a child starts, to add layers to its session, such as mail."""
     start_process: StartProcess | None = None
-    """Where there is one and the settings say so, teammates run elsewhere."""
+    """If set, and enabled in the settings, teammates run in separate processes."""
 
 
 class Team(Layer):
@@ -95,7 +95,7 @@ class Team(Layer):
         self._parent.hands.crew.crew = self
         session.layers.append(self)
         registry.on_change.append(self._heed)
-        # Let go once nothing of it is under way any more.
+        # Closed once none of its agents runs any more.
         self._parent.background.resources.push_async_callback(self.close)
 
     def states(self) -> tuple[AgentState, ...]:
@@ -120,7 +120,7 @@ class Team(Layer):
     async def spawn(self, order: AgentRequest) -> AgentState:
         """Start an agent; returns when it has ended, or at once if it runs in the background.
 
-        `ToolError` refuses in one line.
+        Raises `ToolError` with the reason if it cannot be started.
         """
         await self._let_go()
         member = self._enlisted(order)

@@ -1,6 +1,6 @@
-"""Who belongs to a team: `<home>/teams/<team>/config.json`, a flat list that any process may read (A6).
+"""JSON files in a team's folder, which several processes read and change (A6).
 
-A name belongs to whoever lives: it is refused while its process runs, and free for another once it is gone.
+Changes are made under the team's lock; a damaged file is kept under another name and repaired.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from nacre.store import disk
 from nacre.store.locks import one_writer
 
 MAX_BYTES = 8_000_000
-"""Every change reads and writes the whole file; the fullest list of tasks is about half as large."""
+"""Every change reads and writes the whole file; the longest list of tasks is about half as large."""
 
 
 POLL_SECONDS = 0.005
-"""Between two tries for the lock, about one flush to disk: members that claim at once must not starve."""
+"""Poll interval for the lock, about one flush to disk: simultaneous claims must not starve a member."""
 
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 
 FORMAT = 1
-"""The version both files are written in; a newer one's fields are kept as long as ours can be read."""
+"""Format version of both files; fields of a newer one are kept as long as ours can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ParsedTeamFile(Generic[T]):
 
     value: T
     problem: str = ""
-    """What about the file does not; empty: it is whole."""
+    """What is invalid in the file; empty: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class TeamFile(Generic[T]):
     def _mend(self, found: ParsedTeamFile[T]) -> None:
         aside = self.path.with_name(f"{self.path.stem}.bad-{self._clock.new_id()[-8:]}{self.path.suffix}")
         try:
-            # A second name first: at no moment is there a file less than before.
+            # The second name first, so that at no moment a file is missing.
             aside.hardlink_to(self.path)
         except OSError:
             try:
@@ -144,7 +144,7 @@ class TeamFile(Generic[T]):
 
     def _write(self, value: T) -> None:
         text = json.dumps(self._form.written(value), ensure_ascii=False, indent=1)
-        # Half a character, as a newer version's field may hold one, goes back as the escape it came as.
+        # An unpaired surrogate in a newer version's field is written back as the escape it was read from.
         content = f"{text}\n".encode(errors="backslashreplace")
         if len(content) > MAX_BYTES:
             raise MailError(f"{self.path} is full: it holds {MAX_BYTES:,} bytes at most, and stays as it was")

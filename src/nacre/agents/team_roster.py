@@ -1,6 +1,6 @@
-"""Who belongs to a team: `<home>/teams/<team>/config.json`, a flat list that any process may read (A6).
+"""The members of a team: `<home>/teams/<team>/config.json`, a flat list that any process may read (A6).
 
-A name belongs to whoever lives: it is refused while its process runs, and free for another once it is gone.
+A name is taken while the process of its member runs, and free again once that has ended.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ INBOXES = "inboxes"
 
 
 PROMPTED = "prompted"
-"""An empty file; its time says when a person last said something to the lead."""
+"""An empty file; its modification time is that of the last user prompt to the lead."""
 
 
 MAX_MEMBERS = 100
-"""Five times as many as one session may run at once: room for those that are gone and may come back."""
+"""Five times as many as one session may run at once, with room for members that ended and may return."""
 
 
 FOREIGN_SECONDS = 86_400.0
-"""Of another machine's processes nothing can be known, only time tells: nobody works alone for over a day."""
+"""Other machines' processes cannot be checked: one counts as ended after a day, as none runs that long."""
 
 
 SHOWN_CHARS = 64
-"""Of a name that is refused: as long as one may be."""
+"""Maximum length of a refused name in a message: that of a valid one."""
 
 
 _GONE = ".gone-"
@@ -75,12 +75,12 @@ class TeamMember:
     session: str = ""
     pid: int = 0
     start: str = ""
-    """What tells the process from a later one of its number."""
+    """Start time of the process; tells it from a later one with the same pid."""
     host: str = ""
     cwd: str = ""
     joined: datetime = _LONG_AGO
     extra: Extra = field(default=(), repr=False)
-    """Fields of a newer version, kept as they are."""
+    """Fields of a newer version, kept unchanged."""
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -215,7 +215,7 @@ class Roster:
             return team, None
 
         self._file.change(gone)
-        # Also what a removal left that was killed here.
+        # Also the remains of a removal that was killed here.
         for folder in self.folder.parent.glob(f"{_GONE}*"):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -225,7 +225,7 @@ class Roster:
 
     def _with(self, team: _Team, member: TeamMember) -> _Team:
         member = replace(member, name=check_name(member.name))
-        # Where a file system knows no capitals, two names that differ in them would share an inbox.
+        # On a file system that ignores case, two names that differ only in case would share an inbox.
         alike = (each for each in team.members if each.name.casefold() == member.name.casefold())
         if any(self.is_alive(each) for each in alike):
             raise MailError(f"{member.name} is taken in team {self.team}; choose another name")
@@ -301,7 +301,7 @@ _FORM = TeamFileFormat(_read, _written)
 
 
 _KNOWN = frozenset({"lead", "members"})
-"""Not the version: a newer one's stays, because its fields do."""
+"""Without the version: that of a newer nacre stays, because its fields do."""
 
 
 _KNOWN_OF_MEMBER = frozenset({"name", "type", "session", "pid", "start", "host", "cwd", "joined"})

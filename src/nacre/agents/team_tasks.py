@@ -1,7 +1,7 @@
 """The tasks of a team: adding, claiming, completing and releasing them, and the file with them (A6).
 
-What a task waits for is said once, in `blocked_by`; the other direction is drawn from it after every change,
-so that the two cannot differ. Nobody waits in a circle: a link that would close one is refused.
+Dependencies are stored once, in `blocked_by`; `blocks` is derived from it after every change, so that the two
+cannot differ. A link that would close a cycle is refused.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from nacre.messages.untrusted_text import printable
 State: TypeAlias = Literal["pending", "in_progress", "completed"]
 STATES: tuple[State, ...] = ("pending", "in_progress", "completed")
 MAX_TASKS = 500
-"""Each change reads and writes all of them: at their longest, so many take under a tenth of a second."""
+"""Each change reads and writes all tasks: at maximum length, this takes under a tenth of a second."""
 MAX_TITLE_CHARS = 300
-"""A task is named in a line, as in the list of a session."""
+"""A title is one line, as in the task list of a session."""
 MAX_DETAIL_CHARS = 2_000
-"""About half a page: who needs more writes it to a file and names that."""
+"""About half a page; longer texts belong in a file that the task names."""
 MAX_BLOCKERS = 20
-"""Who waits for more is better off waiting for one task that stands for them."""
+"""More dependencies are better expressed by one task that combines them."""
 SHOWN_CHARS = 60
-"""Of a title in a refusal: enough to recognise it."""
+"""Maximum length of a title in an error message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +53,14 @@ class TeamTask:
     detail: str = ""
     state: State = "pending"
     owner: str = ""
-    """Who works on it or has done it; nobody while it is pending."""
+    """Agent that works on it or has completed it; empty while it is pending."""
     blocked_by: tuple[int, ...] = ()
     blocks: tuple[int, ...] = ()
     added: datetime | None = None
     claimed: datetime | None = None
     completed: datetime | None = None
     extra: Extra = field(default=(), repr=False)
-    """Fields of a newer version, kept as they are."""
+    """Fields of a newer version, kept unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def without_circles(tasks: Iterable[TeamTask]) -> tuple[TeamTask, ...]:
     sound = tuple(replace(task, blocked_by=tuple(sorted(known & set(task.blocked_by)))) for task in tasks)
     if not _circle(sound):
         return linked(sound)
-    # Who waits only for what was there before cannot be in a circle.
+    # Tasks that only wait for earlier ones cannot form a cycle.
     return linked(
         replace(task, blocked_by=tuple(each for each in task.blocked_by if each < task.id)) for task in sound
     )
@@ -287,7 +287,7 @@ def _read(said: JsonObject) -> ParsedTeamFile[TaskList]:
     for row in rows:
         if isinstance(row, dict) and (task := _task(row)) and task.id not in tasks:
             tasks[task.id] = task
-            # Who edits the file by hand may have said it on one side only.
+            # A file edited by hand may have the link on one side only.
             for each in _numbers(row.get("blocks")):
                 waits.setdefault(each, []).append(task.id)
     both = (
@@ -354,7 +354,7 @@ def _stamp(at: datetime | None) -> str | None:
 
 _FORM = TeamFileFormat(_read, _written)
 _KNOWN = frozenset({"nextId", "tasks"})
-"""Not the version: a newer one's stays, because its fields do."""
+"""Without the version: that of a newer nacre stays, because its fields do."""
 _KNOWN_OF_TASK = frozenset({
     "id", "title", "detail", "state", "owner", "blocks", "blockedBy", "added", "claimed", "completed",
 })  # fmt: skip

@@ -1,6 +1,6 @@
 """The teams of a session: created with the first member, joined, and left at the end (A6).
 
-Who begins a team leads it under the name `main`. A session that leaves nothing on disk has none.
+The agent that creates a team leads it under the name `main`. A session without files on disk has no teams.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nacre.session.session import Session
 from nacre.settings import Settings
 
 LEADS = "leads"
-"""The kind of note that says which teams the session leads."""
+"""Kind of the note with the teams that the session leads."""
 NOT_KEPT = "This session leaves nothing on disk, and a team does: start the agent without team_name."
 
 
@@ -43,12 +43,12 @@ class Teams:
 
     def __init__(self, session: Session, settings: Settings, *, keeps: bool, name: str = MAIN) -> None:
         self.name = name
-        """Under which the session itself is in its teams."""
+        """Name of the session itself in its teams."""
         self.rosters: dict[str, Roster] = {}
         self.joined: Callable[[str], None] = _nobody
-        """Told of every team that the session itself becomes part of."""
+        """Called with every team that the session itself joins."""
         self.one_by_one = asyncio.Lock()
-        """Held while somebody is given a place: orders of one reply come side by side."""
+        """Held while a member is added: calls of one reply run concurrently."""
         self._session = session
         self.settings = settings
         self._keeps = keeps

@@ -28,16 +28,16 @@ class AgentRequest:
 
     prompt: str
     description: str = ""
-    """In three to five words, for people and for lists."""
+    """Three to five words, for display."""
     type: str = "general"
     name: str = ""
-    """Empty: one is made up."""
+    """Empty: a name is generated."""
     background: bool = False
     isolation: Literal["", "worktree"] = ""
     team: str = ""
-    """The team it is to be a member of; empty: none."""
+    """Team to join; empty: none."""
     model: str = ""
-    """Empty: what its kind says."""
+    """Empty: the model of its type."""
 
 
 class AgentStarter(Protocol):
@@ -101,7 +101,7 @@ def _agent_tool(desk: AgentBinding) -> Tool:
             )
         )
 
-    # It works elsewhere, guards its own time by the stall limit, and bounds its own result.
+    # It runs separately, limits its own time by the stall limit, and its own result.
     return replace(agent, together=True, max_seconds=None, max_result_chars=inf)
 
 
@@ -119,7 +119,7 @@ NO_TEAM = (
     "You are in no team, so there are no shared tasks. Agent with team_name starts a team and its members."
 )
 SHOWN_TASKS = 100
-"""In one answer, the open ones first; about as many as a list in view should have."""
+"""Maximum number in one answer, open tasks first."""
 MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 Action: TypeAlias = Literal["list", "add", "claim", "complete", "release"]

@@ -42,29 +42,29 @@ class Toolset:
     board: TaskBoard = field(default_factory=TaskBoard)
     tools: list[Tool] = field(default_factory=list)
     notices: NoticeQueue = field(default_factory=lambda: NoticeQueue())
-    """Problems with tools: collected until a session takes them."""
+    """Problems with tools, collected until a session takes them."""
     pins: Pinboard = field(default_factory=Pinboard)
     skills: SkillRegistry | None = None
-    """None where they are switched off."""
+    """None if skills are switched off."""
     crew: AgentBinding = field(default_factory=AgentBinding)
-    """Where orders for other agents go."""
+    """Receives requests for other agents."""
     post: MailBinding = field(default_factory=MailBinding)
-    """Where letters to other agents go."""
+    """Receives letters to other agents."""
     team_tasks: TeamTaskBinding = field(default_factory=TeamTaskBinding)
 
     def open_to(self, folders: Iterable[Path]) -> None:
         """Allow tools to work in these folders without asking."""
         policy = self.guard.policy
-        # Where they really are, because that is what the guard compares.
+        # Resolved, because the guard compares real paths.
         new = sorted({folder.resolve() for folder in folders} - set(policy.directories))
         self.guard.policy = replace(policy, directories=(*policy.directories, *new))
 
     def allow(self, place: Path, *, tools: Iterable[str], why: str) -> None:
         """Allow these tools a file or folder without asking; denied paths stay denied.
 
-        The place is the real one: a link planted there leads to what is judged by itself.
+        The path is the real one: what a link inside leads to is judged by its own path.
         """
-        # The very place is meant: `[id]` is a name here and no set of letters.
+        # Escaped, because `[id]` is a name here and not a character class.
         pattern = f"//{WILD.sub(WRITTEN_OUT, str(place).lstrip('/'))}"
         self.guard.policy = self.guard.policy.with_rules(
             PermissionRule("allow", name, pattern, why) for name in tools

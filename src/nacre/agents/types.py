@@ -1,6 +1,6 @@
 """The types of agents: built in, of the user, of the project; the nearest definition wins.
 
-A kind is a Markdown file: its frontmatter says what the agent may do, its body is its system prompt.
+A type is a Markdown file: its frontmatter configures the agent, its body is the system prompt.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ EXPLORE = "explore"
 FORK = "fork"
 INHERIT = "inherit"
 SMALL = "small"
-"""Stand for a model: the one of whoever starts the agent, and the one for side work."""
+"""Placeholders for a model: that of the agent's owner, and the one for side work."""
 MAX_BYTES = 256 * 1024
-"""More is no system prompt."""
+"""Maximum size of a file; more is no system prompt."""
 MAX_FILES = 500
-"""Of one folder: a list of more kinds helps no model to choose."""
+"""Maximum number of files in a folder: a longer list does not help a model to choose."""
 DESCRIPTION_CHARS = 1_000
-"""Of a description in the list that the model gets; files in the wild hold whole dialogues there."""
+"""Maximum length of a description in the list for the model; some files hold whole dialogues there."""
 ALIASES = {"Task": "Agent", "TodoWrite": "TaskList", "MultiEdit": "Edit", "LS": "Glob"}
-"""Names that files of other programs use for what is called differently here."""
+"""Tool names of other programs, and what they are called here."""
 EVERYTHING = frozenset({"*", "all", "all tools"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 _YES = frozenset({"true", "yes", "on"})
@@ -50,17 +50,17 @@ class AgentType:
     description: str
     prompt: str
     tools: frozenset[str] | None = None
-    """Which it may call; None: all there are."""
+    """Tools it may call; None: all."""
     disallowed: frozenset[str] = frozenset()
     model: str = INHERIT
     max_turns: int | None = None
-    """Rounds of one turn; None: as many as a session's."""
+    """Rounds of one turn; None: the limit of a session."""
     memory: AgentScope | None = None
-    """How far a memory of its own reaches; None: it has none (M26)."""
+    """Scope of its own memory; None: it has none (M26)."""
     background: bool = False
     isolation: Isolation = ""
     origin: Path | None = None
-    """The file that says so; None for what is built in."""
+    """File of the definition; None for a built-in type."""
 
     def may_call(self, tool: str) -> bool:
         """Whether its definition allows this tool."""
@@ -111,7 +111,7 @@ def agent_types(settings: Settings) -> AgentTypes:
 def parse_type(data: bytes, path: Path, notices: list[str]) -> AgentType:
     """Parse the file of a type; raises `StoreError` if it is invalid.
 
-    What is wrong with a single field goes to `notices`, and the field counts as not given.
+    An invalid field is reported in `notices` and ignored.
     """
     document = MarkdownFile.parse(data)
     given = document.fields

@@ -1,7 +1,7 @@
 """Wakes the agents of a session for their letters, also those that have ended.
 
-Letters can come from other processes, and while an agent gives its last reply; so each is looked after as
-long as it is there. A person who wants it to end is obeyed at once (A4).
+Letters can come from other processes, and during an agent's last reply, so each agent is watched as long as
+it exists. A user's request to end it is carried out at once (A4).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nacre.layers.l7_mail.post import Post, SentLetters
 from nacre.session.background import AGENT_PURPOSE, Background
 
 PERSON = "uds:"
-"""From such an address a person's command asks an agent to end: it is nobody of its session or team."""
+"""Address prefix of a user's command that ends an agent; no agent of a session or team has it."""
 
 
 class InboxRoom(Protocol):
@@ -48,13 +48,13 @@ class _WatchedAgent:
 
     task: asyncio.Task[None] | None = None
     mailing: Mail | None = None
-    """The agent's own, where it is open."""
+    """The agent's mail layer, if it is open."""
     post: AgentPost | None = None
     poked: asyncio.Event = field(default_factory=asyncio.Event)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     wakes: DeliveryLimit = field(default_factory=DeliveryLimit)
     heeded: set[str] = field(default_factory=set)
-    """Wishes of a person, and letters to a fork, that were taken care of."""
+    """Ids of processed letters: users' requests to end, and letters to a fork."""
 
 
 class AgentWaker:
@@ -63,7 +63,7 @@ class AgentWaker:
     def __init__(
         self, room: InboxRoom, team: Team, background: Background, tell: Callable[[str], None]
     ) -> None:
-        """`tell` shows a line to the person."""
+        """`tell` shows a line to the user."""
         self._room = room
         self._tell = tell
         self._team = team
@@ -71,7 +71,7 @@ class AgentWaker:
         self._cared: defaultdict[str, _WatchedAgent] = defaultdict(_WatchedAgent)
         self._is_closed = False
         self.elsewhere: ProcessTeammates | None = None
-        """Those who run elsewhere."""
+        """The teammates in separate processes."""
 
     def open(self, name: str, mailing: Mail, post: AgentPost) -> None:
         """Start waiting for the letters of an agent."""
@@ -84,7 +84,7 @@ class AgentWaker:
     async def wake(self, name: str) -> None:
         """Run an idle agent after a letter was put into its inbox.
 
-        `MailError` where letters have woken it too often.
+        Raises `MailError` if letters have woken it too often.
         """
         state = self._states.get(name)
         if state is None or self._is_closed:
@@ -150,7 +150,7 @@ class AgentWaker:
             while True:
                 care.poked.clear()
                 waits = True
-                # Whoever wrote has heard of it; here it is tried again once somebody else has ended.
+                # The sender got the error; here it is tried again once another agent has ended.
                 with suppress(NacreError):
                     await self._heed_person(name, care)
                     waits = await self._rouse(name)
@@ -181,7 +181,7 @@ class AgentWaker:
             await self._team.resume(name, await self._room.sifted(render_letters(letters)) if is_fork else "")
             care.wakes.woken()
             if is_fork:
-                # No layer brings it letters: what it was told is what it received.
+                # A fork has no mail layer: the letters in its prompt count as received.
                 care.heeded |= {letter.id for letter in letters}
                 inbox = self._room.inbox(name)
                 found = await asyncio.to_thread(inbox.waiting, care.heeded)
@@ -256,11 +256,11 @@ async def first_of(*waits: Awaitable[object]) -> None:
 
 
 class AgentPost(Post):
-    """Sends letters, and remembers the one that agrees to shut down."""
+    """Sends letters, and records whether the agent has agreed to shut down."""
 
     is_leaving = False
     others: Callable[[], Sequence[str]] = tuple
-    """Further names, of those whom `*` does not mean: they have ended, and can be woken."""
+    """Names that `*` does not include: agents that have ended and can be woken."""
 
     def known_names(self) -> Sequence[str]:
         """Return all names, also of ended agents."""

@@ -1,7 +1,7 @@
-"""Git worktrees of agents: the last commit on a separate branch, beside the main checkout.
+"""Git worktrees of agents: the last commit on a separate branch, outside the main checkout.
 
-Nothing of the main checkout changes: neither its files nor its index nor where it stands. What has changed in
-a worktree is never removed; an unchanged one goes with its branch. A crash leaves a record of it.
+The main checkout does not change: neither its files nor its index nor its HEAD. A changed worktree is never
+removed; an unchanged one is removed with its branch. After a crash, a record of it is left.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from nacre.tools.git_config import OFFLINE, environment
 
 BRANCH = "nacre/agent-"
 SHORT = 8
-"""So much of an agent's id names its branch and its folder."""
+"""Characters of an agent's id in the names of its branch and folder."""
 SHOWN_COMMIT = 12
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*", re.ASCII)
 PROMPT = prompts.load(__package__, "worktree")
@@ -45,9 +45,9 @@ class KeptWorktree:
     branch: str
     commits: int = 0
     files: int = 0
-    """Changed or new, and not committed."""
+    """Number of changed or new files that are not committed."""
     why: str = ""
-    """Instead of the numbers, where these do not say it."""
+    """Reason that replaces the numbers, if these do not give it."""
 
     @property
     def description(self) -> str:
@@ -63,7 +63,7 @@ class LeftoverWorktree:
 
     record: WorktreeRecord
     left: KeptWorktree | None
-    """What is in it; none: nothing, and it may go."""
+    """Its changes; None: there are none, and it may be removed."""
 
 
 async def make(
@@ -85,11 +85,11 @@ async def make(
     record = our_record(tree, session, clock)
     try:
         disk.make_folder(tree.path.parent)
-        # First, so that whatever is made afterwards is known to somebody.
+        # The record first, so that everything created afterwards can be found.
         write_record(record)
         bare = ("worktree", "add", "--quiet", "--no-track", "--no-checkout", "-b", tree.branch)
         await git.tell(*bare, str(tree.path), base)
-        # Only there can be told which settings count there: some are conditional, and name programs.
+        # Git must read its settings there: some are conditional, and name programs.
         await git.tell("reset", "--hard", "--quiet", at=tree.path)
         write_record(replace(record, state="ready"))
     except OSError as error:
@@ -165,7 +165,7 @@ async def _in(record: WorktreeRecord, clock: Clock) -> KeptWorktree | None:
     with contextlib.suppress(ToolError, OSError):
         entry = await _entry(GitRepository(tree.repository), tree)
         lock = (entry / "index.lock").stat() if entry else None
-        # Whoever asked for it is gone, but git need not be: it outlives a killed parent.
+        # The process that requested it has ended, but git outlives a killed parent.
         if lock is not None and clock.now().timestamp() - lock.st_mtime < SECONDS:
             return KeptWorktree(path=tree.path, branch=tree.branch, why="git is still laying it out")
     return None
@@ -180,7 +180,7 @@ async def _looked_into(git: GitRepository, tree: Worktree, stays: KeptWorktree) 
         return replace(stays, why="it is locked")
     head = await git.run("symbolic-ref", "--quiet", "HEAD", at=tree.path)
     is_elsewhere = os.fsdecode(head.out).strip() != f"refs/heads/{tree.branch}"
-    # Also what the index was told to take for unchanged.
+    # Includes files that the index is set to assume unchanged.
     refreshed = await git.run("update-index", "--really-refresh", at=tree.path)
     status = await git.tell(
         "status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=none", "--no-renames",
@@ -193,8 +193,8 @@ async def _looked_into(git: GitRepository, tree: Worktree, stays: KeptWorktree) 
 async def _removed(git: GitRepository, tree: Worktree) -> None:
     """Remove an unchanged worktree: rename it first, then delete it.
 
-    Wherever this is cut off, the record is still there, and doing it again does the rest. The branch goes
-    only where it still stands at its first commit.
+    If this is interrupted, the record still exists and a second call removes the rest. The branch is deleted
+    only if it is still at its first commit.
     """
     doomed = tree.path.with_name(f".{tree.path.name}.gone")
     await asyncio.to_thread(shutil.rmtree, doomed, ignore_errors=True)
@@ -271,12 +271,12 @@ async def _counted(git: GitRepository, base: str, tip: str) -> int:
 
 
 SECONDS = 600.0
-"""For one command: a large repository takes its time to lay out."""
+"""Timeout of one command: the checkout of a large repository takes time."""
 NO_GIT = "git is not installed, and a worktree needs it; install it, or go on without a worktree"
 _OWN_SCOPES = frozenset({"local", "worktree"})
 _FILTER = "filter."
 _KEYS = {"smudge": "", "clean": "", "process": "", "required": "false"}
-"""What a filter consists of, as it is where there is none."""
+"""The settings of a filter, with the values of an absent one."""
 
 
 class GitRepository:
@@ -290,7 +290,7 @@ class GitRepository:
         """Run a git command in the repository or a worktree, and return its result."""
         place = at or self.directory
         if place not in self._without:
-            # Reading settings starts nothing.
+            # Listing the settings runs no program.
             self._without[place] = _without(await self._ran(place, *_LIST, variables=OFFLINE))
         return await self._ran(place, *arguments, variables={**OFFLINE, **self._without[place]})
 
@@ -322,12 +322,12 @@ def _without(listed: GitResult) -> dict[str, str]:
 
 
 FOLDER = "worktrees"
-"""Below nacre's home: a folder for each repository, with its worktrees and their records."""
+"""In nacre's home: a folder for each repository, with its worktrees and their records."""
 MAX_BYTES = 65_536
-"""A longer one was not written by nacre."""
+"""Maximum size of a record; nacre writes none that is longer."""
 _NAME = "agent-*.json"
 State: TypeAlias = Literal["making", "ready"]
-"""`making`: nobody can have worked in it yet."""
+"""`making`: no agent can have worked in it yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,11 +337,11 @@ class Worktree:
     path: Path
     branch: str
     base: str
-    """The commit it was made from."""
+    """The commit it was created from."""
     repository: Path
-    """The directory it was made for, in the repository's main checkout or another one."""
+    """The directory it was created for, in the repository's main checkout or another one."""
     inside: str = ""
-    """Where in its checkout that directory lies."""
+    """Path of that directory in its checkout."""
 
     @property
     def cwd(self) -> Path:
@@ -359,7 +359,7 @@ class WorktreeRecord:
     session: str = ""
     pid: int = 0
     start: str = ""
-    """What tells the process from another one of its number."""
+    """Start time of the process; tells it from a later one with the same pid."""
     host: str = ""
     at: datetime
 
