@@ -1,1 +1,1 @@
-"""The person's own commands at fixed points of a session."""
+"""Hooks: the user's own commands at fixed points of a session."""

@@ -1,4 +1,4 @@
-"""One command of the person's at work: told by JSON on stdin, bounded in time and output, ended whole."""
+"""Run one hook: JSON on stdin, limited time and output; it is ended with all its processes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from nacre.process import ProcessOutput, ProcessSpec, run
 
 SHELL = "/bin/sh"
 MAX_BYTES = 10_000_000
-"""Of stdout: a command that says more than this prints without end."""
+"""Maximum size of stdout; a command that prints more is ended."""
 MAX_ERROR_CHARS = 40_000
-"""Of stderr; 10,000 characters are passed on at most, and the rest is read and dropped."""
+"""Maximum size of stderr; at most 10,000 characters are passed on, the rest is read and dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookRun:
-    """How a command ended, and what it said."""
+    """Exit code and output of a command."""
 
     command: str
     exit_code: int | None = None
-    """None: it was ended, or never began."""
+    """None: it was ended, or never started."""
     stdout: str = ""
     stderr: str = ""
     failure: str = ""
@@ -33,7 +33,7 @@ class HookRun:
 
 
 async def run_hook(hook: Hook, told: bytes, *, cwd: Path, environ: Mapping[str, str]) -> HookRun:
-    """Run it to its end; being cancelled ends it and everything it started."""
+    """Run the command to its end; a cancellation ends it and everything it started."""
     output = ProcessOutput(head=MAX_BYTES)
     errors = ProcessOutput(head=MAX_ERROR_CHARS)
     spec = ProcessSpec(
@@ -58,48 +58,48 @@ async def run_hook(hook: Hook, told: bytes, *, cwd: Path, environ: Mapping[str, 
 
 Permission: TypeAlias = Literal["", "allow", "ask"]
 BLOCKS = 2
-"""The exit code that says no."""
+"""The exit code that blocks."""
 LINE_CHARS = 200
-"""Of a warning: one line on a wide terminal, or two."""
+"""Maximum length of a warning: one or two lines on a wide terminal."""
 COMMAND_CHARS = 60
-"""Of a command in a warning: enough to recognise it."""
+"""Maximum length of a command in a warning."""
 REASON_CHARS = 1_000
-"""Of why something is refused or asked about, on one line: for a person who has to act on it."""
+"""Maximum length of the reason for a refusal or a question, on one line."""
 NO_REASON = "it gave no reason"
 PERMISSIONS = ("allow", "deny", "ask")
-"""What a command may say of a tool call."""
+"""Permission decisions for a tool call."""
 OUTPUTS = ("updatedToolOutput", "updatedMCPToolOutput")
-"""Under these names a command gives what stands in for a tool's result; the second is an older one."""
+"""Fields with the replacement of a tool result; the second is an older name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookAnswer:
-    """What a command has to say."""
+    """The parsed answer of a command."""
 
     blocks: str | None = None
-    """Why what was about to happen must not."""
+    """Why the event must not happen."""
     stops: str | None = None
-    """Why everything should stop here, for the person; weightier than `blocks`."""
+    """Why the turn must stop, for the user; takes precedence over `blocks`."""
     context: str = ""
     """For the model."""
     message: str = ""
-    """For the person."""
+    """For the user."""
     warnings: tuple[str, ...] = ()
-    """For the person: what went wrong."""
+    """For the user: what went wrong."""
     is_quiet: bool = False
-    """It asked that nothing be said about its output."""
+    """True if no notice about its output is wanted."""
     permission: Permission = ""
-    """What it wants the guard to do with a tool call; a refusal is in `blocks`."""
+    """Requested decision of the guard on a tool call; a refusal is in `blocks`."""
     reason: str = ""
-    """Why it wants that."""
+    """Reason for the decision."""
     arguments: JsonObject | None = None
-    """What a tool is called with instead."""
+    """Arguments that replace those of the call."""
     output: Json = None
-    """What stands in for a tool's result."""
+    """Output that replaces a tool's result."""
 
 
 def answer(event: str, ran: HookRun) -> HookAnswer:
-    """Read the end of a command."""
+    """Parse the exit code and output of a command."""
     if ran.exit_code is None:
         return HookAnswer(warnings=(warning(event, ran, ran.failure),))
     said = _first_line(ran.stderr)
@@ -119,12 +119,12 @@ def answer(event: str, ran: HookRun) -> HookAnswer:
 
 
 def warning(event: str, ran: HookRun, what: str) -> str:
-    """One line for the person about a command."""
+    """Return one line about a command, for the user."""
     return f"the {event} hook `{short(ran.command, COMMAND_CHARS)}` {short(what, LINE_CHARS)}"
 
 
 class _AnswerFields:
-    """The fields of an answer, taken as what they should be; others are remembered as odd."""
+    """The fields of an answer, checked for their type; invalid ones are collected in `odd`."""
 
     def __init__(self, written: JsonObject) -> None:
         self._written = written
@@ -186,7 +186,7 @@ def _structured(event: str, ran: HookRun, written: JsonObject) -> HookAnswer:
 
 
 def _judged(own: _AnswerFields, decision: str, reason: str) -> HookAnswer:
-    """What a command says of a tool call that is about to be made; `approve` is the older word for allow."""
+    """Parse the decision on a tool call; `approve` is the older word for allow."""
     permission = own.text("permissionDecision") or {"approve": "allow"}.get(decision, "")
     why = (own.text("permissionDecisionReason") or reason).strip()
     if permission and permission not in PERMISSIONS:
@@ -205,6 +205,6 @@ def _first_line(text: str) -> str:
 
 
 def short(text: str, limit: int) -> str:
-    """One line of at most so many characters."""
+    """Return the text on one line of at most `limit` characters."""
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,4 +1,4 @@
-"""Ties the person's own commands to a session, to its agents, and to the files of instructions that load."""
+"""Layers that run the user's hooks in a session and its agents, and when instruction files load."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "PostCompact
 
 
 HOOK_GRACE_SECONDS = 60.0
-"""How long a command may continue when the session ends: as long as it may take at all."""
+"""How long a command may continue when the session ends: its whole default timeout."""
 
 
 GOES_ON = prompts.load(__package__, "hook_goes_on")
 
 
 class HookLayer(Layer):
-    """Runs the person's commands in a session: as it begins, with each prompt, and before a turn stops."""
+    """Runs the user's hooks in a session: at its start, with each prompt, and before a turn stops."""
 
     log_kinds = {HOOK: "drop"}  # the person's commands are asked again, and say it anew (C18)
 
@@ -85,7 +85,7 @@ class HookLayer(Layer):
         return [Attachment(kind=HOOK, text=text, facts={"event": "SessionStart", "source": source})]
 
     async def before_compact(self, request: CompactionRequest) -> CompactionRequest | None:
-        """PreCompact: a command may forbid a compaction, or say what its summary should focus on."""
+        """PreCompact: a command may forbid a compaction, or set the focus of its summary."""
         said = await self.hooks.pre_compact(request.trigger, request.focus)
         if said.blocked is not None:
             self._session.notify(f"A PreCompact hook does not allow a compaction: {said.blocked}")
@@ -112,7 +112,7 @@ class HookLayer(Layer):
 
 
 class SubagentHookLayer(Layer):
-    """Runs the person's SubagentStop commands in the session of an agent."""
+    """Runs the user's SubagentStop hooks in the session of an agent."""
 
     def __init__(self, hooks: Hooks, agent_id: str, agent_type: str) -> None:
         self._hooks = hooks
@@ -132,10 +132,10 @@ def add_child_hooks(
     *,
     where: Callable[[], Path] | None = None,
 ) -> None:
-    """Let the commands of a session take part in that of an agent it started: its tools, and its end.
+    """Add a session's hooks to the session of an agent: for its tools, and for its end.
 
-    `where` its tools work, if not where the session began. The agent's words are not a person's, and it
-    begins and ends no session: nobody is told of those.
+    `where` returns the directory of its tools, if not that of the session. An agent's prompts are not a
+    user's, and it starts and ends no session, so those hooks do not run.
     """
     inside = hooks.inside(
         agent_id,
@@ -149,7 +149,7 @@ def add_child_hooks(
 
 
 def _continued(event: str, reason: str) -> Attachment | None:
-    """The message that makes a turn continue; None without a reason."""
+    """Return the message that makes a turn continue; None without a reason."""
     if not reason:
         return None
     text = prompts.render(GOES_ON, reason=reason)
@@ -160,20 +160,20 @@ def _continued(event: str, reason: str) -> Attachment | None:
 
 EVENT = "InstructionsLoaded"
 AT_ONCE = 4
-"""Files that commands are told of side by side: a folder of rules has dozens, and a turn is under way."""
+"""Maximum number of files announced concurrently: a folder of rules has dozens, and a turn is running."""
 REASONS: Mapping[str, str] = {
     "start": "session_start",
     "include": "include",
     "scoped": "path_glob_match",
     "nested": "nested_traversal",
 }
-"""What Claude Code calls that which made a file load."""
+"""Claude Code's names for the reasons why a file is loaded."""
 AGAIN = "compact"
-"""The same for a file that a compaction has had read again."""
+"""The same for a file that was read again for a compaction."""
 
 
 def watch_instructions(session: Session, hooks: Hooks, background: Background) -> None:
-    """Have commands told of every file, in the background, once for each time it comes in."""
+    """Run InstructionsLoaded hooks in the background, each time a file is loaded."""
     announcer = session.layer(InstructionUpdates)
     if announcer is None or not hooks.waits_at(EVENT):
         return

@@ -1,7 +1,7 @@
-"""The points at which the person's own commands run: told what happens, heard about what follows.
+"""The points at which the user's hooks run, and what they return there.
 
-Whoever has come to such a point calls the method named after it and heeds what comes back. Without commands
-for a point nothing is started and nothing is waited for.
+The caller at such a point calls the method of the same name and applies the result. Without hooks for a point
+nothing is started and nothing is awaited.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from nacre.store.tool_results import ToolResultStore, pointer, preview
 from nacre.tools.guard import PermissionOverride
 
 MAX_CHARS = 10_000
-"""Of what one command says to the model; more goes to a file, and its beginning stays."""
+"""Maximum length of one command's text for the model; a longer one goes to a file, with a preview."""
 PREVIEW_BYTES = 2_000
-"""Of such a beginning: what an offloaded tool result shows, too."""
+"""Size of the preview, as for an offloaded tool result."""
 
 StartSource: TypeAlias = Literal["startup", "resume", "clear", "compact"]
 Trigger: TypeAlias = Literal["auto", "manual"]
@@ -33,40 +33,40 @@ EndReason: TypeAlias = Literal["clear", "resume", "prompt_input_exit", "other"]
 
 
 class Notify(Protocol):
-    """Shows the person a line."""
+    """Shows the user a line."""
 
     def __call__(self, text: str, level: NoticeLevel = "info") -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class PreCompact:
-    """What commands say before a compaction."""
+    """Result of the hooks before a compaction."""
 
     blocked: str | None
-    """Why there must be none."""
+    """Why it must not happen."""
     focus: str
-    """What the summary should look at, with what they added."""
+    """Focus of the summary, with what the hooks added."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserPrompt:
-    """What commands say of a person's words before they are recorded."""
+    """Result of the hooks for a user prompt, before it is recorded."""
 
     blocked: str | None = None
-    """Why they must not be."""
+    """Why it must not be recorded."""
     context: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreToolUse:
-    """What commands say of a tool call before it is made."""
+    """Result of the hooks before a tool call."""
 
     refused: str | None = None
-    """Why it must not be made."""
+    """Why the call must not be made."""
     wish: PermissionOverride | None = None
-    """What the guard is asked to do."""
+    """Requested decision of the guard."""
     arguments: JsonObject | None = None
-    """What the tool is called with instead."""
+    """Arguments that replace those of the call."""
     context: str = ""
     stops: str | None = None
     """Why the whole turn ends here."""
@@ -74,49 +74,49 @@ class PreToolUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostToolUse:
-    """What commands say of a tool's result."""
+    """Result of the hooks after a tool call."""
 
     objection: str = ""
     context: str = ""
     output: Json = None
-    """What stands in for the result; none: it stays as it is."""
+    """Output that replaces the result; None: unchanged."""
     stops: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookContext:
-    """Where commands run, and what each is told of the session."""
+    """Where hooks run, and the session data that each gets."""
 
     session_id: str
     cwd: Path
     transcript: Path | None = None
     environ: Mapping[str, str] = field(default_factory=dict)
     shelf: ToolResultStore = field(default_factory=lambda: ToolResultStore(None))
-    """Where output goes that is too long."""
+    """Stores output that is too long."""
     mode: Callable[[], str] = lambda: "default"
-    """What the person lets tools do without a question, by its name in the settings."""
+    """Returns the permission mode, by its name in the settings."""
     agent: JsonObject = field(default_factory=dict)
-    """Which agent of the session this is about; nothing for the session itself."""
+    """Agent of the session that is concerned; empty for the session itself."""
 
 
 class Hooks:
-    """The commands of one session."""
+    """The hooks of one session."""
 
     def __init__(self, table: HookTable, place: HookContext, *, notify: Notify) -> None:
-        """`notify` gets lines for the person, with the level `info` or `warning`."""
+        """`notify` gets lines for the user, with the level `info` or `warning`."""
         self._table = table
         self.place = place
         self.notify = notify
         self._kept = 0
         self.source: StartSource = "startup"
-        """How the session came to be, as commands are told with the first words."""
+        """How the session started; passed to hooks with the first prompt."""
         self.ending: EndReason = "other"
-        """Why the session is left, as commands are told then."""
+        """Why the session ends; passed to hooks then."""
 
     def inside(
         self, agent_id: str, agent_type: str, *, transcript: Path | None = None, cwd: Path | None = None
     ) -> Hooks:
-        """The same commands for an agent of the session: they learn which; what goes wrong is told here."""
+        """Return the same hooks for an agent of the session, which they get as input; notices appear here."""
         told: JsonObject = {"agent_id": agent_id, "agent_type": agent_type}
         if transcript is not None:
             told["agent_transcript_path"] = str(transcript)
@@ -124,23 +124,23 @@ class Hooks:
         return Hooks(self._table, place, notify=self.notify)
 
     def waits_at(self, event: str, subject: str | None = None) -> bool:
-        """Whether there are commands for an event; for one that has a matcher, with this subject."""
+        """Whether there are hooks for an event, and with a subject, for that one."""
         return self._table.waits_at(event, subject)
 
     async def session_start(self, source: StartSource) -> str:
-        """A session begins, goes on, or was compacted: what the model should know."""
+        """Run at the start or resumption of a session or after a compaction; return context for the model."""
         heard = await self._run("SessionStart", {"source": source})
         return _joined(one.context for one in heard)
 
     async def user_prompt_submit(self, prompt: str) -> UserPrompt:
-        """A person has said something: whether it may go on to the model, and what goes with it."""
+        """Run before a prompt is recorded; return whether it may be sent, and its context."""
         heard = await self._run("UserPromptSubmit", {"prompt": prompt})
         reasons = [why for one in heard for why in (one.blocks, one.stops) if why is not None]
         context = _joined(one.context for one in heard)
         return UserPrompt(blocked="; ".join(reasons) if reasons else None, context=context)
 
     async def pre_tool_use(self, call: ToolCall) -> PreToolUse:
-        """A tool is about to be called: whether it may be, with what, and who decides."""
+        """Run before a tool call; return whether it may be made, with what, and what the guard should do."""
         heard = await self._run("PreToolUse", _told(call))
         reasons = [one.blocks for one in heard if one.blocks is not None]
         stops = next((one.stops for one in heard if one.stops is not None), None)
@@ -154,7 +154,7 @@ class Hooks:
         )
 
     async def post_tool_use(self, call: ToolCall, response: Json) -> PostToolUse:
-        """A tool has done what it was called for: what the model should know beside the result."""
+        """Run after a successful tool call; return context and changes of the result."""
         heard = await self._run("PostToolUse", {**_told(call), "tool_response": response})
         outputs = [one.output for one in heard if one.output is not None]
         return PostToolUse(
@@ -165,22 +165,22 @@ class Hooks:
         )
 
     async def pre_compact(self, trigger: Trigger, focus: str) -> PreCompact:
-        """A compaction is about to happen: whether it may, and what it should look at."""
+        """Run before a compaction; return whether it may happen, and its focus."""
         heard = await self._run("PreCompact", {"trigger": trigger, "custom_instructions": focus})
         reasons = [one.blocks for one in heard if one.blocks is not None]
         return PreCompact("; ".join(reasons) or None, _joined([focus, *(one.context for one in heard)]))
 
     async def post_compact(self, trigger: Trigger, summary: str) -> None:
-        """A compaction has happened."""
+        """Run after a compaction."""
         await self._run("PostCompact", {"trigger": trigger, "compact_summary": summary})
 
     async def stop(self, reply: str, *, is_again: bool) -> str:
-        """A turn is about to end: what there still is to do, or nothing."""
+        """Run before a turn ends; return what is left to do, or an empty string."""
         told: JsonObject = {"stop_hook_active": is_again, "last_assistant_message": reply}
         return self._to_do("Stop", await self._run("Stop", told))
 
     async def subagent_stop(self, agent_id: str, agent_type: str, reply: str, *, is_again: bool) -> str:
-        """An agent of the session is about to end: what there still is to do, or nothing."""
+        """Run before an agent ends; return what is left to do, or an empty string."""
         told: JsonObject = {
             "agent_id": agent_id,
             "agent_type": agent_type,
@@ -190,11 +190,11 @@ class Hooks:
         return self._to_do("SubagentStop", await self._run("SubagentStop", told))
 
     async def session_end(self, reason: EndReason, *, at_most: float | None = None) -> None:
-        """The session is left; `at_most` so many seconds are waited, where somebody is in a hurry."""
+        """Run at the end of the session; `at_most` limits the timeout in seconds."""
         await self._run("SessionEnd", {"reason": reason}, at_most=at_most)
 
     async def instructions_loaded(self, told: JsonObject) -> None:
-        """A file of instructions has come in."""
+        """Run after an instruction file was loaded."""
         await self._run("InstructionsLoaded", told)
 
     def _to_do(self, event: str, heard: list[HookAnswer]) -> str:
@@ -206,7 +206,7 @@ class Hooks:
         return _joined(part for one in heard for part in (one.blocks or "", one.context))
 
     async def _run(self, event: str, more: JsonObject, *, at_most: float | None = None) -> list[HookAnswer]:
-        """Every command for this point, side by side; what they say, in the order they are written."""
+        """Run all hooks for this point concurrently; return their answers in configured order."""
         due = self._table.due(event, more)
         if not due:
             return []
@@ -223,7 +223,7 @@ class Hooks:
             **more,
         }
         written = json.dumps(told, ensure_ascii=False).encode(errors="replace")
-        # A group, because it comes back only when every command has ended, also when it is cancelled.
+        # A group, because it returns only when every command has ended, also when cancelled.
         async with asyncio.TaskGroup() as group:
             running = [
                 group.create_task(run_hook(hook, written, cwd=place.cwd, environ=place.environ))
@@ -232,7 +232,7 @@ class Hooks:
         return [await self._heeded(event, answer(event, task.result())) for task in running]
 
     async def _heeded(self, event: str, said: HookAnswer) -> HookAnswer:
-        """Tell the person; what goes on to the model is made safe and short enough."""
+        """Notify the user; text for the model is neutralised and shortened."""
         for line in said.warnings:
             self.notify(line, "warning")
         if said.message:
@@ -244,7 +244,7 @@ class Hooks:
         return replace(said, blocks=blocks, context=context)
 
     async def _bounded(self, event: str, text: str) -> str:
-        """A text as the model may read it; one that is too long goes to a file."""
+        """Return a neutralised text for the model; one that is too long goes to a file."""
         safe = neutralise(text)
         if len(safe) <= MAX_CHARS:
             return safe
@@ -262,7 +262,7 @@ def _told(call: ToolCall) -> JsonObject:
 
 
 def _wish(heard: list[HookAnswer]) -> PermissionOverride | None:
-    """A question weighs more than a yes."""
+    """Return the requested permission; `ask` takes precedence over `allow`."""
     for effect in ("ask", "allow"):
         wanted = [one for one in heard if one.permission == effect]
         if wanted:

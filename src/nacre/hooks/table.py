@@ -1,6 +1,6 @@
-"""Which commands a person wants run at which points: the setting `hooks`, read once and checked.
+"""The setting `hooks`: which commands run at which events, parsed and checked once.
 
-The shape is Claude Code's: by event, a list of groups; a group has a matcher and the commands it stands for.
+The format is Claude Code's: by event, a list of groups; a group has a matcher and its commands.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from nacre.errors import ConfigError
 from nacre.messages.blocks import Json, JsonObject
 
 DEFAULT_SECONDS = 60.0
-"""How long a command may take unless its entry says otherwise; what Claude Code waits."""
+"""Default timeout of a command, the same as Claude Code's."""
 MAX_SECONDS = 86_400.0
-"""Longer than a day is a slip, not a wish."""
+"""Maximum timeout in the setting; more than a day is a mistake."""
 LEAVE_SECONDS = 1.5
-"""The same where a person leaves and waits for the terminal; what Claude Code waits there."""
+"""Default timeout when the user leaves and waits for the terminal, the same as Claude Code's."""
 MAX_LEAVE_SECONDS = 60.0
-"""The most that an entry can ask for there: a terminal that stays away for longer looks hung."""
+"""Maximum timeout there: a terminal that does not return for longer seems to hang."""
 EVERYTHING = frozenset({"", "*"})
-"""Matchers that match whatever there is."""
+"""Matchers that match everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEvent:
-    """A point at which commands run."""
+    """An event at which hooks run."""
 
     matches_on: str = ""
-    """The field of what the command is told that a matcher looks at; none: a matcher is not heeded."""
+    """Input field that a matcher is compared with; empty: matchers are ignored."""
     can_block: bool = False
-    """Whether exit code 2 or `decision: block` keeps from happening what was about to happen."""
+    """Whether exit code 2 or `decision: block` prevents what was about to happen."""
     hears_text: bool = False
-    """Whether plain words on stdout count as context."""
+    """Whether plain text on stdout counts as context."""
     seconds: float = DEFAULT_SECONDS
-    """How long a command may take unless its entry says otherwise."""
+    """Default timeout of a command."""
     max_seconds: float = MAX_SECONDS
-    """How long it may take whatever its entry says."""
+    """Maximum timeout of a command, whatever its entry says."""
 
 
 EVENTS: Mapping[str, HookEvent] = {
@@ -57,7 +57,7 @@ EVENTS: Mapping[str, HookEvent] = {
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One command of the person's."""
+    """One command of the user."""
 
     command: str
     seconds: float = DEFAULT_SECONDS
@@ -65,7 +65,7 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class HookGroup:
-    """Commands that run together, and when."""
+    """Commands that run together, and their matcher."""
 
     matcher: re.Pattern[str] | None
     """None matches everything."""
@@ -77,17 +77,17 @@ class HookGroup:
 
 @dataclass(frozen=True, slots=True)
 class HookTable:
-    """All commands by event, and what of the setting goes unheeded."""
+    """All hooks by event, and notices about ignored parts of the setting."""
 
     groups: Mapping[str, tuple[HookGroup, ...]] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
     def waits_at(self, event: str, subject: str | None = None) -> bool:
-        """Whether there are commands for an event, and for this subject of theirs where one is named."""
+        """Whether there are hooks for an event, and with a subject, for that one."""
         return any(subject is None or group.matches(subject) for group in self.groups.get(event, ()))
 
     def due(self, event: str, told: JsonObject) -> tuple[Hook, ...]:
-        """The commands that run now, in the order they are written; one that is named twice runs once."""
+        """Return the hooks to run, in configured order; duplicates run once."""
         field_name = EVENTS[event].matches_on
         subject = str(told.get(field_name, ""))
         chosen = (
@@ -103,7 +103,7 @@ NO_HOOKS = HookTable()
 
 
 def parse_hooks(setting: JsonObject) -> HookTable:
-    """The commands a setting names; what cannot be read is a `ConfigError` that says where."""
+    """Parse the setting; raises `ConfigError` with the position of what is invalid."""
     groups: dict[str, tuple[HookGroup, ...]] = {}
     notices: list[str] = []
     for name, entry in setting.items():

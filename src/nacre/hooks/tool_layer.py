@@ -1,4 +1,4 @@
-"""The person's commands around tool calls: before the guard judges one, and once it has done its work."""
+"""Hooks around tool calls: before the guard decides on a call, and after it succeeded."""
 
 from __future__ import annotations
 
@@ -26,55 +26,55 @@ from nacre.tools.rules import EDITORS, READERS
 from nacre.tools.run import RUNNING
 
 HOOK = "hook"
-"""The kind of note that says which words came from a command of the person's: event."""
+"""Kind of the note about text that came from a hook: event."""
 CONTEXT = prompts.load(__package__, "hook_context")
 OBJECTS = prompts.load(__package__, "hook_objects")
 REFUSED = "Not allowed: a command of the user's (PreToolUse hook) says: {reason}"
 NOBODY = "the user should be asked, and about this tool nobody can be"
 PATHS = ("file_path", "path")
-"""Arguments that name a file: commands are told the whole path, as they know it from Claude Code."""
+"""Arguments that name a file: hooks get the absolute path, as in Claude Code."""
 
 
 def add_tool_hooks(session: Session, hooks: Hooks, where: Callable[[], Path]) -> None:
-    """Let commands stand around the tools of a session and of its forks; `where` tools work."""
+    """Add hooks to the tools of a session and of its forks; `where` returns their directory."""
     if not (hooks.waits_at("PreToolUse") or hooks.waits_at("PostToolUse")):
         return
     session.layers.append(ToolHookLayer(session, hooks, where))
 
 
 class ToolHookLayer(Layer):
-    """Keeps what commands say of a call until its result is recorded, and ends a turn for them."""
+    """Keeps the text of hooks until the call's result is recorded, and ends a turn at their request."""
 
     def __init__(self, session: Session, hooks: Hooks, where: Callable[[], Path]) -> None:
         self._session = session
         self._hooks = hooks
         self._where = where
         self._said: dict[str, list[Attachment]] = {}
-        """By call."""
+        """By call id."""
         self._ends = ""
 
     def for_fork(self) -> Layer:
         return self
 
     def wrap_tools(self, tools: Mapping[str, Tool], *, fork: str = "") -> Mapping[str, Tool]:
-        """The tools, each of which commands wait for behind them; inside a fork they learn whose it is."""
+        """Return the tools with hooks around them; inside a fork the hooks get its id and type."""
         hooks = self._hooks.inside(self._session.clock.new_id(), fork) if fork else self._hooks
         return {name: self._watched(tool, hooks) for name, tool in tools.items()}
 
     async def filter(self, said: Said, view: View) -> tuple[Said, Sequence[Attachment]]:
-        """A session's filter: what was said of the calls that are answered here."""
+        """Attach the text of hooks to the results of their calls."""
         answered = [block.call_id for block in said.blocks if isinstance(block, ToolResult)]
         return said, [extra for each in answered for extra in self._said.pop(each, ())]
 
     async def before_request(self) -> None:
-        """Before the next request: a command may have ended the turn."""
+        """End the turn before the next request, if a hook asked for it."""
         ends = self._ends
         self._ends = ""
         if ends:
             raise HookRefused(ends)
 
     def on_cancel(self) -> None:
-        """The turn is over anyway."""
+        """Discard a request to end the turn, which has ended."""
         self._ends = ""
 
     def _watched(self, tool: Tool, hooks: Hooks) -> Tool:
@@ -126,7 +126,7 @@ class ToolHookLayer(Layer):
         self._said.setdefault(call.id, []).append(extra)
 
     def _stop(self, hooks: Hooks, event: str, why: str | None) -> None:
-        # A fork's end is its own: the conversation it came from goes on.
+        # A hook in a fork ends only the fork: the parent's conversation continues.
         if why is not None and hooks is self._hooks:
             self._ends = f"A {event} hook ends the turn: {' '.join(why.split())}"
 
@@ -139,7 +139,7 @@ class ToolHookLayer(Layer):
 
 
 async def _made(tool: Tool, arguments: JsonObject, wish: PermissionOverride | None) -> ToolResult | str:
-    """Make the call, with what is wished told to the guard; a tool without one asks nobody."""
+    """Make the call, with the hooks' request passed to the guard; a tool without a guard cannot ask."""
     if not tool.guarded:
         is_asked = wish is not None and wish.effect == "ask"
         return _refusal(NOBODY) if is_asked else await call_with_timeout(tool, arguments)
@@ -148,7 +148,7 @@ async def _made(tool: Tool, arguments: JsonObject, wish: PermissionOverride | No
 
 
 def response_of(call: ToolCall, answer: ToolResult | str) -> Json:
-    """A result as commands know it from Claude Code, by tool; where they know none, its blocks."""
+    """Return a result in Claude Code's format for the tool; for other tools, its blocks."""
     text = answer if isinstance(answer, str) else answer.text
     path = call.input.get("file_path")
     match call.name:
@@ -163,7 +163,7 @@ def response_of(call: ToolCall, answer: ToolResult | str) -> Json:
 
 
 def text_of(output: Json) -> str:
-    """What stands in for a result, as text: in the shape a command was told it, or any other."""
+    """Return a replaced result as text: from the format that the hook got, or any other."""
     match output:
         case str():
             return output
