@@ -1,1 +1,1 @@
-"""What accompanies a message: the date, instructions, recalled memories, skills, the plan."""
+"""Layers that add context to messages: the date, instructions, recalled memories, skills, the plan."""

@@ -1,4 +1,4 @@
-"""Where a session works: the directory, its git branch, the platform and the date, as the model is told."""
+"""The environment section of the first message: directory, git branch, platform and date."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REF = "ref: refs/heads/"
 
 
 def git_branch(cwd: Path) -> str:
-    """The branch checked out around a directory; empty outside of git and on a detached head."""
+    """Return the branch checked out around a directory; empty outside of git and on a detached HEAD."""
     for folder in (cwd, *cwd.parents):
         dot_git = folder / ".git"
         if dot_git.exists():
@@ -32,7 +32,7 @@ def git_branch(cwd: Path) -> str:
 def _head(dot_git: Path) -> str:
     try:
         if dot_git.is_file():
-            # A worktree or submodule: the file names the real folder.
+            # In a worktree or submodule the file names the real folder.
             dot_git = dot_git.parent / dot_git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
         head = (dot_git / "HEAD").read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError, ValueError):
@@ -41,9 +41,9 @@ def _head(dot_git: Path) -> str:
 
 
 def environment(cwd: Path, now: datetime) -> str:
-    """What the first message of a session says about its surroundings; it never changes afterwards.
+    """Return the environment section of a session's first message; it never changes afterwards.
 
-    Empty for a directory that is not there: of a session brought from another machine nothing is known.
+    Empty if the directory does not exist, as for a session imported from another machine.
     """
     if not cwd.is_dir():
         return ""
@@ -58,19 +58,19 @@ def environment(cwd: Path, now: datetime) -> str:
 
 NEW_DAY = prompts.load(__package__, "new_day")
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-"""By name, because what a calendar calls them depends on the machine."""
+"""English names: those of `strftime` depend on the locale."""
 
 
 class CurrentDate(Layer):
-    """Knows which date the model was told, and tells it a new one; owned by one session."""
+    """Attaches the date when it differs from the one the model knows; owned by one session."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._opened = clock.now().astimezone().date()
-        """What the opening of a new session says."""
+        """The date in the opening of a new session."""
 
     async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
-        """The new date, with a person's words; in the middle of the work it can wait."""
+        """Attach a new date to a user prompt; with tool results it can wait."""
         today = self._clock.now().astimezone().date()
         before = _last_told(view) or self._opened
         if before == today or any(isinstance(block, ToolResult) for block in said.blocks):
@@ -80,9 +80,9 @@ class CurrentDate(Layer):
 
 
 def _last_told(view: View) -> date | None:
-    """What the last note says; else the day of the opening, which named it.
+    """Return the date of the last note; else that of the opening, which contains it.
 
-    Another program's log has no opening of ours: it comes with these very words, and names today.
+    Another program's log has no such opening: it is added with this prompt, and contains today's date.
     """
     for note in reversed(view.noted(DAY)):
         if isinstance(written := note.fact("date"), str):

@@ -1,4 +1,4 @@
-"""Instructions that come in or change while a session runs, told at its tail (M23, M25)."""
+"""Attaches instructions that are loaded or change during a session (M23, M25)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from nacre.tools.workspace import Workspace
 
 
 class InstructionUpdates(Layer):
-    """Knows what the model was told of the instructions, and tells it what is new; owned by one session."""
+    """Tracks which instructions the model knows, and attaches new ones; owned by one session."""
 
     def __init__(self, instructions: Instructions, workspace: Workspace, view: View) -> None:
         self._opening = self._now = instructions
@@ -38,10 +38,10 @@ class InstructionUpdates(Layer):
         """Digests by path."""
         self._is_begun = False
         self.on_loaded: Callable[[Sequence[InstructionFile], bool], None] = _nobody
-        """Told of files that have come in, and whether a compaction had them read again."""
+        """Called with loaded files, and whether they were read again for a compaction."""
 
     async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
-        """What touched files bring along goes with results; what changed on disk with a person's words."""
+        """Attach instructions for touched files to tool results, and changes on disk to user prompts."""
         self._told = digests_in(view.noted(INSTRUCTIONS))
         if any(isinstance(block, ToolResult) for block in said.blocks):
             return await self._arrived()
@@ -54,13 +54,13 @@ class InstructionUpdates(Layer):
         return await self._changed()
 
     async def again(self, view: View) -> Instructions:
-        """All that counts by now, read again from disk, also what an earlier process told (C21)."""
+        """Read all current instructions from disk again, also those attached by an earlier process (C21)."""
         told = [Path(path) for path, digest in digests_in(view.noted(INSTRUCTIONS)).items() if digest]
         self._now = await asyncio.to_thread(lambda: reload(load_announced(self._now, told)))
         return self._now
 
     def restored(self) -> None:
-        """A compaction has put everything that counts before the model again."""
+        """Report that a compaction has restored all current instructions."""
         self.on_loaded(self._now.all_files, True)
 
     async def _arrived(self) -> list[Attachment]:
@@ -83,7 +83,7 @@ class InstructionUpdates(Layer):
         self._now = changes.instructions
         if not changes:
             return []
-        # What the model wrote or read in this very version it need not be told again.
+        # A version that the model itself wrote or read is not attached again.
         unknown = tuple(file for file in changes.changed if not self._has_seen(file.path))
         self.on_loaded([file for file in changes.changed if str(file.path) not in self._told], False)
         text = render_changes(replace(changes, changed=unknown))

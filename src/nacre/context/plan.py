@@ -1,7 +1,7 @@
 """The plan of a session: one Markdown text, shown to the model when it changes and after a compaction (C21).
 
-It lies in the session's folder, where the person and the model may change it; a session that is not kept
-holds it in memory.
+It is in the session's folder, where the user and the model may change it; a session that is not stored has it
+in memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from nacre.store import disk
 from nacre.tools.workspace import Workspace
 
 PLAN = "plan"
-"""The kind of note that says in which version the model knows the plan."""
+"""Kind of the note with the version of the plan that the model knows."""
 
 
 FILE = "plan.md"
@@ -36,11 +36,11 @@ ASIDE = ".plan.writing"
 
 
 SHOWN_CHARS = 16_000
-"""Of a plan, about 4,000 tokens: what a compaction brings back of one has room for that."""
+"""Maximum length of a plan in the view, about 4,000 tokens: what a compaction restores has room for that."""
 
 
 MAX_BYTES = 1_048_576
-"""A larger file is no plan that anybody works by."""
+"""Maximum size of the file; a larger one is no usable plan."""
 
 
 SHOWN = prompts.load(__package__, "plan")
@@ -56,14 +56,14 @@ HEAD_ONLY = prompts.load(__package__, "plan_cut")
 
 
 class Plan(Layer):
-    """Keeps the plan of one session, and shows it to the model."""
+    """Stores the plan of one session, and shows it to the model."""
 
     log_kinds = {PLAN: "own"}
 
     def __init__(
         self, session: Session, folder: Path | None = None, workspace: Workspace | None = None
     ) -> None:
-        """Without a folder the plan is held in memory; `workspace` knows what the model wrote itself."""
+        """Without a folder the plan is in memory; `workspace` knows which version the model wrote itself."""
         self.path = Path(os.path.realpath(folder)) / FILE if folder else None
         self._session = session
         self._workspace = workspace
@@ -71,12 +71,12 @@ class Plan(Layer):
         self._brought = self._amiss = ""
 
     async def read(self) -> str:
-        """The plan as it is now; empty when there is none. Raises `StoreError` for what is no plan."""
+        """Return the current plan; empty if there is none. Raises `StoreError` for an invalid file."""
         path = self.path
         return self._text if path is None else await asyncio.to_thread(_read, path)
 
     async def write(self, text: str) -> None:
-        """Let this be the plan; an empty text removes it."""
+        """Replace the plan; an empty text removes it."""
         text = f"{text.strip()}\n" if text.strip() else ""
         if len(text.encode(errors="replace")) > MAX_BYTES:
             raise StoreError(f"the plan is longer than {MAX_BYTES:,} bytes; keep what it rests on in files")
@@ -86,7 +86,7 @@ class Plan(Layer):
             await asyncio.to_thread(_write, self.path, text)
 
     async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
-        """The plan, where it is not as the model knows it; of what it wrote itself only the log is told."""
+        """Attach the plan if the model knows another version; for its own version, only a note."""
         try:
             now = await self.read()
         except StoreError as error:
@@ -104,18 +104,18 @@ class Plan(Layer):
         return [Attachment(kind=PLAN, text=self.shown(now) if version else GONE, facts=facts)]
 
     def shown(self, text: str) -> str:
-        """A plan as the model reads it."""
+        """Return a plan as text for the model."""
         where = prompts.render(WHERE, path=one_line(str(self.path))) if self.path else ""
         return prompts.render(SHOWN, where=where, plan=_head(text, self.path))
 
     async def restore(self, kept: Sequence[Item] = ()) -> list[Fragment]:
-        """What a compaction gets back of it."""
+        """Return the plan for the restored context of a compaction."""
         text = await self.read()
         self._brought = _version(text)
         return [Fragment(kind="plan", name="the plan", text=self.shown(text))] if self._brought else []
 
     def carry(self, restored: Sequence[Fragment], summary_id: str) -> list[Noted]:
-        """What the log says of it from now on, if it came back."""
+        """Return a note about the restored plan, if it was not cut."""
         if not (self._brought and any(one.kind == "plan" and CUT not in one.text for one in restored)):
             return []
         facts: JsonObject = {"digest": self._brought, "path": str(self.path or ""), RECORD: summary_id}
@@ -123,25 +123,25 @@ class Plan(Layer):
         return [Noted(id=clock.new_id(), at=clock.now(), kind=PLAN, facts=facts)]
 
     async def inherit(self) -> None:
-        """A session that branched off another begins with that one's plan."""
+        """Copy the plan of the session that this one branched off from."""
         note = self._session.view.last_noted(PLAN)
         if note is None or not note.fact("digest") or self.path is None or self.path.exists():
             return
         there = Path(str(note.fact("path")))
-        # A log may say anything: only the folder of a session beside this one is looked into.
+        # A log may contain anything: only folders of sibling sessions are read.
         if there != self.path and there.parent.parent == self.path.parent.parent and there.name == FILE:
             text = await asyncio.to_thread(_read, there)
             if _version(text) == note.fact("digest"):
                 await self.write(text)
 
     def _is_its_own(self, text: str) -> bool:
-        """Whether the model has written or read the file in this very version."""
+        """Whether the model has written or read this version of the file."""
         seen = self._workspace.seen(self.path) if self._workspace and self.path else None
         return seen is not None and seen.digest == hashlib.sha256(text.encode()).hexdigest()
 
 
 def _known(view: View) -> str:
-    """The version that the model knows; empty when it knows of none."""
+    """Return the version that the model knows; empty for none."""
     notes = notes_in_view(view, PLAN)
     return str(notes[-1].fact("digest")) if notes else ""
 
@@ -178,7 +178,7 @@ def _write(path: Path, text: str) -> None:
             path.unlink(missing_ok=True)
             return
         disk.make_folder(path.parent)
-        # Only the session's own process writes here, so that one name is enough.
+        # Only the session's own process writes here, so one temporary name is enough.
         disk.replace_file(path, text.encode(errors="replace"), temp_name=ASIDE)
     except OSError as error:
         raise StoreError(disk.explain(error, path)) from error

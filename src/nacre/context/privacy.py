@@ -1,4 +1,4 @@
-"""What of a conversation may be believed, and what of memory may leave the machine (M16b, M27)."""
+"""Tracks the origin of texts, and keeps local-only memories on this machine (M16b, M27)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from nacre.messages.transcript import Transcript
 from nacre.session.attachments import INSIDE, RECORD, Attachment, digest
 
 TRUSTED_TOOLS = frozenset({"correct", "forget", "recall", "remember", "TaskList"})
-"""Their results repeat what nacre itself keeps; everything else a tool says came from outside."""
+"""Tools whose results repeat what nacre itself stores; all other results come from outside."""
 BY_AGENTS = frozenset({"agent", "mail"})
-"""Kinds of notes about what other agents say: neither the person's words nor the program's."""
+"""Kinds of notes about text from other agents: neither the user's nor the program's."""
 
 INDEX_REFUSED = (
     "the new lines of MEMORY.md repeat what came from outside, and every conversation reads them: "
@@ -37,25 +37,25 @@ INDEX_REFUSED = (
 
 
 class OriginTracker:
-    """Heard everything in a session, and can tell whose words a text repeats."""
+    """Finds the origin of a text from all records of a session."""
 
     def __init__(self) -> None:
         self._transcript: Transcript | None = None
         self.above: OriginTracker | None = None
-        """Of whoever wrote what stands as a person's words here; none: a person did."""
+        """Tracker of the agent that wrote the prompts here; None: a user did."""
 
     def attend(self, transcript: Transcript) -> None:
         self._transcript = transcript
 
     def origin_of(self, text: str) -> Origin:
-        """The person's words are those they typed; what nacre attached counts as nobody's (M16b)."""
+        """Return the origin of a text; only typed text counts as the user's, attachments do not (M16b)."""
         return self._judged(text)
 
     def marked(self, memory: Memory, file: str, content: bytes) -> bytes:
-        """What a tool writes into a memory, with a mark where it repeats what came from outside (M16b).
+        """Return what a tool writes into a memory, marked if it repeats text from outside (M16b).
 
-        What stands in trusted files of that memory is not from outside, though a tool showed it. The index
-        has no place for a mark and reaches every prompt, so there such words are refused.
+        Text in trusted files of that memory is not from outside, even if a tool showed it. The index has no
+        field for a mark and is part of every prompt, so such text is refused there.
         """
         directory = memory.location.directory
         before = Folder(directory).read(file) or b""
@@ -92,13 +92,13 @@ class OriginTracker:
 
 
 class LocalOnlyFilter:
-    """Takes the words of local-only memories out of what a remote provider would be sent; of one session."""
+    """Removes the text of local-only memories from what is sent to a remote provider; of one session."""
 
     def __init__(self, *places: Location) -> None:
         self._places = {place.directory: LocalOnly(place) for place in places}
 
     async def filter(self, said: Said) -> Said:
-        """The same results without those words; a person's own words are theirs to send."""
+        """Remove that text from tool results; users may send what they type."""
         if not any(isinstance(block, ToolResult) for block in said.blocks):
             return said
         staying = await self.now()
@@ -108,7 +108,7 @@ class LocalOnlyFilter:
         return replace(said, blocks=tuple(blocks))
 
     async def attachments(self, extras: Sequence[Attachment]) -> Sequence[Attachment]:
-        """The same of what other agents write and report, whose models may be told more than this one."""
+        """Remove that text from letters and reports of agents, whose models may see more than this one."""
         if not any(one.kind in BY_AGENTS and one.text for one in extras):
             return extras
         staying = await self.now()
@@ -117,16 +117,17 @@ class LocalOnlyFilter:
         ]
 
     async def over(self, records: Iterable[Record]) -> list[Record]:
-        """A log as it may leave: it may have been written with a model on this machine."""
+        """Remove that text from a log, which may have been written with a model on this machine."""
         staying = await self.now()
         return [_said_without(one, staying) if isinstance(one, Said) else one for one in records]
 
     async def now(self) -> LocalOnlyEntries:
-        """What stays of all places; one is looked through again only when a file of it has changed."""
+        """Return the local-only entries of all places; a place is read again only if one of its files
+        changed."""
         return await asyncio.to_thread(lambda: merge_local_only(one.now() for one in self._places.values()))
 
     async def files_of(self, place: Location) -> frozenset[str]:
-        """The files of one place that stay; nothing where this is not about it."""
+        """Return the local-only files of one place; empty for a place that is not covered."""
         known = self._places.get(place.directory)
         return (await asyncio.to_thread(known.now)).files if known else frozenset()
 
@@ -138,13 +139,13 @@ def _by_user(records: list[Said]) -> Iterator[str]:
 
 
 def digests_inside_results(records: Sequence[Record]) -> set[str]:
-    """Digests of what nacre itself put inside results; what other agents say is not its own."""
+    """Return digests of the attachments inside results, except those with text of other agents."""
     notes = (one for one in records if isinstance(one, Noted) and one.kind not in BY_AGENTS)
     return {str(one.fact(INSIDE)) for one in notes if one.fact(INSIDE)}
 
 
 def agent_texts(records: Sequence[Record]) -> Iterator[str]:
-    """Letters and reports that stand beside a message: words of somebody who may repeat what it has read."""
+    """Return letters and reports in messages of their own; they may repeat what the agents have read."""
     notes = (one for one in records if isinstance(one, Noted) and one.kind in BY_AGENTS)
     theirs = {str(one.fact(RECORD)) for one in notes if not one.fact(INSIDE)}
     for said in records:
@@ -153,7 +154,7 @@ def agent_texts(records: Sequence[Record]) -> Iterator[str]:
 
 
 def by_tools(records: Sequence[Said], ours: Collection[str], *, home: Path | None = None) -> Iterator[str]:
-    """What tools said, without what nacre put inside their results and without trusted files of a memory."""
+    """Return tool results without attachments inside them and without trusted files of a memory."""
     trusted: set[str] = set()
     for said in records:
         for block in said.blocks:
@@ -162,12 +163,12 @@ def by_tools(records: Sequence[Said], ours: Collection[str], *, home: Path | Non
             elif isinstance(block, ToolResult):
                 texts = (part.text for part in block.content if isinstance(part, Text))
                 result = "\n".join(text for text in texts if digest(text) not in ours)
-                # Behind the first doubt nothing is believed: an untrusted memory could look like two.
+                # After the first mark nothing is trusted: an untrusted memory could imitate two.
                 yield result.partition(DOUBT)[2] if block.call_id in trusted else result
 
 
 def _reads_trusted(block: ToolCall, home: Path | None) -> bool:
-    """Whether a call shows a memory's own file that somebody vouches for, or its index."""
+    """Whether a call reads a memory's own trusted file, or its index."""
     if home is None or block.name != "Read":
         return False
     path = Path(str(block.input.get("file_path", "")))
@@ -184,7 +185,7 @@ def _new_lines(before: bytes, after: bytes) -> str:
 
 
 def _pointed_to(directory: Path, index: str, content: bytes) -> Iterator[bytes]:
-    """The trusted files an index points to: their words may stand in it."""
+    """Return the trusted files an index points to: it may contain their text."""
     folder = Folder(directory)
     for line in MemoryIndex.parse(content).pointers:
         with suppress(StoreError):

@@ -1,4 +1,4 @@
-"""Recall in a session: the local index answers at once, a small model beside the reply (R1)."""
+"""Recall in a session: from the local index at once, with a small model during the reply (R1)."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ from nacre.session.meter import SIDE_QUERY
 from nacre.tools.workspace import Workspace
 
 PURPOSE = "memdir_relevance"
-"""Under which name the questions to the small model are booked (R5)."""
+"""Purpose under which the requests to the small model are accounted (R5)."""
 LOCAL_CAP_SECONDS = 0.020
-"""What recall may take of a turn's time (R1); what comes later rides with the next message."""
+"""How long recall may delay a turn (R1); later results are attached to the next message."""
 WARM_SECONDS = 0.25
-"""What opening a session may take longer, so that its first message finds the index ready."""
+"""How long recall may delay the opening of a session, so that the index is ready for its first message."""
 SELECTOR_SECONDS = 10.0
-"""A small model that has not answered by then is not worth waiting for."""
+"""Timeout of a request to the small model."""
 DEEPEN_SECONDS = 0.25
-"""Of one piece of work beside the reply: who leaves waits for no more than this."""
+"""Duration of one step of background work: closing waits no longer than this."""
 RECENT_TOOLS = 8
-"""Tool calls looked back at: the last few rounds (R13)."""
+"""Number of recent tools in a query: those of the last few rounds (R13)."""
 
 
 def _nobody_pays(usage: Usage, model: str) -> None:
@@ -65,39 +65,39 @@ def _nobody_pays(usage: Usage, model: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selector:
-    """A small model that chooses among the memories (R5)."""
+    """A small model that selects memories (R5)."""
 
     provider: Provider
     model: str
     leaves: bool = True
-    """What it is asked leaves the machine, so that local-only memories are not on its list (M27)."""
+    """Whether its requests leave the machine, so that local-only memories are not in its list (M27)."""
     pay: Callable[[Usage, str], None] = _nobody_pays
-    """Told what each question cost."""
+    """Called with the usage of each request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallOptions:
-    """Who helps with recall, where there is somebody."""
+    """Optional parts of recall."""
 
     drift: CheckDrift | None = None
     words: WordCache | None = None
-    """What a large tree holds, learnt whenever a check has run out of time: a checkout changes much of it."""
+    """Words of a large tree, read when a check ran out of time: a checkout changes many of them."""
     selector: Selector | None = None
     counting: RecallStats | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LateRecall:
-    """What was found for a message after it had gone."""
+    """Memories found for a message after it was sent."""
 
     found: Recalled
     query: RecallQuery
     is_chosen: bool = False
-    """By the small model, so that it is not asked again."""
+    """Selected by the small model, which is then not asked again."""
 
 
 class Recall(Layer):
-    """Adds memories to messages; owned by one session, and so is everything it starts."""
+    """Attaches memories to messages; owned by one session, like all tasks that it starts."""
 
     log_kinds = {RECALLED: "drop"}  # what is no longer in view may be attached again (R7)
 
@@ -110,11 +110,11 @@ class Recall(Layer):
         aid: RecallOptions | None = None,
         hides_local: bool = True,
     ) -> None:
-        """Search a memory, or the given rankers; files that were just seen in the workspace are left out."""
+        """Search a memory, or the given rankers; files recently seen in the workspace are left out."""
         self.last: Recalled | None = None
-        """What the last message got, and why; for people."""
+        """What the last message got, and why; for display."""
         self._asked: list[Attachment] = []
-        """What the small model has cost, not in the log yet."""
+        """Usage of the small model that is not in the log yet."""
         if isinstance(memory, Memory):
             place = memory.location
             memory = [LocalIndex(place.directory, place.cache, clock=memory.clock)]
@@ -130,16 +130,16 @@ class Recall(Layer):
         self._refreshing: asyncio.Task[None] | None = None
         self._is_warm = False
         self._is_fresh = False
-        """Everything was looked at just now, so that the first message need not do it again."""
+        """Everything was just read, so the first message need not do it again."""
         self._is_quick = True
-        """Looking for changes takes no time worth speaking of, so that it can go before the ranking."""
+        """A check for changes is fast enough to run before the ranking."""
 
     async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
-        """With a person's words what the local index finds; with anything what came late (R1)."""
+        """Attach results of the local index to user prompts, and late results to any message (R1)."""
         is_persons = not said.meta and not any(isinstance(block, ToolResult) for block in said.blocks)
         text = "\n".join(block.text for block in said.blocks if isinstance(block, Text))
         if is_persons and self._counting is not None:
-            # Before anything new is attached: the last reply cannot have made use of that.
+            # Before anything new is attached, which the last reply cannot have used.
             self._counting.answered(view, text)
         came = self._arrived(view)
         asked = self._asked
@@ -156,17 +156,17 @@ class Recall(Layer):
         return [*late, *await self._looked_up(query, already)]
 
     async def warm(self) -> None:
-        """Get the indexes ready while nobody has said anything yet; a large one goes on by itself."""
+        """Load the indexes before the first prompt; a large one continues in the background."""
         self._refreshing = asyncio.create_task(asyncio.to_thread(self._refresh), name="refresh memories")
         await asyncio.wait([self._refreshing], timeout=WARM_SECONDS)
 
     def on_cancel(self) -> None:
-        """The turn was cancelled, and with it what was still being looked for."""
+        """Cancel pending recall with the turn."""
         for task in self._late:
             task.cancel()
 
     async def close(self) -> None:
-        """End whatever is still under way; what is only to be written down is waited for."""
+        """Cancel running tasks; wait for those that only write statistics."""
         if self._counting is not None:
             await self._counting.close()
         tasks = [*self._late, *([self._refreshing] if self._refreshing else [])]
@@ -191,7 +191,7 @@ class Recall(Layer):
         return _extras(found.picks)
 
     def _taken(self, found: Recalled, query: RecallQuery, already: AlreadySeen) -> None:
-        """What the local index found rides now: tell, count, and look further beside the reply."""
+        """Record and count the results of the local index, and start background work during the reply."""
         self.last = found
         if self._counting is not None:
             self._counting.recalled(found, query.text)
@@ -201,7 +201,7 @@ class Recall(Layer):
         self._look_again(found)
 
     def _look_again(self, found: Recalled) -> None:
-        """Beside the reply, what took too long on its way: the directory, or the words of a large tree."""
+        """Refresh in the background what was too slow: the directory, or the words of a large tree."""
         if self._refreshing is not None and not self._refreshing.done():
             return
         drifts = [one.drift for one in found.picks if one.drift]
@@ -212,7 +212,7 @@ class Recall(Layer):
             self._refreshing = asyncio.create_task(self._deepened(), name="refresh memories")
 
     async def _deepened(self) -> None:
-        """Notice what changed, where that takes long, and work out what it means, a bit at a time."""
+        """Look for changes, if that is slow, and process them in small steps."""
         if not self._is_quick:
             await asyncio.to_thread(self._refresh)
         for ranker in self._rankers:
@@ -238,7 +238,7 @@ class Recall(Layer):
             self._words.preload()
         self._is_warm = True
         self._is_fresh = is_first
-        # The first time everything may have to be read; that says nothing about the next.
+        # The first time everything may have to be read, so its duration is not representative.
         self._is_quick = is_first or self._clock.seconds() - begun < LOCAL_CAP_SECONDS / 2
 
     async def _selected(self, query: RecallQuery, found: Recalled, already: AlreadySeen) -> _LateRecall:
@@ -262,7 +262,7 @@ class Recall(Layer):
         return _LateRecall(found=Recalled(query=query.text, picks=tuple(picks)), query=query, is_chosen=True)
 
     def _arrived(self, view: View) -> list[AttachedMemory]:
-        """What was found after its message had gone, unless the model has come across it meanwhile."""
+        """Return results found after their message was sent, unless the model has seen them since."""
         done = [task for task in self._late if task.done()]
         self._late = [task for task in self._late if not task.done()]
         if not done:
@@ -295,14 +295,14 @@ class Recall(Layer):
 
 
 def _with(already: AlreadySeen, picks: Sequence[AttachedMemory]) -> AlreadySeen:
-    """What rides along already, too: it is not in the view yet."""
+    """Add memories about to be attached, which are not in the view yet."""
     paths = already.paths | {str(one.ranked.path) for one in picks}
     size = already.attached_bytes + sum(one.bytes for one in picks)
     return replace(already, paths=paths, attached_bytes=size)
 
 
 def _still_new(found: Recalled, already: AlreadySeen) -> Recalled:
-    """Without the picks that the model has seen meanwhile, or for which there is no room any more."""
+    """Drop the picks that the model has seen since, or that exceed the budget."""
     new = [one for one in found.picks if str(one.ranked.path) not in already.paths]
     seen = [
         LeftOut(one.ranked.entry.file, "already seen", one.ranked.score)
@@ -314,7 +314,7 @@ def _still_new(found: Recalled, already: AlreadySeen) -> Recalled:
 
 
 def _booked(usage: Usage, model: str) -> Attachment:
-    """A note of what a question to the small model cost (R5)."""
+    """Return a note with the usage of a request to the small model (R5)."""
     facts: JsonObject = {"purpose": PURPOSE, "model": model, "usage": usage.as_json()}
     return Attachment(kind=SIDE_QUERY, facts=facts)
 
@@ -343,7 +343,7 @@ def _extras(picks: Sequence[AttachedMemory]) -> list[Attachment]:
 
 
 def _recent_tools(view: View) -> tuple[str, ...]:
-    """The tools used lately, newest first, each once."""
+    """Return the tools used recently, newest first, without duplicates."""
     calls = (
         part.block.name
         for item in reversed(view.items[-4 * RECENT_TOOLS :])
@@ -354,9 +354,9 @@ def _recent_tools(view: View) -> tuple[str, ...]:
 
 
 Judged: TypeAlias = Literal["cited", "contradicted"]
-"""What can become of a memory once it is attached."""
+"""Possible outcomes for an attached memory."""
 MAX_COMMITS = 50
-"""Changes of a memory looked at for one that replaced what was attached: a session seldom makes more."""
+"""Number of commits searched for a replacement of what was attached: a session seldom makes more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,14 +367,14 @@ class _Attached:
 
 
 class RecallStats:
-    """Owned by one session, like every task it starts; what cannot be written down is not missed."""
+    """Counts how memories are used; owned by one session, like its tasks; failed writes are ignored."""
 
     def __init__(self, memories: Sequence[Memory], session: str, clock: Clock) -> None:
         self._memories = memories
         self._session = session
         self._clock = clock
         self._waiting: list[_Attached] = []
-        """Attached with the last message; its reply is not known yet."""
+        """Attached with the last message, whose reply is not known yet."""
         self._all: list[_Attached] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -388,7 +388,7 @@ class RecallStats:
             self._write(memory, events_of(recalled, memory.location, at))
 
     def answered(self, view: View, next_message: str) -> None:
-        """Count what the last reply made of them, and what the person said to that."""
+        """Count which memories the last reply cited, and which the user contradicted."""
         reply = view.last_reply
         waiting = self._waiting
         self._waiting = []
@@ -396,7 +396,7 @@ class RecallStats:
             self._start(self._judged(waiting, reply.text, next_message))
 
     async def close(self) -> None:
-        """Count what was replaced in the course of the session, and wait until all is written."""
+        """Count what was replaced during the session, and wait until all is written."""
         if self._all:
             self._start(self._replaced())
         await asyncio.gather(*self._tasks, return_exceptions=True)

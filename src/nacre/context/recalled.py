@@ -1,4 +1,4 @@
-"""Which memories a conversation was given, read back from the notes in its log (R7, Q6)."""
+"""The memories that a conversation was given, from the notes in its log (R7, Q6)."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from nacre.messages.view import View
 from nacre.session.attachments import notes_in_view
 
 RECALLED = "recalled"
-"""The kind of note that says which memories ride with which record."""
+"""Kind of the note about memories attached to a record."""
 
 
 def noted(paths: Iterable[Path], *, size: int) -> JsonObject:
-    """What such a note says: which files ride, and how many bytes they take together."""
+    """Return the facts of such a note: the attached files and their total size in bytes."""
     return {"files": [str(path) for path in paths], "bytes": size}
 
 
 def recalled_in_view(view: View) -> list[Path]:
-    """The memories that the model was given and still sees, in that order (Q6)."""
+    """Return the memories that were attached and are still in view, in that order (Q6)."""
     files = (file for note in notes_in_view(view, RECALLED) for file in _files(note))
     return [Path(file) for file in dict.fromkeys(files)]
 
 
 def bytes_in_view(view: View) -> int:
-    """How much of the view they take."""
+    """Return their total size in bytes."""
     sizes = (note.fact("bytes") for note in notes_in_view(view, RECALLED))
     return sum(size for size in sizes if isinstance(size, int))
 
 
 def memories_of(records: Sequence[Record]) -> tuple[int, int]:
-    """How many memories the last turn saved and how many it was given."""
+    """Return how many memories the last turn saved, and how many it was given."""
     last = max((i for i, one in enumerate(records) if _is_persons(one)), default=0)
     saved = 0
     recalled = 0

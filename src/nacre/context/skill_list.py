@@ -1,4 +1,4 @@
-"""Which skills there are, told once at the tail, then what changed; a compaction gets them back (C21)."""
+"""The list of skills, attached once, then its changes; a compaction restores it (C21)."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from nacre.tools.base import Tool, tool
 
 NAME = "Skill"
 SKILL = "skill"
-"""The kind of note that says that a skill was loaded."""
+"""Kind of the note that a skill was loaded."""
 DESCRIPTION = prompts.load(__package__, "skill")
 LOADED = prompts.load(__package__, "skill_loaded")
 ARGUMENTS = "$ARGUMENTS"
 FOLDER = "${CLAUDE_SKILL_DIR}"
-"""What stands in a skill for what it is called with, and for its folder."""
+"""Placeholders in a skill for its arguments and for its folder."""
 MAX_ARGUMENT_CHARS = 4_000
-"""What a skill is called with is a line or two; a log that notes it must not grow by more."""
+"""Arguments are a line or two; they are noted in the log, which must not grow by more."""
 
 
 def _to_nobody(folder: Path) -> None:
@@ -45,12 +45,12 @@ def _to_nobody(folder: Path) -> None:
 
 
 class SkillRegistry:
-    """The skills of one session: looked for on disk whenever somebody asks; mutable."""
+    """The skills of one session, searched on disk at each request; mutable."""
 
     def __init__(
         self, places: Iterable[SkillFolder], *, on_notice: Callable[[str], None] | None = None
     ) -> None:
-        """`on_notice` is told once of each problem with a skill."""
+        """`on_notice` is called once for each problem with a skill."""
         self._places = tuple(places)
         self._on_notice = on_notice
         self._reported: set[str] = set()
@@ -58,7 +58,7 @@ class SkillRegistry:
         self._open_to_tools: Callable[[Path], None] = _to_nobody
 
     def look(self) -> dict[str, Skill]:
-        """Every skill there is now, by name."""
+        """Return all current skills by name."""
         found: FoundSkills = find_skills(self._places)
         for line in found.notices:
             if line not in self._reported:
@@ -68,7 +68,7 @@ class SkillRegistry:
         return found.skills
 
     def belong_to(self, transcript: Transcript, clock: Clock, open_to_tools: Callable[[Path], None]) -> None:
-        """Have loading noted there; the folders of what was loaded before are opened to tools again."""
+        """Note loaded skills in this transcript; tools may read folders of earlier ones again."""
         self._log = (transcript, clock)
         self._open_to_tools = open_to_tools
         before = loaded_skills(transcript.view)
@@ -77,7 +77,7 @@ class SkillRegistry:
                 open_to_tools(skill.folder)
 
     async def load(self, name: str, arguments: str = "") -> str:
-        """What the model reads of a skill; from now on its folder may be read, and the log knows of it."""
+        """Return a skill's text for the model; its folder becomes readable, and the log gets a note."""
         skills = await asyncio.to_thread(self.look)
         skill = skills.get(name) or skills.get(name.strip().lstrip("/"))
         if skill is None:
@@ -94,7 +94,7 @@ class SkillRegistry:
 
 
 def skill_tool(desk: SkillRegistry) -> Tool:
-    """Loads a skill by its name."""
+    """Return the tool that loads a skill by name."""
 
     @tool(name=NAME, description=DESCRIPTION)
     async def load_skill(
@@ -103,12 +103,12 @@ def skill_tool(desk: SkillRegistry) -> Tool:
     ) -> str:
         return await desk.load(skill, arguments)
 
-    # It bounds itself; half a skill and a pointer would make the model read the file instead.
+    # It limits itself; half a skill with a pointer would make the model read the file instead.
     return replace(load_skill, max_result_chars=math.inf)
 
 
 def shown(skill: Skill, arguments: str = "") -> str:
-    """A skill as the model reads it; `ToolError` where its file cannot be read."""
+    """Return a skill as text for the model; raises `ToolError` if its file cannot be read."""
     try:
         text = neutralise(skill_text(skill))
     except (OSError, OutsideStore) as error:
@@ -123,7 +123,7 @@ def shown(skill: Skill, arguments: str = "") -> str:
 
 
 def loaded_skills(view: View) -> dict[str, JsonObject]:
-    """What the log says of every skill that was loaded, by name, the one loaded last at the end."""
+    """Return the facts of all loaded skills by name, the last loaded at the end."""
     found: dict[str, JsonObject] = {}
     for note in view.noted(SKILL):
         if isinstance(name := note.fact("name"), str):
@@ -140,15 +140,16 @@ def _unknown(name: str, skills: Iterable[str]) -> str:
 
 
 SKILLS = "skills"
-"""The kind of note that says which skills the model was told of, each with a digest."""
+"""Kind of the note with the skills that the model knows, each with a digest."""
 
 
 DESCRIPTION_CHARS = 400
-"""Of one skill in the list: what it is for is said in two or three sentences."""
+"""Maximum length of a description in the list: two or three sentences."""
 
 
 LIST_CHARS = 12_000
-"""Of all descriptions, about 3,000 tokens that every session pays for; behind that names stand alone."""
+"""Maximum length of all descriptions, about 3,000 tokens in every session; further skills have only a name.
+"""
 
 
 LISTED = prompts.load(__package__, "skills_listed")
@@ -170,19 +171,19 @@ THE_LIST = "the list of skills"
 
 
 class Skills(Layer):
-    """Knows which skills the model was told of, and tells it what is new; owned by one session."""
+    """Tracks which skills the model knows, and attaches changes; owned by one session."""
 
     log_kinds = {SKILL: "all", SKILLS: "own"}  # what was loaded comes back with every later compaction
 
     def __init__(self, session: Session, desk: SkillRegistry, *, is_offered: bool = True) -> None:
-        """`is_offered`: the model has the tool for them; without it all there were are gone."""
+        """`is_offered`: the model has the tool for skills; without it all known skills count as gone."""
         self._session = session
         self._desk = desk
         self._is_offered = is_offered
         self._brought: JsonObject = {}
 
     async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
-        """The list with the first words, changes with later ones; with results only what was lost."""
+        """Attach the list to the first prompt and changes to later ones; to results only a lost list."""
         notes = notes_in_view(view, SKILLS)
         is_listed = any(note.fact(WHOLE) is True for note in notes)
         if is_listed and any(isinstance(block, ToolResult) for block in said.blocks):
@@ -201,7 +202,7 @@ class Skills(Layer):
         return [Attachment(kind=SKILLS, text=changed(new, gone), facts=facts, notice=notice)]
 
     async def restore(self, kept: Sequence[Item] = ()) -> list[Fragment]:
-        """What a compaction gets back: the skills that were loaded, newest first, then the list."""
+        """Return what a compaction restores: the loaded skills, newest first, then the list."""
         view = self._session.view
         now = await self._now()
         there = _loaded_in(kept, view)
@@ -214,7 +215,7 @@ class Skills(Layer):
         return found
 
     def carry(self, restored: Sequence[Fragment], summary_id: str) -> list[Noted]:
-        """What the log says of the list from now on, if all of it came back."""
+        """Return a note about the restored list, if it was not cut."""
         clock = self._session.clock
         is_whole = any(one.name == THE_LIST and CUT not in one.text for one in restored)
         if not (self._brought and is_whole):
@@ -232,7 +233,7 @@ class Skills(Layer):
 
 
 def listed(skills: Iterable[Skill]) -> str:
-    """The list as the model reads it."""
+    """Return the list as text for the model."""
     return prompts.render(LISTED, skills=_lines(skills))
 
 
@@ -249,7 +250,7 @@ def _lines(skills: Iterable[Skill]) -> str:
 
 
 def changed(new: Sequence[Skill], gone: Sequence[str]) -> str:
-    """What is new and what is gone, as the model reads it."""
+    """Return new and removed skills as text for the model."""
     parts = [
         prompts.render(GONE, names=", ".join(map(neutralise, gone))) if gone else "",
         prompts.render(NEW, skills=_lines(new)) if new else "",
@@ -258,7 +259,7 @@ def changed(new: Sequence[Skill], gone: Sequence[str]) -> str:
 
 
 def _again(skill: Skill | None, facts: JsonObject) -> Fragment:
-    """A skill as it is on disk now, with what it was called with."""
+    """Return a skill as it is on disk now, with its arguments."""
     name = neutralise(str(facts["name"]))
     named = f"the skill {name}"
     if skill is not None:
@@ -270,7 +271,7 @@ def _again(skill: Skill | None, facts: JsonObject) -> Fragment:
 
 
 def _loaded_in(kept: Sequence[Item], view: View) -> set[str]:
-    """The skills whose words stay in view by themselves."""
+    """Return the skills whose text stays in view."""
     replaced = view.replaced
     return {
         str(one.call.input.get("skill")).strip().lstrip("/")

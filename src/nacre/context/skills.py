@@ -1,7 +1,7 @@
-"""Skills: folders whose SKILL.md says how something is done; which ones there are, and what one says.
+"""Skills: folders whose SKILL.md describes how something is done; find them and read their text.
 
-A repository's skills count as its instructions do: nothing of them is read outside its tree, and nothing is
-executed. The person's own may be linked to from anywhere.
+A repository's skills are treated like its instructions: nothing outside its tree is read, and nothing is
+executed. The user's own may be links to any place.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ FILE = "SKILL.md"
 
 
 HEAD_BYTES = 65_536
-"""Read of a file to list it: no frontmatter is longer, and a hundred of them are read in milliseconds."""
+"""Bytes read to list a skill: no frontmatter is longer, and a hundred files take milliseconds."""
 
 
 LOADED_CHARS = 40_000
-"""Of a skill that is loaded, about 10,000 tokens: twice what authors are told to stay below."""
+"""Maximum length of a loaded skill, about 10,000 tokens: twice the limit recommended to authors."""
 
 
 MAX_SKILLS = 100
-"""Of all places together: a longer list would be a bad index and cost more than it is worth."""
+"""Maximum number of skills in all places: a longer list is a bad index and costs more than it is worth."""
 
 
 MAX_NAME_CHARS = 64
@@ -45,7 +45,7 @@ _NAME = re.compile(r"\w[\w.-]*")
 
 
 _WORTH_A_WORD = frozenset({"unterminated", "not-a-map", "stray", "duplicate"})
-"""What is odd about a frontmatter and may have kept its author's meaning from being read."""
+"""Frontmatter problems that may have changed the author's meaning, and are reported."""
 
 
 _NO_DESCRIPTION = "has no description in its frontmatter; add one, because the model chooses by it"
@@ -53,13 +53,13 @@ _NO_DESCRIPTION = "has no description in its frontmatter; add one, because the m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """One skill as it can be listed."""
+    """One skill in the list."""
 
     name: str
     description: str
     """One line, not yet neutralised."""
     folder: Path
-    """Where it really is."""
+    """The real path."""
 
     @property
     def path(self) -> Path:
@@ -68,16 +68,16 @@ class Skill:
 
 @dataclass(frozen=True, slots=True)
 class SkillFolder:
-    """A folder of skills, and on whose account they are read."""
+    """A folder of skills, and the tree that they must be in."""
 
     folder: Path
     tree: Path | None = None
-    """What they must lie in, links followed; none: the person's own, which may lie anywhere."""
+    """The tree that skills must be in, links followed; None for the user's own, which may be anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundSkills:
-    """The skills there are now, and what is amiss with others."""
+    """The current skills, and notices about invalid ones."""
 
     skills: dict[str, Skill]
     """By name, sorted."""
@@ -85,7 +85,7 @@ class FoundSkills:
 
 
 def find_skills(places: Iterable[SkillFolder]) -> FoundSkills:
-    """Every skill there is; of two with one name the nearer one counts. Nothing in a file raises."""
+    """Return all skills; the nearer of two with the same name wins. No file content raises."""
     found: dict[str, Skill] = {}
     notices: list[str] = []
     seen: set[Path] = set()
@@ -109,9 +109,9 @@ def find_skills(places: Iterable[SkillFolder]) -> FoundSkills:
 
 
 def skill_text(skill: Skill) -> str:
-    """What a skill says, without its frontmatter; of a long one the head, and where the rest is.
+    """Return a skill's text without its frontmatter; of a long one the beginning, and where the rest is.
 
-    Raises `OSError` or `OutsideStore` where its file cannot be read any more.
+    Raises `OSError` or `OutsideStore` if its file can no longer be read.
     """
     most = LOADED_CHARS * 4
     data = _read(skill.folder, most + 1)
@@ -159,13 +159,13 @@ def _in_folder(folder: Path, name: str, notices: list[str]) -> Skill | None:
 
 
 def _read(folder: Path, most: int) -> bytes:
-    """The beginning of a skill's file; it must lie in its folder, also when it is a link."""
+    """Read the beginning of a skill's file, which must be in its folder, also if it is a link."""
     with os.fdopen(open_inside(folder, FILE, os.O_RDONLY), "rb") as file:
         return file.read(most)
 
 
 def _skill(data: bytes, named: str, folder: Path) -> tuple[Skill, str]:
-    """A skill with what is to be said about it; one that is not for the model has no description."""
+    """Return a skill and a remark about it; one that is not for the model has no description."""
     if b"\0" in data:
         raise ValueError("a binary file; a skill is UTF-8 text")
     if len(data) == HEAD_BYTES:
