@@ -46,9 +46,9 @@ def join_team(
     folder: Path | None,
     leaves: bool,
 ) -> Team | None:
-    """Add agents to a session if its model can start some; those of an earlier process are idle.
+    """Add agents to a session if its model can start some; those of an earlier process do not run.
 
-    `folder` is the session's, `leaves` as in `recollect`.
+    `folder` is the session's, `leaves` as in `load_startup_context`.
     """
     if AGENT not in agent.tools:
         return None
@@ -87,7 +87,7 @@ def recover(registry: AgentRegistry, states: Iterable[AgentState]) -> None:
         if is_elsewhere and is_alive(state.pid, state.process_start):
             continue
         if state.is_running:
-            # Also one that was waited for: the call that waited was answered as interrupted.
+            # In the background: a call that waited for it was answered as interrupted.
             registry.put(replace(state, status="stopped", background=True, result=UNFINISHED, doing=""))
         elif state.status == "idle":
             registry.put(replace(state, status="stopped"))
@@ -118,8 +118,8 @@ async def join_mail(
 async def join_socket(room: MailRoom, session: Session, settings: Settings, stack: AsyncExitStack) -> None:
     """Listen on a socket in an interactive session with a log, except in bare mode.
 
-    What comes is in the inbox before whoever sent it hears that it was taken. Where no socket can be, the
-    person is told, and everything else goes on.
+    A letter is in the inbox before its sender gets the confirmation. If no socket can be created, the user
+    gets a notice, and everything else continues.
     """
     if not settings.is_interactive or not room.is_kept or settings.memory.simple:
         return

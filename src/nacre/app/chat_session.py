@@ -126,6 +126,6 @@ async def end_agent(ready: OpenedAgent, state: AgentState) -> str:
         return f"{name} has ended"
     if not state.is_running or ready.team is None:
         return f"{name} is not at work ({state.status})"
-    # Its owner did not ask for this and is told how it ended.
+    # Its owner did not ask for this and gets a report on how it ended.
     await ready.team.halt(state.name)
     return f"{name} was stopped; the model hears of it with your next message"

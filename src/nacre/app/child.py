@@ -1,7 +1,7 @@
 """Opens a child agent: its own session, with the permissions and spending limits of its parent.
 
-It takes over who is asked, what may be done and who pays; it shares neither what the parent has read nor
-where it stands, and nothing of it reaches the parent but its report.
+It shares neither the parent's read files nor its working directory, and the parent gets nothing of it but its
+report.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ FROM_SERVERS = "mcp__"
 
 
 MEMORY = "memory"
-"""The origin of rules that open a memory to its owner."""
+"""Origin of the rules that allow access to a memory to its owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ async def _session(outfit: _ChildSetup, parent: ParentAgent) -> Session:
     add_result_layers(session, hands, outfit.settings, tools=outfit.tools, folder=folder)
     hands.belong_to(session, folder)
     if outfit.birth.tree is None:
-        # What it changes is part of the parent's work, which a person can take back as a whole.
+        # Its changes are part of the parent's work, which a user can rewind as a whole.
         hands.workspace.before_change = parent.hands.workspace.before_change
     return session
 
@@ -164,7 +164,7 @@ async def _session(outfit: _ChildSetup, parent: ParentAgent) -> Session:
 def choose_child_model(birth: ChildSpec, parent: ParentAgent, stack: AsyncExitStack) -> ChosenModel:
     """Return the parent's provider for the same model, else a new one.
 
-    A model that its kind names and that cannot be had is a notice; one that was asked for is refused.
+    If the model of its type is unavailable, there is a notice; a requested one is refused.
     """
     same = ChosenModel(parent.agent.provider, parent.session.base.model, parent.leaves)
     named = birth.model or birth.type.model
@@ -268,7 +268,7 @@ def _hands(birth: ChildSpec, parent: ParentAgent, settings: Settings, stack: Asy
     built = own_tools(settings, workspace, board, desks)
     theirs = parent.agent.tools
     tools = deny_other_checkouts(guard.wrap(one for one in built if one.name in theirs), workspace, policy)
-    # Tools of servers stand behind the parent's guard already; a caller's own stand behind none.
+    # Tools of MCP servers already have the parent's guard; a caller's own tools have none.
     lent = [one for one in theirs.values() if one.name.startswith(FROM_SERVERS) or not one.guarded]
     return toolset_of(workspace, guard, board, desks, [*tools, *lent])
 

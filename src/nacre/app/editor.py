@@ -1,4 +1,4 @@
-"""A text in the person's own editor, and what becomes of it when it cannot be saved."""
+"""Edit a text in the user's own editor, and keep it if it cannot be saved."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nacre.errors import ConfigError, StoreError
 
 
 def edited_by_hand(copy: Path) -> None:
-    """Let the person change a file in $VISUAL or $EDITOR, which has the terminal meanwhile."""
+    """Open a file in $VISUAL or $EDITOR and wait until the user has closed it."""
     command = editor()
     try:
         done = subprocess.run([*command, str(copy)], check=False)
@@ -25,7 +25,7 @@ def edited_by_hand(copy: Path) -> None:
 
 
 def editor() -> list[str]:
-    """The person's editor, as words of a command."""
+    """Return the command of the user's editor."""
     words = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
         return shlex.split(words)
@@ -34,7 +34,7 @@ def editor() -> list[str]:
 
 
 def put_aside(data: bytes, file: str) -> Path:
-    """Nobody's words are lost because they cannot be saved."""
+    """Keep a text that cannot be saved in a temporary file."""
     descriptor, name = tempfile.mkstemp(prefix=f"{Path(file).stem}-", suffix=".md")
     with os.fdopen(descriptor, "wb") as kept:
         kept.write(data)

@@ -1,4 +1,4 @@
-"""Where the settings say that instruction files are, and which files outside the project were allowed.
+"""The paths of instruction files from the settings, and which files outside the project were allowed.
 
 Separate from the startup context, so that `nacre doctor` starts quickly.
 """
@@ -11,7 +11,7 @@ from nacre.settings.trust import consented
 
 
 def instruction_paths(settings: Settings) -> InstructionPaths:
-    """What a session's instructions are looked for with."""
+    """Return where the instructions of a session are searched."""
     return InstructionPaths(
         home=settings.home,
         cwd=settings.cwd,

@@ -1,4 +1,4 @@
-"""Which memory directories the settings lead to; on its own, so that asking for a path stays quick."""
+"""The memory directories from the settings; a separate module, so that a path is found quickly."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ _DECIDING = {
     "memoryHome": "memoryHome",
     "default": "home",
 }
-"""Which setting each source of a place is."""
+"""The setting for each source of a location."""
 
 Whose: TypeAlias = Literal["project", "team", "user"]
-"""Whose memory: this project's, what its team shares, or what the person has in every project."""
+"""Scope of a memory: this project, its team, or the user in every project."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPlaces:
-    """Where the memories lie that a session in a directory may meet, whether there are any or not."""
+    """Locations of the memories for a directory, whether they exist or not."""
 
     project: Location
     team: Location
     user: Location
     has_team: bool = False
-    """Whether the settings switch the team's memory on."""
+    """Whether the settings enable the team's memory."""
 
     @property
     def all(self) -> tuple[Location, ...]:
-        """Every place: what lies there may be switched off and still be come across."""
+        """All locations: files of a memory that is switched off can still be read."""
         return self.project, self.team, self.user
 
     @property
     def in_use(self) -> tuple[Location, ...]:
-        """The places that are read, in the order they are looked into."""
+        """The locations that are read, in order."""
         return self.all if self.has_team else (self.project, self.user)
 
 
 def memory_places(settings: Settings) -> MemoryPlaces:
-    """Where all memories lie; nothing is made. `ConfigError` when a setting names no place."""
+    """Return all locations; nothing is created. Raises `ConfigError` for an invalid setting."""
     project = memory_place(settings, "project")
     return MemoryPlaces(
         project=project,
@@ -61,7 +61,7 @@ def memory_places(settings: Settings) -> MemoryPlaces:
 
 
 def memory_place(settings: Settings, whose: Whose) -> Location:
-    """Where one of them lies; a setting that is wrong for the others stops nothing."""
+    """Return one location; settings that are invalid for the others do not matter."""
     paths = memory_paths(settings)
     if whose == "user":
         return user_location(memory_base(paths))
@@ -70,7 +70,7 @@ def memory_place(settings: Settings, whose: Whose) -> Location:
 
 
 def memory_paths(settings: Settings) -> MemoryPaths:
-    """What the settings say about where memory is."""
+    """Return the settings about the location of memory."""
     return MemoryPaths(
         home=settings.home,
         cwd=settings.cwd,
@@ -84,7 +84,7 @@ def memory_paths(settings: Settings) -> MemoryPaths:
 
 
 def decided_by(settings: Settings, place: Location) -> str:
-    """Why a memory lies where it does: the setting that says so, and where that was found."""
+    """Return the setting that determines a memory's location, and where it was found."""
     given = settings.memory
     base = "remote" if given.remote_directory else "memoryHome" if given.home else "default"
     source = locate(memory_paths(settings)).source if place.source == "team" else place.source

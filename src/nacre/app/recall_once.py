@@ -1,4 +1,4 @@
-"""What a message would get from memory, without a session; how memories are checked against a project."""
+"""Recall for a single text without a session, and the check of memories against a project."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nacre.settings import Settings
 
 
 async def recall_once(settings: Settings, text: str) -> Recalled:
-    """What a message with this text would get at the start of a session, from the local index alone (R10).
+    """Return what a message with this text would get at the start of a session, from the local index (R10).
 
-    A single word is looked for, too, though a message of it alone would get nothing: somebody asks for it.
+    A single word is searched as well, though a message of it alone would get nothing: this is a query.
     """
     import asyncio  # noqa: PLC0415 - a hook takes `drift_of` from here while somebody waits
 
@@ -46,5 +46,5 @@ async def recall_once(settings: Settings, text: str) -> Recalled:
 def drift_of(
     settings: Settings, words: WordCache | None = None, *, budget_seconds: float = BUDGET_SECONDS
 ) -> CheckDrift:
-    """Checks memories against the working tree of the project (R12)."""
+    """Return a function that checks memories against the working tree of the project (R12)."""
     return partial(check_ranked, root=settings.project_root, budget_seconds=budget_seconds, words=words)

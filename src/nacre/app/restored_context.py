@@ -1,7 +1,7 @@
-"""What a compaction gets back, read again now: opening, rules, files, and what others bring (C21).
+"""The context that a compaction restores, read again: opening, rules, files, and that of layers (C21).
 
-Nothing changes while it is read. `settle`, once the compaction is in the log, makes the workspace forget what
-the model no longer sees; `carry` gives the notes that say what it was told again.
+Reading changes nothing. `settle`, once the compaction is in the log, makes the workspace forget what the
+model no longer sees; `carry` returns the notes about what was attached again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RESTORED_OPENING = prompts.load(__package__, "restored_opening")
 
 
 class SessionRestorer(Restorer):
-    """Reads the opening, the rules and recently read files again as well; owned by one session."""
+    """Also restores the opening, the rules and recently read files; owned by one session."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class SessionRestorer(Restorer):
         self._files = FileReader(toolset, startup, settings, leaves=leaves)
 
     async def fragments(self, kept: Sequence[Item], tokens: int) -> list[Fragment]:
-        """All that comes back beside these items, within so many tokens; files are the first to be cut."""
+        """Return what is restored in addition to these items, within `tokens`; files are cut first."""
         instructions = await self._instructions()
         seen = self._workspace.recently_seen()
         day = self._session.clock.now().astimezone().date().isoformat()
@@ -92,7 +92,7 @@ class SessionRestorer(Restorer):
         return list(self.last.fragments)
 
     def settle(self) -> None:
-        """The compaction with the last fragments is in the log: only what stands there counts as seen."""
+        """Mark as seen only what the compaction has restored, once it is in the log."""
         last = self.last
         self._workspace.forget(last.seen)
         if last.day and self._announcer is not None:
@@ -102,7 +102,7 @@ class SessionRestorer(Restorer):
                 self._workspace.saw(path, version)
 
     def _notes(self, summary_id: str) -> list[Noted]:
-        """What the log says of the opening from now on."""
+        """Return the notes about the restored opening."""
         clock = self._session.clock
         last = self.last
         if not last.day:
@@ -122,12 +122,12 @@ class SessionRestorer(Restorer):
         return await self._announcer.again(self._session.view)
 
     def _stands_open(self, kept: Sequence[Item]) -> bool:
-        """Whether what was said ahead of the conversation stays in view by itself."""
+        """Whether the opening stays in view."""
         note = self._session.view.last_noted(OPENING)
         return note is not None and any(item.record_id == note.fact(RECORD) for item in kept)
 
     async def _opening(self, instructions: Instructions | None, tokens: int) -> Fragment:
-        # What came in later stands by itself, behind: it may be cut before anything of this is.
+        # Later instructions are a separate fragment after this one, so that they are cut first.
         begun = replace(instructions, later=()) if instructions else None
         startup = replace(self._known, instructions=begun)
         try:
@@ -144,7 +144,7 @@ class SessionRestorer(Restorer):
 def add_restorer(
     session: Session, startup: StartupContext, toolset: Toolset, settings: Settings, *, leaves: bool
 ) -> SessionRestorer:
-    """The restorer of a session whose layers have joined; `leaves` as in `recollect`."""
+    """Return the restorer of a session that has all its layers; `leaves` as in `load_startup_context`."""
     announcer = session.layer(InstructionUpdates)
     return SessionRestorer(session, toolset, startup, settings, announcer=announcer, leaves=leaves)
 
@@ -159,33 +159,33 @@ def _tokens(fragments: Iterable[Fragment]) -> int:
 
 RESTORED_FILE = prompts.load(__package__, "restored_file")
 WRITER = "Write"
-"""The tool whose call itself shows the file."""
+"""The tool whose call contains the file."""
 LEAST_TOKENS = 300
-"""Less than this of a file, with the words around it, says too little."""
+"""Minimum size of a restored file with its frame; less is not useful."""
 _REMARK = re.compile(r"\[(?:Stopped here|More lines follow).*?offset=(\d+)\.\]\Z")
 _LONG_LINE = "more characters in this line]"
-"""How Read ends a line that it did not show whole."""
+"""How Read ends a line that it has cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileAgain:
-    """A file as it is now."""
+    """The current content of a file."""
 
     path: Path
     fragment: Fragment
     version: Version | None
-    """Set where the model sees all of it, letter by letter: it may be changed without another look."""
+    """Set if the model sees the exact content: it may edit the file without another Read."""
 
 
 class FileReader:
-    """Reads files on behalf of the model, and only what a call of Read could have without a question."""
+    """Reads files for the model, and only those that Read could read without a question."""
 
     def __init__(
         self, toolset: Toolset, startup: StartupContext, settings: Settings, *, leaves: bool
     ) -> None:
         self._toolset = toolset
         self._stays = startup.stays if leaves else LocalOnlyFilter()
-        # Memories are recalled, results are pointed to, logs are neither: none of them is a file of the work.
+        # Memories are recalled, results have pointers, logs have neither: none is a file of the work.
         self._not_these = [
             *(memory.location.directory.resolve() for memory in startup.memories),
             *(place.resolve() for place in toolset.workspace.owned),
@@ -195,7 +195,7 @@ class FileReader:
     async def read(
         self, paths: Iterable[Path], *, tokens: int, settings: CompactSettings, without: Iterable[Path] = ()
     ) -> list[FileAgain]:
-        """The first few that can be read; what is gone, denied, binary or too large is passed over."""
+        """Return the first readable files; missing, denied, binary and too large ones are skipped."""
         room = min(tokens, settings.files_tokens)
         hidden = set(without)
         staying = await self._stays.now()
@@ -240,7 +240,7 @@ class FileReader:
 
 
 def visible_in(kept: Sequence[Item], workspace: Workspace) -> frozenset[Path]:
-    """Files of which a read, or the call that wrote them, stands in these items."""
+    """Return the files whose content these items contain, by a Read or by the call that wrote them."""
     found: set[Path] = set()
     for one in answered_calls(kept):
         given = one.call.input.get("file_path")
@@ -253,12 +253,12 @@ def visible_in(kept: Sequence[Item], workspace: Workspace) -> frozenset[Path]:
 
 
 def _shows(one: AnsweredCall) -> bool:
-    """Whether the model can read the file off it: a pointer or a list of changes does not do."""
+    """Whether a call shows the file's content: a pointer or a list of changes does not."""
     if one.result.is_error:
         return False
     return one.call.name == WRITER or (one.call.name == READER and is_numbered(one.result.text))
 
 
 def _bounded(lines: str) -> str:
-    """The same with a remark of our own where Read stopped: it was not the tool's bound that cut it."""
+    """Replace the remark where Read stopped: it was not the tool's limit that cut it."""
     return _REMARK.sub(r"[Cut here for want of room; Read goes on with offset=\1.]", lines)

@@ -1,4 +1,4 @@
-"""A session in lines for a person at any door: a call, a result, who works at what, who has ended."""
+"""Lines of text about a session for all interfaces: calls, results, running and ended agents."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from nacre.app.open_agent import OpenedAgent
 
 MAX_ARGUMENT_CHARS = 80
-"""Of a call's arguments on its line; the whole call stands in the transcript."""
+"""Maximum length of a call's arguments; the whole call is in the transcript."""
 MAX_RESULT_CHARS = 100
-"""Of a result's first line."""
+"""Maximum length of a result's first line."""
 SHOWN_IN_STATUS = 3
-"""Agents named in the status line; the rest are counted."""
+"""Number of agents named in the status line; the rest are counted."""
 WORDS_CHARS = 80
-"""Of a report on the line that says that it is there."""
+"""Maximum length of a report in the line about an ended agent."""
 LAST_WORDS_CHARS = 160
-"""Of each of the last two messages when a session is resumed: two lines on a narrow terminal."""
+"""Maximum length of each of the last two messages on resume: two lines on a narrow terminal."""
 PILLS = {
     "compact": "compacting",
     "notes": "notes",
@@ -34,7 +34,7 @@ PILLS = {
     "extract": "saving",
     "dream": "dreaming",
 }
-"""What a person is told of work in the background, by its name."""
+"""Display names of background work."""
 ENDED = {
     "completed": "is done",
     "idle": "is done and waits for messages",
@@ -46,13 +46,13 @@ _WHO = {"user": "you", "assistant": "agent", "system": "note"}
 
 
 def call_line(call: ToolCall) -> str:
-    """`Read(file_path=src/app.py)`, shortened."""
+    """Return a shortened call such as `Read(file_path=src/app.py)`."""
     arguments = ", ".join(f"{name}={_short(value)}" for name, value in call.input.items())
     return f"{call.name}({shorten(arguments, MAX_ARGUMENT_CHARS)})"
 
 
 def result_line(result: ToolResult) -> str:
-    """The first line of a result and how many more there are."""
+    """Return the first line of a result and the number of further lines."""
     lines = result.text.strip().splitlines()
     if not lines:
         return "no output"
@@ -61,18 +61,18 @@ def result_line(result: ToolResult) -> str:
 
 
 def working(ready: OpenedAgent) -> tuple[list[str], list[str]]:
-    """What goes on in the background: pieces of work by their pills, and agents by what they do."""
+    """Return the display names of background work, and of agents with their activity."""
     names = [each for each in ready.background.running() if not each.startswith(f"{AGENT_PURPOSE} ")]
     return work_pills(names), pills(ready.team.states() if ready.team else ())
 
 
 def work_pills(names: Iterable[str]) -> list[str]:
-    """Each kind of work in the background once, by what a person calls it."""
+    """Return the display name of each kind of background work once."""
     return list(dict.fromkeys(PILLS.get(each.partition(" ")[0], each) for each in names))
 
 
 def pills(states: Sequence[AgentState]) -> list[str]:
-    """Who works in the background, and at what."""
+    """Return the running agents with their activity."""
     running = [each for each in states if each.is_running]
     shown = [f"{each.name}: {each.doing}" if each.doing else each.name for each in running[:SHOWN_IN_STATUS]]
     more = len(running) - len(shown)
@@ -80,7 +80,7 @@ def pills(states: Sequence[AgentState]) -> list[str]:
 
 
 def waiting_line(states: Sequence[AgentState], now: datetime) -> str:
-    """What the agents do that a turn waits for, in one line; empty where it waits for none."""
+    """Return the activity of the agents that a turn waits for, in one line; empty if there are none."""
     waited_for = [each for each in states if each.is_running and not each.background]
     return " | ".join(
         f"{each.name}: {each.doing or 'starting'} ({max(0, (now - each.started).total_seconds()):.0f} s)"
@@ -89,21 +89,21 @@ def waiting_line(states: Sequence[AgentState], now: datetime) -> str:
 
 
 def ended_line(state: AgentState) -> str:
-    """That an agent ended, how, and the first words of what it says."""
+    """Return how an agent ended, with the beginning of its report."""
     words = shorten(state.result, WORDS_CHARS)
     spent = f"{state.seconds:.0f} s, {human_count(state.tokens)} tokens, ${state.cost_usd:.4f}"
     return f"{state.name} {ENDED.get(state.status, state.status)} ({spent})" + (f": {words}" if words else "")
 
 
 def stopped_line(ready: OpenedAgent) -> str:
-    """That a stopped turn loses nothing, and stops what it waits for and nobody else."""
+    """Return a line for a stopped turn: what is kept, and which agents continue."""
     names = [each.name for each in (ready.team.states() if ready.team else ()) if each.is_running]
     goes = f"go{'es' * (len(names) == 1)} on in the background (/agents stop NAME)"
     return "stopped; what was said so far is kept" + (f"; {', '.join(names)} {goes}" if names else "")
 
 
 def failed_line(error: NacreError) -> str:
-    """Why a turn ended, and how to ask again where that could help."""
+    """Return why a turn failed, and how to retry if that could help."""
     return (
         f"{error} (what you said is kept; /retry asks again)"
         if isinstance(error, ProviderError)
@@ -112,7 +112,7 @@ def failed_line(error: NacreError) -> str:
 
 
 def resumed_lines(session: Session) -> list[str]:
-    """What was said last, so that the person knows where they are."""
+    """Return the last messages, to remind the user of the conversation."""
     said = [
         record
         for record in session.transcript.records

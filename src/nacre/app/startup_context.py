@@ -48,7 +48,7 @@ class StartupContext:
     notices: tuple[str, ...] = ()
     session: str = ""
     is_for_reading: bool = False
-    """The model has no tool that saves, so it is told that memory is read-only."""
+    """The model has no tool that saves, so the prompt says that memory is read-only."""
     witness: OriginTracker = field(default_factory=OriginTracker)
     stays: LocalOnlyFilter = field(default_factory=LocalOnlyFilter)
     """Covers every memory directory: `local-only` entries must not leave this machine (M27)."""

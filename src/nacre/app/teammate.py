@@ -1,7 +1,7 @@
 """A teammate in its own process: waits for letters, runs a turn for them, and reports.
 
-Killed anywhere it loses nothing: started again under its name it goes on with its session, in which stands
-what it has received, and with what waits in its mailbox (A3, A5).
+A crash loses nothing: started again under its name, it resumes its session, which contains the received
+letters, and reads those that wait in its mailbox (A3, A5).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from nacre.tools.base import Tool
 FRAME = prompts.load(__package__, "teammate")
 NAMED = prompts.load(__package__, "teammate_name")
 REPORTED = "reported"
-"""The kind of note that says of which reply the lead was told: reply."""
+"""Kind of the note about the reply that was reported to the lead: reply."""
 
 
 def _nobody(event: Event) -> None:
@@ -57,7 +57,7 @@ async def open_teammate(
 ) -> AsyncIterator[Teammate]:
     """Join a team within the block; a name that was used before resumes its session.
 
-    `model`: instead of the one of its kind.
+    `model` overrides that of its type.
     """
     name = check_name(name)
     roster = team_of(settings.home, team)
@@ -91,7 +91,7 @@ class Teammate:
     def __init__(self, ready: OpenedAgent, room: MailRoom, roster: Roster, *, chars: int) -> None:
         self.ready = ready
         self.hear: Callable[[Event], None] = _nobody
-        """Told of all that happens in its turns."""
+        """Called with all events of its turns."""
         self._agent = ready.agent
         self._session = ready.agent.session
         self._room = room
