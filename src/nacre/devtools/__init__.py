@@ -1,1 +1,1 @@
-"""Tools for development: the provider simulator, replay of recorded sessions, models of provider caches."""
+"""Development tools: the provider simulator, replay of recorded sessions, models of provider caches."""

@@ -1,4 +1,5 @@
-"""What the Messages API refuses before it looks at its cache, in the API's own words where they are known."""
+"""Errors that the Messages API returns before it reads its cache, with the API's messages where they are
+known."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ from nacre.devtools.cache_models.anthropic_state import ApiRefusal, Call, Render
 from nacre.messages.blocks import Json, JsonObject
 
 MAX_MESSAGES = 100_000
-"""The API's own bound."""
+"""The API's own limit."""
 EDITING_BETA = "context-management-2025-06-27"
 LIFETIMES = ("5m", "1h")
 
 
 def refuse(call: Call, profile: ModelProfile) -> ApiRefusal | None:
-    """The first thing wrong with a request that can be told from its body alone."""
+    """Return the first error of a request that its body alone shows."""
     body = call.body
     for check in (
         _shape(body),
@@ -31,7 +32,7 @@ def refuse(call: Call, profile: ModelProfile) -> ApiRefusal | None:
 
 
 def markers_of(body: JsonObject, blocks: Sequence[Rendered]) -> tuple[tuple[int, str], ...] | ApiRefusal:
-    """Where the prompt's cache markers stand, the automatic one included."""
+    """Return the positions of the prompt's cache markers, including the automatic one."""
     markers = [(index, block.marker) for index, block in enumerate(blocks) if block.marker]
     automatic = body.get("cache_control")
     if isinstance(automatic, dict):
@@ -55,7 +56,7 @@ def markers_of(body: JsonObject, blocks: Sequence[Rendered]) -> tuple[tuple[int,
 
 
 def is_markable(block: Rendered) -> bool:
-    """Whether a cache marker may stand on this block."""
+    """Return whether a cache marker is allowed on this block."""
     if block.kind in THINKING or block.kind == "output_config":
         return False
     return block.kind != "text" or bool(block.wire.get("text"))
@@ -127,7 +128,7 @@ def _marked(body: JsonObject, most: int) -> Iterator[str]:
             yield f"{path}.text: cache_control cannot be set for empty text blocks"
         if (control.get("ttl") or "5m") not in LIFETIMES:
             yield f"{path}.cache_control.ephemeral.ttl: Input should be '5m' or '1h'"
-    # The automatic marker takes no slot of its own where the last block is marked already.
+    # The automatic marker takes no slot of its own if the last block is already marked.
     found -= 1 if isinstance(last, dict) and isinstance(body.get("cache_control"), dict) else 0
     if found > most:
         yield f"A maximum of {most} blocks with cache_control may be provided. Found {found}."
@@ -144,7 +145,7 @@ def _every_block(body: JsonObject) -> Iterator[tuple[str, JsonObject]]:
 
 
 def _placed(body: JsonObject, profile: ModelProfile) -> Iterator[str]:
-    """System messages stand behind a user's words and before an assistant's; a compaction stands first."""
+    """Check that system messages follow a user and precede an assistant, and that a compaction is first."""
     messages = objects(body.get("messages"))
     for index, message in enumerate(messages):
         if message.get("role") != "system":
@@ -169,7 +170,7 @@ def _placed(body: JsonObject, profile: ModelProfile) -> Iterator[str]:
 
 
 def _paired(body: JsonObject) -> Iterator[str]:
-    """Every call is answered at the start of the very next user message, and only calls are answered."""
+    """Check that every call has a result at the start of the next user message, and every result a call."""
     open_calls: list[str] = []
     last = 0
     for last, role, blocks in _merged(objects(body.get("messages"))):
@@ -200,7 +201,7 @@ def _unanswered(index: int, calls: list[str]) -> Iterator[str]:
 
 
 def _merged(messages: list[JsonObject]) -> list[tuple[int, str, list[JsonObject]]]:
-    """Messages of one role in a row are one; what a compaction stands for is gone."""
+    """Merge consecutive messages of one role; drop what a compaction replaces."""
     merged: list[tuple[int, str, list[JsonObject]]] = []
     for index, message in enumerate(messages):
         role = str(message.get("role"))

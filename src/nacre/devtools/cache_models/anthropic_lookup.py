@@ -1,4 +1,4 @@
-"""The heart of the Anthropic cache rules: look back from each marker, bill by position, write and refresh."""
+"""The core of the Anthropic cache rules: look back from each marker, bill by position, write and refresh."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from nacre.messages.usage import Usage
 Chance = Callable[[], float]
 
 TTL_SECONDS: dict[str, float] = {"5m": FIVE_MINUTES, "1h": HOUR}
-"""The two lifetimes a marker can ask for, counted from the start of the request."""
+"""The two lifetimes of a marker, counted from the start of the request."""
 RUNS = frozenset({"tool_use", "tool_result"})
-"""Kinds of which a run is one position where the model collapses runs."""
+"""Kinds of which a run is one position if the model collapses runs."""
 LATE_SECONDS = 3600.0
-"""Dead entries are kept this long, so that calls may be simulated somewhat out of order."""
+"""How long expired entries are kept, so that calls may be simulated somewhat out of order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderedPrompt:
-    """The blocks of one sampling, the digest and size of everything up to each, and where markers stand."""
+    """The blocks of one sampling, with the digest and size of every prefix and the positions of markers."""
 
     blocks: Sequence[Rendered]
     chain: Sequence[bytes]
@@ -38,7 +38,7 @@ class RenderedPrompt:
 
 
 class Sampled(NamedTuple):
-    """What one sampling read, wrote and left behind."""
+    """What one sampling read, wrote and cached."""
 
     entries: Mapping[bytes, CacheEntry]
     usage: Usage
@@ -78,7 +78,7 @@ def sample(
     switches: AnthropicSwitches,
     chance: Chance | None = None,
 ) -> Sampled:
-    """One sampling: what is read, what is written, what is billed."""
+    """Simulate one sampling: what is read, written and billed."""
     markers = [(i, ttl) for i, ttl in prompt.markers if prompt.sums[i] >= profile.min_cacheable]
     wasted = tuple(i for i, _ in prompt.markers if prompt.sums[i] < profile.min_cacheable)
     if not markers:
@@ -106,7 +106,7 @@ class _Looking(NamedTuple):
     chance: Chance | None
 
     def back_from(self, markers: Sequence[int]) -> _Found:
-        """The longest live prefix within reach of a marker; later markers are tried first."""
+        """Return the longest live prefix within the lookback of a marker; later markers are tried first."""
         total = 0
         evicted: list[bytes] = []
         for marker in reversed(markers):
@@ -146,7 +146,7 @@ def _one_run(block: Rendered, following: Rendered) -> bool:
 
 
 def _bill(prompt: RenderedPrompt, markers: list[tuple[int, str]], *, read: int, output: int) -> Usage:
-    """Read up to A, one-hour write up to B, ordinary write up to C, the rest is plain input."""
+    """Bill a read up to A, a one-hour write up to B, an ordinary write up to C, the rest as plain input."""
     hour = [prompt.sums[i] for i, ttl in markers if ttl == "1h" and prompt.sums[i] > read]
     long_end = hour[-1] if hour else read
     end = max(prompt.sums[markers[-1][0]], long_end)
@@ -167,7 +167,7 @@ def _refresh(
     call: Call,
     switches: AnthropicSwitches,
 ) -> None:
-    """A read keeps an entry alive for its own lifetime, counted from the request's start."""
+    """Extend the entries that were read by their own lifetime, counted from the request's start."""
     keys = prompt.chain[: hit + 1] if switches.refresh == "whole_prefix" else [prompt.chain[hit]]
     for key in keys:
         entry = entries.get(key)

@@ -1,4 +1,4 @@
-"""From a request's body to the blocks the model reads, in order, each with its digest and its size."""
+"""Convert a request body to the blocks the model reads, in order, each with its digest and size."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from nacre.messages.tokens import estimate_block, estimate_text
 from nacre.messages.wire import parse_block
 
 Count = Callable[[JsonObject], int]
-"""Tokens of one block as it goes over the wire."""
+"""Returns the tokens of one block in wire form."""
 
 DIGEST_BYTES = 16
-"""Chance collisions stay out of reach, and a long session's digests stay small."""
+"""Large enough to exclude chance collisions, small enough for the digests of a long session."""
 THINKING = frozenset({"thinking", "redacted_thinking"})
 LEVELS: tuple[Level, ...] = ("tools", "system", "messages")
 WEB_TOOLS = ("web_search_", "web_fetch_")
 
 _ORDER = {level: index for index, level in enumerate(LEVELS)}
 _SALTS = {"user": b"user", "assistant": b"assistant", "system": b"system"}
-"""The role is part of the prefix; where one message of a role ends and the next begins is not."""
+"""The role is part of the prefix; the border between two messages of one role is not."""
 _WORDS: dict[str, str] = {"text": "text", "thinking": "thinking", "tool_result": "content"}
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def estimate(wire: JsonObject) -> int:
-    """Tokens of a block, by its bytes: the figure of the parsed block, without parsing the usual ones."""
+    """Estimate the tokens of a block as for the parsed block, without parsing the usual kinds."""
     kind = wire.get("type")
     words = wire.get(_WORDS.get(kind, "")) if isinstance(kind, str) else None
     return estimate_text(words) if isinstance(words, str) else estimate_block(parse_block(wire))
 
 
 def flatten(body: JsonObject, count: Count) -> list[Rendered]:
-    """Every block of a well-formed request: tools, system, messages; a bare string is one text block."""
+    """Return the blocks of a well-formed request: tools, system, messages; a string is one text block."""
     tools = list(_tools(body, count))
     web = [block for block in tools if block.level == "system"]
     return [
@@ -52,7 +52,7 @@ def digest(value: Json) -> bytes:
 
 
 def chain(blocks: Sequence[Rendered], seeds: dict[Level, bytes]) -> list[bytes]:
-    """The digest of everything up to and including each block; a level's seed is folded in before it."""
+    """Return the digest of every prefix of the blocks; a level's seed is folded in before it."""
     links: list[bytes] = []
     link = b""
     seeded = 0
@@ -68,7 +68,7 @@ def chain(blocks: Sequence[Rendered], seeds: dict[Level, bytes]) -> list[bytes]:
 def seeds(
     call: Call, profile: ModelProfile, switches: AnthropicSwitches, blocks: Sequence[Rendered]
 ) -> dict[Level, bytes]:
-    """What besides the blocks themselves decides whether a prefix is the same, per level."""
+    """Return per level what else besides the blocks determines whether a prefix is the same."""
     body = call.body
     output = body.get("output_config")
     output = output if isinstance(output, dict) else {}
@@ -95,7 +95,7 @@ def _thinking(body: JsonObject) -> Json:
     thinking = body.get("thinking")
     if not isinstance(thinking, dict):
         return {"type": "disabled"}
-    # What to do about changed history is not shown to the model.
+    # The handling of changed history is not shown to the model.
     return {key: value for key, value in thinking.items() if key != "block_binding"}
 
 
@@ -131,7 +131,7 @@ def _tools(body: JsonObject, count: Count) -> Iterator[Rendered]:
         if tool.get("defer_loading") is True:
             continue
         kind = str(tool.get("type") or "tool")
-        # Turning web tools on or off leaves the other tools cached, so they stand behind them.
+        # Turning web tools on or off leaves the other tools cached, so they come after them.
         level: Level = "system" if kind.startswith(WEB_TOOLS) else "tools"
         yield render(tool, level=level, role="", at=(index, -1), count=count)
 
@@ -155,14 +155,14 @@ def _messages(body: JsonObject, count: Count) -> Iterator[Rendered]:
 
 
 def _with_definition(block: JsonObject, deferred: dict[str, JsonObject]) -> JsonObject:
-    """A tool that is added late is read where it is added, not among the others."""
+    """Add the definition of a deferred tool, which the model reads where the tool is added."""
     tool = block.get("tool")
     name = str(tool.get("name") or tool.get("tool_name")) if isinstance(tool, dict) else ""
     return {**block, "definition": deferred[name]} if name in deferred else block
 
 
 def blocks_of(content: Json) -> list[JsonObject]:
-    """A message's or the system prompt's content as blocks; what is not an object is no block."""
+    """Return the content of a message or system prompt as blocks; values other than objects are left out."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return objects(content)
@@ -173,7 +173,7 @@ def objects(value: Json) -> list[JsonObject]:
 
 
 def render(wire: JsonObject, *, level: Level, role: str, at: tuple[int, int], count: Count) -> Rendered:
-    """One block with its digest; markers are no part of it, so that moving them is harmless."""
+    """Return one block with its digest, which excludes markers so that they can be moved."""
     marker = ""
     bare = wire
     if "cache_control" in wire:
@@ -184,7 +184,7 @@ def render(wire: JsonObject, *, level: Level, role: str, at: tuple[int, int], co
     coded = _framed(bare)
     kind = wire.get("type")
     mixed = blake2b(coded, digest_size=DIGEST_BYTES, salt=_SALTS.get(role, b"")).digest()
-    # By position: this runs for every block of every request.
+    # Positional arguments, because this runs for every block of every request.
     return Rendered(
         level,
         kind if isinstance(kind, str) else "tool",
@@ -199,7 +199,7 @@ def render(wire: JsonObject, *, level: Level, role: str, at: tuple[int, int], co
 
 
 def _framed(wire: JsonObject) -> bytes:
-    """Bytes that stand for a block: keys in order, strings as they are, which JSON would escape."""
+    """Return the bytes of a block for its digest: keys in order, strings unescaped."""
     frames = [
         f"{len(key)}:{key}={len(value)}:{value}\n"
         if isinstance(value, str)

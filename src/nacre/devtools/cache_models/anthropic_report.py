@@ -1,4 +1,4 @@
-"""How the simulator speaks about a call: usage in the API's shape, diagnostics in its words, a trace."""
+"""Reports of a simulated call: usage and diagnostics as in the API, and a trace."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from nacre.messages.usage import Usage
 from nacre.messages.wire import canonical
 
 SNIPPET_BYTES = 120
-"""Enough to recognise a block by."""
+"""Enough to recognise a block."""
 
 
 def api_usage(outcome: RequestOutcome) -> JsonObject:
-    """Usage as the Messages API reports it; a compaction's own tokens are only among the iterations."""
+    """Return usage as the Messages API reports it; a compaction's own tokens are only in the iterations."""
     said = sum((step.usage for step in outcome.iterations if step.kind == "message"), Usage())
     usage: JsonObject = {**_counters(said), "service_tier": "standard"}
     if len(outcome.iterations) > 1 or any(step.kind == "compaction" for step in outcome.iterations):
@@ -50,12 +50,12 @@ def _counters(usage: Usage) -> JsonObject:
 
 
 def config_digest(call: Call) -> bytes:
-    """What the provider cannot explain a miss by."""
+    """Return the digest of parameters that the provider's miss reasons do not cover."""
     return digest([call.body.get("context_management"), *sorted(call.betas)])
 
 
 def diagnose(cache: Cache, call: Call, now: Snapshot) -> JsonObject | None:
-    """The `diagnostics` object of the response: None when not asked for or when nothing differs."""
+    """Return the response's `diagnostics` object; None if not requested or if nothing differs."""
     asked = call.body.get("diagnostics")
     if not isinstance(asked, dict) or not isinstance(wanted := asked.get("previous_message_id"), str):
         return None
@@ -79,7 +79,7 @@ def _reason(before: Snapshot | None, now: Snapshot) -> JsonObject | None:
 
 
 def changed_level(before: Sequence[Rendered], now: Sequence[Rendered], index: int) -> Level:
-    """A list that grew or shrank shifts the next one, so the earlier of the two levels is the changed one."""
+    """Return the changed level: a list that grew or shrank shifts the next one, so it is the earlier one."""
     levels = [blocks[index].level for blocks in (before, now) if index < len(blocks)]
     return min(levels, key=LEVELS.index)
 
@@ -89,9 +89,9 @@ def _missed(blocks: Sequence[Rendered], start: int) -> int:
 
 
 def first_difference(before: Sequence[bytes], now: Sequence[bytes]) -> int | None:
-    """Where two chains part, or None when the first is a beginning of the second.
+    """Return the index of the first difference; None if the first chain is a prefix of the second.
 
-    A chained digest differs everywhere behind a difference, so the place can be found by bisection.
+    A chained digest differs at every index after a difference, so bisection finds it.
     """
     shared = min(len(before), len(now))
     if shared and before[shared - 1] == now[shared - 1]:
@@ -102,7 +102,7 @@ def first_difference(before: Sequence[bytes], now: Sequence[bytes]) -> int | Non
 def trace_of(
     cache: Cache, call: Call, prompt: RenderedPrompt, sampled: Sampled, *, unbound: tuple[str, ...]
 ) -> Trace:
-    """Why the call read and wrote what it did."""
+    """Return why the call read and wrote what it did."""
     previous = next((shot for shot in reversed(cache.sent) if shot.lane == call.lane), None)
     place = first_difference(previous.chain, prompt.chain) if previous else None
     old = previous.blocks if previous else ()

@@ -56,9 +56,9 @@ __all__ = [
 ]
 
 SNAPSHOTS = 16
-"""How many past requests are kept for diagnostics: enough for a few lanes, small enough to hold whole."""
+"""Number of past requests kept for diagnostics: enough for a few lanes, small enough to store whole."""
 COMPACTION_TRIGGER_TOKENS = 150_000
-"""The provider's default size at which threshold compaction runs."""
+"""The provider's default trigger of threshold compaction."""
 DEFAULT_SWITCHES = AnthropicSwitches()
 
 
@@ -71,7 +71,7 @@ def simulate(
     count: Count = estimate,
     chance: Chance | None = None,
 ) -> RequestOutcome:
-    """What the provider answers to a call in terms of tokens, money and memory."""
+    """Return the provider's answer to a call: tokens, cost and the new cache."""
     refusal = refuse(call, profile)
     if refusal is not None:
         return RequestOutcome(cache=cache, refusal=refusal)
@@ -105,7 +105,7 @@ class _Setting:
     def sample(
         self, cache: Cache, prompt: RenderedPrompt, output_tokens: int, *, is_first: bool = True
     ) -> Sampled:
-        """One sampling; a later one of the same call finds what the first one wrote."""
+        """Run one sampling; a later one of the same call reads what the first one wrote."""
         call = replace(self.call, output_tokens=output_tokens)
         if not is_first and call.first_token is not None:
             call = replace(call, start=max(call.start, call.first_token))
@@ -136,7 +136,7 @@ class _Run:
 
 
 def _without_output(call: Call) -> Call:
-    """A request with `max_tokens: 0` only warms the cache."""
+    """Handle a request with `max_tokens: 0`, which only warms the cache."""
     return replace(call, output_tokens=0, reply=()) if call.body.get("max_tokens") == 0 else call
 
 
@@ -189,7 +189,7 @@ def _paths(blocks: tuple[Rendered, ...]) -> tuple[str, ...]:
 
 
 def _run(cache: Cache, setting: _Setting, ready: _Ready) -> list[_Run]:
-    """Every sampling of the call: usually one, more with server tools or a compaction that comes due."""
+    """Run every sampling of the call: usually one, more with server tools or a triggered compaction."""
     call = setting.call
     output = call.output_tokens
     if isinstance(call.body.get("compaction"), dict):
@@ -213,7 +213,7 @@ def _compaction_due(body: JsonObject, tokens: int) -> JsonObject | None:
 
 
 def _compact(cache: Cache, setting: _Setting, ready: _Ready, due: JsonObject) -> list[_Run]:
-    """One sampling writes the summary, the next goes on from it; both are billed."""
+    """Write the summary in one sampling and continue from it in the next; both are billed."""
     wire: JsonObject = {"type": "compaction", "content": setting.call.summary}
     summary = render(wire, level="messages", role="assistant", at=(0, 0), count=setting.count)
     first = setting.sample(cache, ready.prompt, summary.tokens)
@@ -234,7 +234,7 @@ def _compact(cache: Cache, setting: _Setting, ready: _Ready, due: JsonObject) ->
 
 
 def _sample_with_server_tools(cache: Cache, setting: _Setting, ready: _Ready, output: int) -> list[_Run]:
-    """A server tool's result makes the provider sample again, on a prompt that ends with the result."""
+    """Sample again after each server tool's result, on a prompt that ends with the result."""
     runs = [_Run("message", ready.prompt, setting.sample(cache, ready.prompt, 0))]
     blocks = list(ready.prompt.blocks)
     markers = ready.prompt.markers
@@ -311,16 +311,16 @@ def _stop_reason(setting: _Setting, runs: list[_Run]) -> str | None:
 
 
 CLEAR_TRIGGER_TOKENS = 100_000
-"""The provider's default size at which tool results are cleared."""
+"""The provider's default trigger for clearing tool results."""
 CLEAR_KEEPS = 3
-"""The provider's default number of newest tool uses left alone."""
+"""The provider's default number of newest tool uses that are kept."""
 CLEARED = "[cleared to save context]"
-"""Stands for a result the provider has cleared; its own words are not documented."""
+"""Replaces a result the provider has cleared; its own text is not documented."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
-    """The prompt after the provider's edits, and what it says about them."""
+    """The prompt after the provider's edits, and its report of them."""
 
     blocks: list[Rendered]
     applied: tuple[JsonObject, ...] = ()
@@ -329,18 +329,18 @@ class Edited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """Which thinking blocks still stand on the bytes they were written after."""
+    """Thinking blocks and the prefixes they were written after."""
 
     broken: tuple[Rendered, ...]
     bound: dict[tuple[str, bytes], Bound]
     prefix: bytes
-    """The digest of the whole request, to which the reply's thinking will be bound."""
+    """Digest of the whole request, to which the reply's thinking will be bound."""
     previous: str
     summary: bytes
 
 
 def visible(body: JsonObject, blocks: Sequence[Rendered], profile: ModelProfile) -> list[Rendered]:
-    """The blocks that still count: nothing before a compaction, no expired reminder, no stripped thinking."""
+    """Return the visible blocks: nothing before a compaction, no expired reminder, no stripped thinking."""
     kept = _after_compaction(blocks)
     expired = _expired(body)
     if expired:
@@ -385,10 +385,10 @@ def _without_old_thinking(blocks: list[Rendered]) -> list[Rendered]:
 
 
 def binding(cache: Cache, call: Call, blocks: Sequence[Rendered]) -> Binding:
-    """Compare what stands before each thinking block with what stood there when it was first sent.
+    """Compare the prefix of each thinking block with its prefix when it was first sent.
 
-    Thinking may be cut off from the start but not out of the middle, so each block also remembers the
-    thinking before it. A compaction begins a new past.
+    Thinking may be removed from the start but not from the middle, so each block also stores the thinking
+    before it. A compaction starts a new prefix.
     """
     broken: list[Rendered] = []
     bound: dict[tuple[str, bytes], Bound] = {}
@@ -447,7 +447,7 @@ def edit(
 
 
 def without_deleted(blocks: list[Rendered]) -> tuple[list[Rendered], int]:
-    """Results that a `cache_edits` block deletes take no room, and the prefix around them stays cached."""
+    """Remove results that a `cache_edits` block deletes; the prefix around them stays cached."""
     references = {
         str(item.get("cache_reference"))
         for block in blocks
@@ -465,7 +465,7 @@ def without_deleted(blocks: list[Rendered]) -> tuple[list[Rendered], int]:
 
 
 def _thinking_kept(keep: Json, profile: ModelProfile) -> int | None:
-    """How many turns keep their thinking; None is all of them."""
+    """Return the number of turns that keep their thinking; None for all of them."""
     if isinstance(keep, dict) and isinstance(value := keep.get("value"), int):
         return value
     if keep is None:

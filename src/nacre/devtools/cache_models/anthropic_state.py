@@ -1,4 +1,4 @@
-"""The values of the Anthropic cache simulator: one call in, one outcome out, and the cache between them."""
+"""Data classes of the Anthropic cache simulator: a call, its outcome, and the cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Ending = Literal["ok", "rejected", "broken_before", "broken_after"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request as it reached the provider, and how it went; times in seconds on any one clock."""
+    """One request as received by the provider, and how it ended; times in seconds on any one clock."""
 
     body: JsonObject
     org: str = "org"
@@ -24,42 +24,42 @@ class Call:
     betas: tuple[str, ...] = ()
     start: float = 0.0
     first_token: float | None = None
-    """When the reply began; entries can be read from then on. None: at once."""
+    """Start of the reply, from which entries can be read. None: at once."""
     end: float | None = None
     output_tokens: int = 0
     outcome: Ending = "ok"
     message_id: str = ""
-    """The id of the reply, by which a later request can ask for diagnostics."""
+    """Id of the reply, by which a later request can ask for diagnostics."""
     lane: str = ""
-    """Requests of one lane are expected to grow out of each other; only the trace looks at it."""
+    """Requests of one lane are expected to extend each other; used by the trace only."""
     reply: tuple[JsonObject, ...] = ()
-    """The reply's blocks, where known: thinking is bound to its place, server tools are sampled again."""
+    """The reply's blocks, if known: thinking is bound to its prefix, server tools are sampled again."""
     summary: str = ""
-    """What a compaction that comes due in this call answers."""
+    """Summary of a compaction that is triggered in this call."""
     price_factor: float = 1.0
-    """0.5 for a batch, more for fast mode or a chosen region."""
+    """0.5 for a batch, higher for fast mode or a chosen region."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnthropicSwitches:
-    """What the documentation leaves open; results are published for more than one setting."""
+    """Assumptions where the documentation is open; results are published for more than one setting."""
 
     run_boundaries: Literal["all", "end"] = "all"
-    """Inside a run that counts as one position, every block's end is tried, or only the run's."""
+    """Inside a run that counts as one position, the end of every block is tried, or only the run's."""
     refresh: Literal["hit_only", "marked", "whole_prefix"] = "marked"
-    """Which entries below the hit live on because of it."""
+    """Which entries below the hit are refreshed by it."""
     broken_after_writes: bool = True
-    """A reply that breaks after its first token leaves its entries behind."""
+    """Whether a reply that breaks after its first token writes its entries."""
     clearing: Literal["stateless", "sticky"] = "stateless"
-    """Whether a result that was cleared once stays cleared."""
+    """Whether a cleared result stays cleared."""
     betas_at: Literal["nowhere", "messages", "everything"] = "messages"
-    """What a change of beta headers or of `context_management` loses."""
+    """What a change of beta headers or of `context_management` invalidates."""
     binding: bool = True
-    """Older accounts are not held to preserved thinking."""
+    """Whether preserved thinking is enforced; it is not for older accounts."""
     cache_edits: bool = False
-    """Whether `cache_edits` blocks are taken, which no documentation promises."""
+    """Whether `cache_edits` blocks are accepted, which is not documented."""
     eviction: float = 0.0
-    """The chance that an entry is gone before its time, drawn each time it would be read."""
+    """Probability that an entry is evicted early, drawn each time it would be read."""
 
 
 class CacheEntry(NamedTuple):
@@ -82,7 +82,7 @@ class Rendered(NamedTuple):
     """Index in its list, and in the message's content (-1: not inside a message)."""
     wire: JsonObject
     marker: str
-    """The lifetime its cache marker asks for, or nothing."""
+    """Lifetime of its cache marker; empty without one."""
     digest: bytes
     tokens: int
     size: int
@@ -94,7 +94,7 @@ class Rendered(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """What stood before a thinking block when the model wrote it."""
+    """The prefix of a thinking block when the model wrote it."""
 
     prefix: bytes
     previous: str
@@ -102,13 +102,13 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What one request looked like, for telling where the next one differs."""
+    """One request, stored to find where the next one differs."""
 
     message_id: str
     lane: str
     model: str
     settings: Json
-    """Parameters besides the blocks that name a reason of their own when they change."""
+    """Parameters besides the blocks whose change is a miss reason of its own."""
     config: bytes
     blocks: tuple[Rendered, ...]
     chain: tuple[bytes, ...]
@@ -118,7 +118,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cache:
-    """What the provider remembers; a value, so that one state can be continued in several ways."""
+    """The provider's cache; a value, so that one state can be continued in several ways."""
 
     entries: Mapping[bytes, CacheEntry] = field(default_factory=dict)
     bindings: Mapping[tuple[str, bytes], Bound] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class ApiRefusal:
-    """Why the provider answers with an error."""
+    """An error response of the provider."""
 
     status: int
     type: str
@@ -136,7 +136,7 @@ class ApiRefusal:
 
     @property
     def body(self) -> JsonObject:
-        """The error as it goes over the wire."""
+        """The error in wire form."""
         return {"type": "error", "error": {"type": self.type, "message": self.message}}
 
 
@@ -150,45 +150,45 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Why the figures are what they are."""
+    """Explanation of the figures."""
 
     hit_path: str = ""
     hit_age: float = 0.0
     positions: int = 0
-    """How many positions were looked at."""
+    """Number of positions checked."""
     diverged: str = ""
     """The first block that differs from the lane's previous request."""
     before: str = ""
     after: str = ""
     only_order: bool = False
-    """The two blocks say the same with their keys in another order."""
+    """Whether the two blocks differ only in the order of their keys."""
     wasted: tuple[str, ...] = ()
-    """Markers that wrote nothing, because what they end is too short."""
+    """Markers that wrote nothing because their prefix is too short."""
     avoidable: int = 0
-    """Tokens written again at a place that the lane's previous request had cached."""
+    """Tokens written again where the lane's previous request had cached them."""
     unbound: tuple[str, ...] = ()
-    """Thinking blocks whose past has changed."""
+    """Thinking blocks whose prefix has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOutcome:
-    """What the provider would say, and what it remembers afterwards."""
+    """The provider's answer and its new cache."""
 
     cache: Cache
     usage: Usage = field(default_factory=Usage)
-    """All that is billed, every iteration of the call together."""
+    """All billed usage, summed over the iterations of the call."""
     cost_usd: float | None = None
     refusal: ApiRefusal | None = None
     diagnostics: JsonObject | None = None
     trace: Trace = field(default_factory=Trace)
     applied_edits: tuple[JsonObject, ...] = ()
     dropped: tuple[JsonObject, ...] = ()
-    """Thinking blocks left out because their past has changed: the response's `input_transformations`."""
+    """Thinking blocks left out because their prefix has changed: the response's `input_transformations`."""
     deleted_tokens: int = 0
-    """What `cache_edits` blocks have taken out of the cached prompt, all requests so far together."""
+    """Tokens that `cache_edits` blocks have removed from the cached prompt, over all requests so far."""
     prompt_tokens: int = 0
     original_tokens: int = 0
     """The prompt before context editing, which `count_tokens` also reports."""
     iterations: tuple[Iteration, ...] = ()
     stop_reason: str | None = None
-    """Where the rules force one: `max_tokens`, `compaction`, `model_context_window_exceeded`."""
+    """Set if the rules force one: `max_tokens`, `compaction`, `model_context_window_exceeded`."""

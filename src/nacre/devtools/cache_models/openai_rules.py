@@ -1,6 +1,6 @@
 """OpenAI's prompt cache as pure functions (P6): message boundaries on newer models, token intervals before.
 
-Works on Responses and on chat completions. Which machine a request lands on is not simulated.
+For Responses and chat completions. Routing of requests to machines is not simulated.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DEVELOPER = frozenset({"developer", "system"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The blocks of a request and where they may be cut."""
+    """The blocks of a request and its possible cache boundaries."""
 
     blocks: list[Rendered]
     ends: tuple[int, ...]
@@ -44,11 +44,11 @@ class Layout:
     developer_end: int
     """The block that ends the leading developer messages, or -1."""
     marked: tuple[tuple[int, str], ...]
-    """Blocks with an explicit breakpoint, and its lifetime where it names one."""
+    """Blocks with an explicit breakpoint, and its lifetime if it names one."""
 
 
 def estimate(wire: JsonObject) -> int:
-    """Tokens of a block, by its bytes."""
+    """Estimate the tokens of a block from its bytes."""
     match wire:
         case {"text": str(text)} | {"content": str(text)} | {"output": str(text)}:
             return estimate_text(text)
@@ -59,7 +59,7 @@ def estimate(wire: JsonObject) -> int:
 
 
 def layout(body: JsonObject, count: Count) -> Layout:
-    """Tools first, then instructions and the conversation, a block per content part."""
+    """Return the layout: tools, then instructions and the conversation, one block per content part."""
     blocks = [
         render(tool, level="tools", role="", at=(index, -1), count=count)
         for index, tool in enumerate(objects(body.get("tools")))
@@ -95,7 +95,7 @@ def _items(body: JsonObject) -> Iterator[JsonObject]:
 
 
 def _speaker(item: JsonObject) -> str:
-    """A message's role; what is no message speaks under its type."""
+    """Return a message's role; for other items their type."""
     return str(item.get("role") or item.get("type") or "")
 
 
@@ -144,7 +144,7 @@ __all__ = [
 ]
 
 WRITES = 4
-"""Breakpoints one request can write, the implicit one included."""
+"""Breakpoints one request can write, including the implicit one."""
 FIRST_EXPLICIT = 2
 LATEST_EXPLICIT = 50
 EARLIER_ENDS = 20
@@ -153,21 +153,21 @@ LATEST_BREAKPOINTS = 80
 """The lookup set of the SDK's reference."""
 LONG_TTLS: dict[str, float] = {"12h": 43_200.0, "24h": 86_400.0}
 IDLE_CAP_SECONDS = 3_600.0
-"""However often it is used, an entry held in memory does not get older than this."""
+"""Maximum age of an entry held in memory, however often it is used."""
 SNAPSHOTS = 16
-"""How many past requests are kept for diagnostics."""
+"""Number of past requests kept for diagnostics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAISwitches:
-    """What the documentation leaves open."""
+    """Assumptions where the documentation is open."""
 
     lookup: Literal["guide", "reference"] = "guide"
-    """The guide's set of places, or the latest 80 breakpoints of the SDK's reference."""
+    """The guide's set of boundaries, or the latest 80 breakpoints of the SDK's reference."""
     tier_in_key: bool = False
-    """Whether requests of two service tiers see each other's entries."""
+    """Whether service tiers have separate entries."""
     hidden_tokens: int = 0
-    """Tokens the provider puts in front, neither shown nor billed; they shift the intervals."""
+    """Tokens the provider prepends, neither shown nor billed; they shift the intervals."""
 
 
 DEFAULT_SWITCHES = OpenAISwitches()
@@ -181,7 +181,7 @@ def simulate(
     switches: OpenAISwitches = DEFAULT_SWITCHES,
     count: Count = estimate,
 ) -> RequestOutcome:
-    """What the provider answers to a call in terms of tokens, money and memory."""
+    """Return the provider's answer to a call: tokens, cost and the new cache."""
     if call.body.get("prewarm") is True:
         call = replace(call, output_tokens=0)
     plan = layout(call.body, count)
@@ -212,7 +212,7 @@ def simulate(
 
 
 def api_usage(outcome: RequestOutcome, *, chat: bool = False) -> JsonObject:
-    """Usage as the Responses API reports it, or chat completions; the input counter includes the cached."""
+    """Return usage as Responses or chat completions report it; the input counter includes cached tokens."""
     usage = outcome.usage
     details: JsonObject = {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write}
     if chat:
@@ -248,7 +248,7 @@ def _too_long(body: JsonObject, tokens: int, profile: ModelProfile) -> ApiRefusa
 
 
 def _settings(body: JsonObject) -> dict[str, Json]:
-    """What stands in front of the tools, under the names by which a miss is explained."""
+    """Return the parameters that precede the tools, by their names in miss reasons."""
     text = body.get("text")
     reasoning = body.get("reasoning")
     text = text if isinstance(text, dict) else {}
@@ -275,7 +275,7 @@ def _seed(call: Call, profile: ModelProfile, switches: OpenAISwitches) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LaidOutRequest:
-    """One request laid out, and the rules it meets."""
+    """One request with its layout and the rules for it."""
 
     call: Call
     plan: Layout
@@ -295,7 +295,7 @@ class _LaidOutRequest:
 
 
 def _at_boundaries(entries: dict[bytes, CacheEntry], asked: _LaidOutRequest) -> Sampled:
-    """Newer models: exact match at a boundary, longest first; only what lies beyond the hit is written."""
+    """Newer models: exact match at a boundary, longest first; only tokens beyond the hit are written."""
     call = asked.call
     plan = asked.plan
     prompt = asked.prompt
@@ -327,7 +327,7 @@ def _at_boundaries(entries: dict[bytes, CacheEntry], asked: _LaidOutRequest) -> 
 
 
 def _candidates(plan: Layout, lookup: str, *, implicit: bool) -> list[int]:
-    """Where a cached prefix is looked for, longest first."""
+    """Return the boundaries at which a cached prefix is looked up, longest first."""
     explicit = [index for index, _ in plan.marked]
     ends = list(plan.ends) if implicit else []
     if lookup == "reference":
@@ -369,7 +369,7 @@ def _is_live(entries: Mapping[bytes, CacheEntry], key: bytes, now: float) -> boo
 
 
 def _at_intervals(entries: dict[bytes, CacheEntry], asked: _LaidOutRequest) -> Sampled:
-    """Older models: every so many tokens is a boundary; writing is free, reads are rounded down."""
+    """Older models: a boundary at every interval of tokens; writes are free, reads are rounded down."""
     call = asked.call
     profile = asked.profile
     hidden = asked.switches.hidden_tokens
@@ -391,7 +391,7 @@ def _at_intervals(entries: dict[bytes, CacheEntry], asked: _LaidOutRequest) -> S
 
 
 def _cuts(asked: _LaidOutRequest) -> Iterator[tuple[int, bytes, int]]:
-    """Each boundary's tokens, digest and block; inside a block it falls at its share of the block's bytes."""
+    """Yield each boundary's tokens, digest and block; inside a block it is placed by the share of bytes."""
     prompt = asked.prompt
     interval = asked.profile.interval
     hidden = asked.switches.hidden_tokens
@@ -429,7 +429,7 @@ def _snapshot(
 
 
 def _diagnose(cache: Cache, call: Call, now: Snapshot) -> JsonObject | None:
-    """Why a request does not continue the one it is compared with, in the provider's words."""
+    """Return why a request does not continue the one it is compared with, as the provider words it."""
     options = call.body.get("prompt_cache_options")
     wanted = options.get("comparison_response_id") if isinstance(options, dict) else None
     before = next((shot for shot in reversed(cache.sent) if shot.message_id == wanted), None)

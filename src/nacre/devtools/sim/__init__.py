@@ -1,7 +1,7 @@
-"""A provider on loopback that enforces the real prompt-cache rules on the bytes it receives (P6).
+"""A provider on loopback that applies the real prompt-cache rules to the bytes it receives (P6).
 
-Speaks Anthropic's Messages API and OpenAI's chat completions; replies come from a script, a recorded session
-or another provider.
+Implements Anthropic's Messages API and OpenAI's chat completions; replies come from a script, a recorded
+session or another provider.
 """
 
 from nacre.devtools.sim.clock import SimClock

@@ -1,4 +1,4 @@
-"""The Messages API: what it refuses, how it bills, and how it words a reply, whole or streamed."""
+"""The Messages API: request checks, billing, and replies, whole or streamed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.wire import canonical
 
 TEXT_PIECE = 24
-"""Characters of text in one streamed delta: several deltas even for a short sentence."""
+"""Characters of text per streamed delta: several deltas even for a short sentence."""
 JSON_PIECE = 12
-"""Characters of a tool call's input in one delta: it always arrives broken in odd places."""
+"""Characters of a tool call's input per delta: it is always split at odd positions."""
 
 _FAULTS: dict[str, ApiRefusal] = {
     "prompt_too_long": ApiRefusal(
@@ -40,7 +40,7 @@ _FAULTS: dict[str, ApiRefusal] = {
 
 
 class MessagesApi:
-    """Anthropic's dialect."""
+    """Anthropic's API dialect."""
 
     def __init__(self, switches: AnthropicSwitches, count: Count) -> None:
         self._switches = switches
@@ -71,7 +71,7 @@ class MessagesApi:
         self._cache = outcome.cache
 
     def count_tokens(self, body: JsonObject, headers: Mapping[str, str], call: Call) -> JsonObject:
-        """The size of a prompt, which costs nothing and leaves no trace in the cache."""
+        """Return the size of a prompt; not billed, and the cache does not change."""
         self._check(body, headers, counting=True)
         outcome = self.bill(call)
         if outcome.refusal is not None and not outcome.prompt_tokens:
@@ -123,7 +123,7 @@ def _events(message: JsonObject) -> Iterator[JsonObject]:
     content = message["content"]
     assert isinstance(content, list)
     opening = {key: value for key, value in message.items() if key != "context_management"}
-    # The output is not known yet when a stream opens; the provider says so with its first token.
+    # The output is not known yet when a stream opens; the provider reports it with its first token.
     opening |= {"content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
     yield {"type": "message_start", "message": opening}
     yield {"type": "ping"}
@@ -146,7 +146,7 @@ def _events(message: JsonObject) -> Iterator[JsonObject]:
 
 
 def _empty(block: JsonObject) -> JsonObject:
-    """The block before any of its words have come; kinds without deltas come whole."""
+    """Return the block before its first delta; kinds without deltas are complete."""
     match block.get("type"):
         case "text":
             return {**block, "text": ""}
@@ -179,7 +179,7 @@ def _deltas(block: JsonObject) -> Iterator[JsonObject]:
 
 def _json_pieces(block: JsonObject) -> Iterator[str]:
     arguments: Json = block.get("input")
-    # No input at all is streamed as nothing, as the provider does; clients read that as an empty object.
+    # An empty input is streamed as nothing, as the provider does; clients read that as an empty object.
     return pieces(canonical(arguments).decode() if arguments else "", JSON_PIECE)
 
 
@@ -216,7 +216,7 @@ KNOWN_FIELDS = frozenset(
         "workspace_id",
     }
 )
-"""The top-level fields of the API, stable and beta; anything else is refused there and here."""
+"""Top-level fields of the API, stable and beta; any other is refused there and here."""
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _NEEDED = {
     "text": (("text", str),),
@@ -227,7 +227,7 @@ _NEEDED = {
 
 
 def first_fault(body: JsonObject, *, counting: bool = False) -> str | None:
-    """The first thing wrong with the body, in words a developer can act on, or None."""
+    """Return the first error of the body, worded so that a developer can fix it, or None."""
     return next(_faults(body, counting), None)
 
 
@@ -280,7 +280,7 @@ def _block_faults(block: JsonObject, where: str) -> Iterator[str]:
 
 
 def _opens(message: Json) -> bool:
-    """A conversation starts with the user, or with the summary that stands for its beginning."""
+    """Whether a conversation starts with the user, or with the summary that replaces its beginning."""
     match message:
         case {"role": "user"} | {"content": [{"type": "compaction"}, *_]}:
             return True

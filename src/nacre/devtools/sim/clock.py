@@ -1,4 +1,4 @@
-"""The simulator's own time: stands still until it is told to move, or follows the wall clock."""
+"""The simulator's clock: moved by hand, or following the wall clock."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from nacre.clock import SYSTEM_CLOCK, Clock
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-"""Where a standing clock starts; any fixed moment will do, so that two runs give the same log."""
+"""Start of a clock moved by hand; any fixed time, so that two runs give the same log."""
 MAX_STEP = 100 * 365 * 86_400.0
-"""Seconds one step may take; a longer one is a slip, and would leave the calendar."""
+"""Maximum seconds of one step; a longer one is a mistake, and would overflow the calendar."""
 
 
 class SimClock:
-    """A clock a test can hold in its hand; also fits wherever nacre takes a `Clock`.
+    """A clock that a test controls; also usable as nacre's `Clock`.
 
-    By default the delays of scripted replies pass by themselves, without anyone sleeping. With `manual=True`
-    a delayed reply is held until `advance` reaches it, which is how two requests are made to overlap.
-    With `real=True` the clock follows the wall clock and delays are slept through.
+    By default the delays of scripted replies pass at once, without sleeping. With `manual=True` a delayed
+    reply is held until `advance` reaches it, so that two requests can overlap. With `real=True` the clock
+    follows the wall clock and delays are slept.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class SimClock:
         return datetime.fromtimestamp(self.seconds(), UTC)
 
     def seconds(self) -> float:
-        """Seconds since 1970 of this clock; only goes forward."""
+        """Seconds since 1970 on this clock; never decreases."""
         passed = self._wall.seconds() - self._wall_start if self._real else 0.0
         return self._seconds + passed
 
@@ -45,11 +45,11 @@ class SimClock:
         return f"{self._ids:08d}"
 
     def chance(self) -> float:
-        """Always the middle: nothing about a simulation is left to chance."""
+        """Always the middle: a simulation is deterministic."""
         return 0.5
 
     def advance(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Advance the clock by this time."""
         if not 0 <= seconds < MAX_STEP:
             raise ValueError(f"time only runs forward, and by less than a century: not by {seconds} seconds")
         self._seconds += seconds
@@ -57,16 +57,16 @@ class SimClock:
         self._moved = asyncio.Event()
 
     def set(self, seconds: float) -> None:
-        """Go to a moment given in seconds since 1970; never back."""
+        """Set the clock to seconds since 1970; never back."""
         self.advance(seconds - self.seconds())
 
     async def reach(self, seconds: float) -> None:
-        """Come back when this clock shows at least so many seconds since 1970."""
+        """Wait until this clock shows at least so many seconds since 1970."""
         while (missing := seconds - self.seconds()) > 0:
             if self._real:
                 await asyncio.sleep(missing)
             elif self._manual:
                 await self._moved.wait()
             else:
-                # Set, not added: a rounding error must not leave a rest that never goes away.
+                # Set, not added: a rounding error must not leave a remainder that never disappears.
                 self._seconds = seconds

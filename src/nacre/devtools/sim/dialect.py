@@ -1,4 +1,4 @@
-"""What the two provider APIs have in common: a dialect checks, bills and words one exchange."""
+"""What the two provider APIs have in common: a dialect checks, bills and renders one exchange."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nacre.messages.wire import canonical
 
 
 class RequestRefused(Exception):  # noqa: N818 - the word the provider's rules use; never leaves this room
-    """The request is turned away."""
+    """Raised when the request is refused."""
 
     def __init__(
         self, refusal: ApiRefusal, *, retry_after: float | None = None, fault: str | None = None
@@ -27,11 +27,11 @@ class RequestRefused(Exception):  # noqa: N818 - the word the provider's rules u
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """A request that gets an answer, and everything the answer is made of."""
+    """An accepted request with everything needed for its answer."""
 
     body: JsonObject
     reply: ScriptedReply
-    """Finished: ids, stop reason and token count are in place."""
+    """Complete: ids, stop reason and token count are set."""
     outcome: RequestOutcome
     id: str
     created: int
@@ -39,44 +39,44 @@ class Accepted:
 
 
 class Dialect(Protocol):
-    """How one provider is spoken to; it holds what that provider remembers."""
+    """The API of one provider, with the state of its cache."""
 
     def check(self, body: JsonObject, headers: Mapping[str, str]) -> None:
-        """Raise `Refused` for what the provider would not even look at."""
+        """Raise `RequestRefused` for a request the provider rejects unread."""
         ...
 
     def bill(self, call: Call) -> RequestOutcome:
-        """What the request reads, writes and costs; remembered only by `remember`."""
+        """Return what the request reads, writes and costs; only `remember` stores it."""
         ...
 
     def remember(self, outcome: RequestOutcome) -> None:
-        """The provider's cache is now as the outcome left it."""
+        """Store the cache of the outcome."""
         ...
 
     def in_blocks(self, body: JsonObject) -> JsonObject:
-        """The request in Anthropic's vocabulary, which reply sources understand."""
+        """Return the request in Anthropic's format, which reply sources read."""
         ...
 
     def whole(self, accepted: Accepted) -> JsonObject: ...
 
     def frames(self, accepted: Accepted) -> Iterator[bytes]:
-        """The answer as server-sent events."""
+        """Yield the answer as server-sent events."""
         ...
 
     def refusal(self, fault: Fault) -> ApiRefusal:
-        """A fault in this provider's own words."""
+        """Return a fault in this provider's wording."""
         ...
 
     def error(self, refusal: ApiRefusal) -> JsonObject: ...
 
 
 def frame(value: Json, event: str | None = None) -> bytes:
-    """One server-sent event."""
+    """Return one server-sent event."""
     head = b"" if event is None else b"event: " + event.encode() + b"\n"
     return head + b"data: " + canonical(value) + b"\n\n"
 
 
 def pieces(text: str, size: int) -> Iterator[str]:
-    """The text in stretches of at most `size` characters."""
+    """Split the text into pieces of at most `size` characters."""
     for start in range(0, len(text), size):
         yield text[start : start + size]

@@ -1,4 +1,4 @@
-"""Where a request is taken in: checked, answered from the script, billed by the cache rules, written down."""
+"""Handles a request: checks it, answers it from the script, bills it by the cache rules, logs it."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from nacre.messages.blocks import JsonObject
 from nacre.messages.wire import canonical
 
 LOG_LINES = 10_000
-"""Requests kept in the log; a long benchmark must not fill the memory with old bodies."""
+"""Maximum requests in the log; a long benchmark must not fill the memory with old bodies."""
 SUMMARY = "The conversation so far, in short."
-"""What a compaction says when the rules find one due in the middle of a request."""
+"""Text of a compaction that the rules trigger in the middle of a request."""
 SSE_HEADERS = (("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"))
 DEFAULT_RETRY_AFTER = 1.0
-"""Seconds a rate-limited client is told to wait when the script does not say."""
+"""Seconds of `retry-after` for a rate-limited client if the script gives none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheRules:
-    """What is assumed where the providers' documentation leaves something open."""
+    """Assumptions where the providers' documentation is open."""
 
     anthropic: anthropic_rules.AnthropicSwitches = field(default_factory=anthropic_rules.AnthropicSwitches)
     openai: openai_rules.OpenAISwitches = field(default_factory=openai_rules.OpenAISwitches)
     tokens: Count | None = None
-    """How tokens are counted; None: estimated from bytes, as each provider's rules do."""
+    """Token counter; None: estimated from bytes, as each provider's rules do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Taken:
-    """A request that was accepted, with its place in time and what will go wrong with it."""
+    """An accepted request with its times and its fault."""
 
     accepted: Accepted
     fault: Fault | None
@@ -64,7 +64,7 @@ class _Taken:
 
 
 class SimulatorState:
-    """The simulator's state and the one way through it."""
+    """The simulator's state, through which every request passes."""
 
     def __init__(self, clock: SimClock, *, rules: CacheRules, source: ReplySource) -> None:
         self._clock = clock
@@ -98,7 +98,7 @@ class SimulatorState:
         return await self._deliver(taken, dialect)
 
     def count_tokens(self, request: HttpRequest) -> HttpResponse:
-        """Answer one request for the size of a prompt; it is not billed and not in the log."""
+        """Answer one request for the size of a prompt; it is neither billed nor logged."""
         api = self.messages_api
         try:
             body = _opened(request, api)
@@ -120,7 +120,7 @@ class SimulatorState:
         scripted, from_script = await self._next_reply(words)
         fault = asked or scripted.fault
         if fault is not None and turns_away(fault, streaming=streaming):
-            # The item was written to fail: it is used up, and the client's next try gets the next one.
+            # The item was written to fail: it is consumed, and the client's next try gets the next one.
             self._use_up(from_script)
             raise _as_refused(fault, dialect)
         reply = finish(scripted, words, new_id=self._clock.new_id)
@@ -147,7 +147,7 @@ class SimulatorState:
             self.script.popleft()
 
     async def _next_reply(self, words: JsonObject) -> tuple[ScriptedReply, bool]:
-        """The reply, and whether it is the script's next item; that stays in place until it is accepted."""
+        """Return the reply, and whether it is the script's next item, consumed only on acceptance."""
         if is_prewarm(words):
             return PREWARMED, False
         if self.script:
@@ -191,7 +191,7 @@ class SimulatorState:
             async for event in broken_stream(frames, taken.fault, dialect):
                 yield event
             return
-        # The last event is held back until the reply's time is over, so that its end is the stream's end.
+        # The last event is held until the reply's time is over, so that its end is the stream's end.
         *most, last = frames
         for event in most:
             yield event
@@ -234,7 +234,7 @@ class SimulatorState:
 
 
 def _opened(request: HttpRequest, dialect: Dialect) -> JsonObject:
-    """The body of a request that may come in: it has a key, a bearable size, and is a JSON object."""
+    """Return the body of a valid request: it has a key, an allowed size, and is a JSON object."""
     bearer = request.headers.get("authorization", "").removeprefix("Bearer").strip()
     if not (request.headers.get("x-api-key", "").strip() or bearer):
         raise _as_refused(Fault(kind="auth"), dialect)
@@ -271,14 +271,14 @@ def _as_refused(fault: Fault, dialect: Dialect) -> RequestRefused:
 
 
 def _ending(fault: Fault | None) -> Ending:
-    """How the provider sees the call end: an answer garbled on its way was still given."""
+    """Return how the call ends for the provider: an answer garbled in transit was still given."""
     if fault is None or fault.kind in {"malformed", "truncate_json"}:
         return "ok"
     return "broken_before" if fault.kind == "hang" and not fault.events_first else "broken_after"
 
 
 def _as_ruled(reply: ScriptedReply, outcome: RequestOutcome) -> ScriptedReply:
-    """The reply with what the rules add to it: a stop reason of their own, a summary that came due."""
+    """Return the reply with additions of the rules: a stop reason, a summary that was triggered."""
     ruled = replace(reply, stop_reason=outcome.stop_reason or reply.stop_reason)
     compacted = any(step.kind == "compaction" for step in outcome.iterations)
     if not compacted or any(block.get("type") == "compaction" for block in reply.content):
@@ -289,13 +289,13 @@ def _as_ruled(reply: ScriptedReply, outcome: RequestOutcome) -> ScriptedReply:
 
 
 GARBLED = b'event: content_block_delta\ndata: {"type": "content_block_delta", "delta": {"te\n\n'
-"""An event whose JSON stops in the middle."""
+"""An event with truncated JSON."""
 NOT_JSON = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
-"""What a proxy in the way says, under the content type of the API."""
+"""The response of a proxy, with the content type of the API."""
 
 
 async def broken_stream(frames: Iterator[bytes], fault: Fault, dialect: Dialect) -> AsyncIterator[bytes]:
-    """The stream up to where the fault strikes, at the latest before its last event; then the fault."""
+    """Yield the stream up to the fault, at the latest before its last event; then the fault."""
     events = list(frames)
     cut = min(fault.events_first, len(events) - 1)
     for event in events[:cut]:
@@ -311,7 +311,7 @@ async def broken_stream(frames: Iterator[bytes], fault: Fault, dialect: Dialect)
 
 
 async def broken_body(payload: bytes, fault: Fault) -> bytes:
-    """A whole answer, spoilt."""
+    """Return a whole answer with the fault applied."""
     if fault.kind == "malformed":
         return NOT_JSON
     if fault.kind == "truncate_json":
@@ -321,12 +321,12 @@ async def broken_body(payload: bytes, fault: Fault) -> bytes:
 
 
 async def _silence(fault: Fault) -> None:
-    """Hang up, or say nothing until the client does."""
+    """Drop the connection, or send nothing until the client does."""
     if fault.kind == "hang":
         await asyncio.Event().wait()
     raise ConnectionDropped
 
 
 def turns_away(fault: Fault, *, streaming: bool) -> bool:
-    """The fault is an HTTP status: only a stream can fail after it has begun."""
+    """Return whether the fault is an HTTP status: only a stream can fail after it has begun."""
     return fault.is_refusal or (fault.kind in REFUSALS and not streaming)

@@ -1,4 +1,4 @@
-"""What can go wrong on purpose: named faults, from a script item or the `x-sim-fault` header."""
+"""Deliberate faults by name, from a script item or the `x-sim-fault` header."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ FAULT_KINDS: tuple[str, ...] = get_args(FaultKind)
 REFUSALS = frozenset({"prompt_too_long", "too_large", "rate_limit", "overloaded", "server_error", "auth"})
 """Faults that are an HTTP status; with `after`, an error event in mid-stream instead."""
 DEFAULT_AFTER = 3
-"""Events before a stream breaks: enough that the client has begun to believe in it."""
+"""Events before a stream breaks: enough that the client has started to process it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing that goes wrong with one request."""
+    """A fault of one request."""
 
     kind: FaultKind
     after: int | None = None
-    """Stream events that still get through; None leaves it to the kind."""
+    """Stream events sent before the fault; None: the default of the kind."""
     retry_after: float | None = None
-    """Seconds the client is told to wait (`rate_limit`, `overloaded`)."""
+    """Seconds of `retry-after` (`rate_limit`, `overloaded`)."""
 
     @property
     def is_refusal(self) -> bool:
-        """The request is turned away before a stream begins."""
+        """Whether the request is refused before a stream begins."""
         return self.kind in REFUSALS and self.after is None
 
     @property
     def events_first(self) -> int:
-        """How many events of a stream are sent before it breaks."""
+        """Number of stream events sent before it breaks."""
         if self.after is None:
             return 0 if self.kind == "hang" else DEFAULT_AFTER
         return self.after
 
 
 def parse_fault(value: Json) -> Fault:
-    """A fault from a script: a kind, or an object with `kind`, `after`, `retry_after`."""
+    """Parse a fault of a script: a kind, or an object with `kind`, `after`, `retry_after`."""
     fields = {"kind": value} if isinstance(value, str) else value
     if not isinstance(fields, dict):
         raise ConfigError(f"a fault is a name or an object with a kind, not {value!r}")
@@ -77,7 +77,7 @@ def _seconds(value: Json) -> float | None:
 
 
 def parse_fault_header(text: str) -> Fault:
-    """A fault from a header: `rate_limit`, or with settings `rate_limit; retry_after=2`."""
+    """Parse a fault of a header: `rate_limit`, or with settings `rate_limit; retry_after=2`."""
     kind, *settings = (part.strip() for part in text.split(";"))
     fields: dict[str, Json] = {"kind": kind}
     for setting in settings:

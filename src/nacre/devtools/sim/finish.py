@@ -1,4 +1,4 @@
-"""From what a script says to what the model may send: ids, schemas, limits and stop reasons."""
+"""Complete a scripted reply to what the model may send: ids, schemas, limits and stop reasons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nacre.messages.tokens import BYTES_PER_TOKEN, estimate_text
 from nacre.messages.wire import canonical
 
 PREWARMED = ScriptedReply(stop_reason="max_tokens", output_tokens=0)
-"""The answer to `max_tokens: 0`: the prompt was read and cached, nothing is said."""
+"""The answer to `max_tokens: 0`: the prompt was read and cached, the reply is empty."""
 
 
 def is_prewarm(body: JsonObject) -> bool:
@@ -20,7 +20,7 @@ def is_prewarm(body: JsonObject) -> bool:
 
 
 def finish(reply: ScriptedReply, body: JsonObject, *, new_id: Callable[[], str]) -> ScriptedReply:
-    """The reply as it goes out: whole blocks, within `max_tokens`, in the asked-for shape."""
+    """Return the complete reply: whole blocks, within `max_tokens`, in the requested shape."""
     if is_compaction(body):
         return _compacted(reply, new_id)
     content = tuple(_whole_block(block, new_id) for block in reply.content)
@@ -31,7 +31,7 @@ def finish(reply: ScriptedReply, body: JsonObject, *, new_id: Callable[[], str])
 
 
 def is_compaction(body: JsonObject) -> bool:
-    """The request asks for a summary instead of a reply."""
+    """Return whether the request asks for a summary instead of a reply."""
     asked = body.get("compaction")
     return isinstance(asked, dict) and asked.get("type") == "summarize"
 
@@ -61,7 +61,7 @@ def _whole_block(block: JsonObject, new_id: Callable[[], str]) -> JsonObject:
 
 
 def _shaped(reply: ScriptedReply, body: JsonObject) -> ScriptedReply:
-    """A scripted text that is not JSON gives way to the smallest value the schema allows."""
+    """Replace a scripted text that is not JSON by the smallest value the schema allows."""
     schema = output_schema(body)
     if schema is None or reply.calls_tools or _is_json(reply.text):
         return reply
@@ -70,7 +70,7 @@ def _shaped(reply: ScriptedReply, body: JsonObject) -> ScriptedReply:
 
 
 def output_schema(body: JsonObject) -> JsonObject | None:
-    """The JSON schema the answer must follow, if the request names one."""
+    """Return the JSON schema of the answer, if the request names one."""
     match body:
         case {"output_config": {"format": {"type": "json_schema", "schema": dict(schema)}}}:
             return schema
@@ -89,7 +89,7 @@ def _is_json(text: str) -> bool:
 
 
 def _within_limit(reply: ScriptedReply, body: JsonObject) -> ScriptedReply:
-    """Cut a plain text longer than `max_tokens` allows; a script that counts for itself is believed."""
+    """Cut a plain text longer than `max_tokens`; a token count in the script is not checked."""
     limit: Json = body.get("max_tokens")
     only_text = all(block.get("type") == "text" for block in reply.content)
     if (
@@ -106,7 +106,7 @@ def _within_limit(reply: ScriptedReply, body: JsonObject) -> ScriptedReply:
 
 
 MAX_DEPTH = 32
-"""A schema that refers to itself is followed so far; real ones end after three or four levels."""
+"""Maximum depth of a recursive schema; real ones end after three or four levels."""
 
 _FORMATS = {
     "date": "2026-01-01",
@@ -119,7 +119,7 @@ _FORMATS = {
 
 
 def minimal_instance(schema: JsonObject) -> Json:
-    """The smallest value the schema allows: required keys only, first choices, lowest numbers."""
+    """Return the smallest value the schema allows: required keys only, first choices, lowest numbers."""
     return _instance(schema, schema, 0)
 
 
@@ -151,7 +151,7 @@ def _referred(reference: str, root: JsonObject) -> Json:
 
 
 def _merged(parts: list[Json], root: JsonObject) -> JsonObject:
-    """Several object schemas as one: all their properties, all their required keys."""
+    """Merge several object schemas: all their properties, all their required keys."""
     merged: JsonObject = {}
     properties: JsonObject = {}
     required: list[Json] = []

@@ -1,7 +1,7 @@
 """HTTP/1.1 for one loopback address: requests bounded in size and time, answers whole or streamed.
 
-The rest of the room sees `HttpRequest` and `HttpResponse` only; an answer that raises `ConnectionDropped`
-cuts the line, and an answer whose client has left is cancelled.
+Other modules use `HttpRequest` and `HttpResponse` only; an answer that raises `ConnectionDropped` closes the
+connection, and an answer whose client has disconnected is cancelled.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from nacre.messages.blocks import Json
 from nacre.messages.wire import canonical
 
 READ_BYTES = 65_536
-"""How much is read from a socket at once; a usual pipe buffer."""
+"""Bytes read from a socket at once; a usual pipe buffer."""
 LINGER_SECONDS = 1.0
-"""How long a client that is being turned away may go on talking: closing on it would reset the connection
-and take the error message back out of its hands."""
+"""How long a refused client may still send: closing earlier would reset the connection and discard the error
+message before it is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLimits:
-    """How much of a client the server puts up with."""
+    """Limits for clients of the server."""
 
     body_bytes: int = 32 * 1024 * 1024
     """The provider's own limit for a request body."""
     request_seconds: float = 30.0
-    """A request that has not arrived whole by then is answered 408; loopback needs far less."""
+    """An incomplete request is answered 408 after this time; loopback needs far less."""
     idle_seconds: float = 120.0
-    """A kept-alive connection without a new request is closed; longer than any SDK keeps one."""
+    """A kept-alive connection without a new request is closed; longer than in any SDK."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One request, read whole."""
+    """One complete request."""
 
     method: str
     path: str
@@ -51,12 +51,12 @@ class HttpRequest:
     """Names in lower case."""
     body: bytes
     too_large: bool = False
-    """The body went over the limit and was thrown away."""
+    """Whether the body exceeded the limit and was discarded."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """One answer; a streamed body is sent chunk by chunk as it comes."""
+    """One response; a streamed body is sent chunk by chunk."""
 
     status: int
     body: bytes | AsyncIterator[bytes]
@@ -67,7 +67,7 @@ Answer: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 
 class ConnectionDropped(Exception):  # noqa: N818 - it is what happens, on purpose, and never leaves this room
-    """The answer asks for the line to be cut in mid-reply."""
+    """Raised to close the connection in mid-reply."""
 
 
 def json_response(status: int, value: Json, headers: tuple[tuple[str, str], ...] = ()) -> HttpResponse:
@@ -75,7 +75,7 @@ def json_response(status: int, value: Json, headers: tuple[tuple[str, str], ...]
 
 
 class LoopbackServer:
-    """Listens on a loopback address and hands every request to one function."""
+    """Listens on a loopback address and passes every request to one function."""
 
     def __init__(self, answer: Answer, *, host: str, port: int, limits: HttpLimits) -> None:
         self._answer = answer
@@ -86,7 +86,7 @@ class LoopbackServer:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def start(self) -> int:
-        """Begin to listen; the port that was taken."""
+        """Start to listen; return the port."""
         try:
             self._server = await asyncio.start_server(self._connected, self._host, self._port)
         except OSError as error:
@@ -97,7 +97,7 @@ class LoopbackServer:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
-        """Stop listening and end every connection."""
+        """Stop listening and close every connection."""
         if self._server is None:
             return
         self._server.close()
@@ -114,7 +114,7 @@ class LoopbackServer:
         self._connections.add(task)
 
         def ended(done: asyncio.Task[None]) -> None:
-            # Here rather than in the task: cancelled before its first step it would run none of its own code.
+            # Not in the task itself: cancelled before its first step it would run none of its own code.
             self._connections.discard(done)
             writer.close()
 
@@ -122,7 +122,7 @@ class LoopbackServer:
 
 
 def loopback(host: str) -> str:
-    """The address to bind, refused unless only this machine can reach it."""
+    """Return the address to bind; refused unless only this machine can reach it."""
     address = "127.0.0.1" if host == "localhost" else host.strip("[]")
     try:
         local = ipaddress.ip_address(address).is_loopback
@@ -136,7 +136,7 @@ def loopback(host: str) -> str:
 
 
 class _Connection:
-    """One client, one request after the other."""
+    """One client; its requests are handled one after the other."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer, limits: HttpLimits
@@ -163,7 +163,7 @@ class _Connection:
             return
 
     async def _first_bytes(self) -> bool:
-        """Wait for a request to begin; False when the client is done or says nothing for too long."""
+        """Wait for a request to begin; False if the client has closed or the idle time is over."""
         if self._h11.trailing_data[0]:
             return True
         try:
@@ -192,7 +192,7 @@ class _Connection:
                     head = event
                 case h11.Data():
                     too_large = too_large or len(body) + len(event.data) > self._limits.body_bytes
-                    # Read on and throw away: closing now would hide the answer behind a connection reset.
+                    # Read on and discard: closing now would hide the answer behind a connection reset.
                     if too_large:
                         body.clear()
                     else:
@@ -225,7 +225,7 @@ class _Connection:
 
     async def _client_leaves(self) -> None:
         if received := await self._reader.read(READ_BYTES):
-            # The next request came early: keep it for its turn, and read no more until then.
+            # The next request came early: keep it for later, and read no more until then.
             self._h11.receive_data(received)
             await asyncio.Event().wait()
 
@@ -253,7 +253,7 @@ class _Connection:
             return json_response(500, {"type": "error", "error": {"type": "api_error", "message": said}})
 
     async def _complain(self, status: int, message: str) -> None:
-        """Say why the connection ends; the client may be past listening."""
+        """Send the reason why the connection ends; the client may no longer read it."""
         if self._h11.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
             return
         body = canonical({"type": "error", "error": {"type": "invalid_request_error", "message": message}})
@@ -295,7 +295,7 @@ def _parse_request(head: h11.Request, body: bytes, too_large: bool) -> HttpReque
 
 
 def _headers(head: h11.Request) -> dict[str, str]:
-    """Names in lower case; a header sent twice is one list, as HTTP reads it."""
+    """Return headers with names in lower case; a repeated header is joined to one list, as in HTTP."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in head.headers:
         name = raw_name.decode("ascii")
@@ -305,7 +305,7 @@ def _headers(head: h11.Request) -> dict[str, str]:
 
 
 def parse_json(body: bytes) -> Json:
-    """The body with its key order kept; ValueError says why it is not JSON."""
+    """Parse the body with its key order; raise ValueError with the reason if it is not JSON."""
     value: Json = json.loads(body, parse_constant=_no_number)
     return value
 

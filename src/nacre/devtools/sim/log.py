@@ -1,4 +1,4 @@
-"""What the simulator saw: one frozen line per request, for tests and for `GET /sim/log`."""
+"""The simulator's log: one frozen entry per request, for tests and for `GET /sim/log`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nacre.messages.usage import Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """One request and what came of it."""
+    """One request and its outcome."""
 
     route: str
     at: float
@@ -23,14 +23,14 @@ class Exchange:
     refusal: ApiRefusal | None = None
     trace: Trace = field(default_factory=Trace)
     fault: str | None = None
-    """What went wrong on purpose."""
+    """The deliberate fault."""
     message_id: str | None = None
     applied_edits: tuple[JsonObject, ...] = ()
     diagnostics: JsonObject | None = None
 
 
 def render_log(exchanges: list[Exchange], *, bodies: bool) -> JsonObject:
-    """The log as JSON: the lines, and the sum of what they cost."""
+    """Return the log as JSON: the entries, and the sum of their costs."""
     total = sum((line.usage for line in exchanges), Usage())
     lines: list[Json] = [_line(line, bodies=bodies) for line in exchanges]
     return {
@@ -45,6 +45,6 @@ def render_log(exchanges: list[Exchange], *, bodies: bool) -> JsonObject:
 
 
 def _line(line: Exchange, *, bodies: bool) -> JsonObject:
-    # Without the body: asdict copies all the way down, and bodies are most of the log.
+    # Without the body: asdict copies deeply, and bodies are most of the log.
     rendered: JsonObject = {"model": line.body.get("model"), **asdict(replace(line, body={}))}
     return {**rendered, "body": line.body} if bodies else {k: v for k, v in rendered.items() if k != "body"}

@@ -1,4 +1,4 @@
-"""Chat completions: what they refuse, how they bill, and how they word a reply, whole or streamed."""
+"""Chat completions: request checks, billing, and replies, whole or streamed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from nacre.messages.tokens import estimate_blocks
 from nacre.messages.wire import canonical, parse_content
 
 TEXT_PIECE = 24
-"""Characters of text in one streamed chunk: several chunks even for a short sentence."""
+"""Characters of text per streamed chunk: several chunks even for a short sentence."""
 JSON_PIECE = 12
-"""Characters of a tool call's arguments in one chunk: they always arrive broken in odd places."""
+"""Characters of a tool call's arguments per chunk: they are always split at odd positions."""
 SERVER_ERROR = 500
-"""From this status on, the fault is the provider's."""
+"""From this status on, the provider is at fault."""
 DONE = b"data: [DONE]\n\n"
 
 _FINISH = {
@@ -50,7 +50,7 @@ _FAULTS: dict[str, ApiRefusal] = {
 
 
 class ChatApi:
-    """OpenAI's dialect, as compatible servers speak it too."""
+    """OpenAI's API dialect, also used by compatible servers."""
 
     def __init__(self, switches: OpenAISwitches, count: Count) -> None:
         self._switches = switches
@@ -130,7 +130,7 @@ def _envelope(accepted: Accepted, kind: str) -> JsonObject:
 
 
 def _usage(accepted: Accepted) -> JsonObject:
-    """What is billed; of a reply with reasoning, all that its text and calls do not explain is reasoning."""
+    """Return the billed usage; in a reply with reasoning, output beyond its text and calls is reasoning."""
     content = accepted.reply.content
     usage = openai_rules.api_usage(accepted.outcome, chat=True)
     if not any(block.get("type") == "thinking" for block in content):
@@ -157,7 +157,7 @@ def _message(accepted: Accepted) -> JsonObject:
     ]
     thinking = "".join(str(block.get("thinking")) for block in content if block.get("type") == "thinking")
     message: JsonObject = {"role": "assistant", "content": accepted.reply.text or None, "refusal": None}
-    # Not a field of OpenAI's own API, but where compatible servers put a model's reasoning.
+    # Not a field of OpenAI's own API; compatible servers put a model's reasoning there.
     reasoning: JsonObject = {"reasoning_content": thinking} if thinking else {}
     return {**message, **reasoning, **({"tool_calls": calls} if calls else {})}
 
@@ -182,7 +182,7 @@ def _choice(delta: JsonObject, finish_reason: str | None) -> JsonObject:
 
 
 def in_blocks(body: JsonObject) -> JsonObject:
-    """The same request as a Messages body: what a reply source needs, and no more."""
+    """Return the request as a Messages body, as far as a reply source needs it."""
     messages = _objects(body.get("messages"))
     limit = body.get("max_completion_tokens", body.get("max_tokens"))
     translated: JsonObject = {
@@ -202,7 +202,7 @@ def in_blocks(body: JsonObject) -> JsonObject:
 
 
 def unpaired(body: JsonObject) -> str | None:
-    """The first tool call without its answer, or answer without its call."""
+    """Return the first tool call without its result, or result without its call."""
     open_calls: list[str] = []
     for item in _objects(body.get("messages")):
         if item.get("role") == "tool":

@@ -1,6 +1,6 @@
-"""What the simulated model says: from a script, a recorded conversation, or another provider.
+"""Replies of the simulated model: from a script, a recorded conversation, or another provider.
 
-A reply source is any `async (body) -> ScriptedReply`; `body` is in Anthropic's vocabulary.
+A reply source is any `async (body) -> ScriptedReply`; `body` is in Anthropic's format.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from nacre.providers.base import Provider, Request, complete
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedReply:
-    """One answer of the simulated model, and how it goes wrong if it does."""
+    """One reply of the simulated model, with its fault if any."""
 
     content: tuple[JsonObject, ...] = ()
-    """Wire blocks; a tool call without an id is given one when it is sent."""
+    """Wire blocks; a tool call without an id gets one when it is sent."""
     stop_reason: str | None = None
-    """None: `tool_use` when there is a call, else `end_turn`."""
+    """None: `tool_use` if there is a call, else `end_turn`."""
     output_tokens: int | None = None
     """None: estimated from the content."""
     delay: float = 0.0
@@ -49,31 +49,31 @@ class ScriptedReply:
 
 
 class ReplySource(Protocol):
-    """Where replies come from when no script item is left."""
+    """Source of replies when no script item is left."""
 
     async def __call__(self, body: JsonObject) -> ScriptedReply: ...
 
 
 DEFAULT_MAX_TOKENS = 8_192
-"""What another provider is allowed when the request gives no limit (only OpenAI's may leave it out)."""
+"""Limit for another provider if the request gives none (only OpenAI's may omit it)."""
 
 SYNTHETIC = "<synthetic>"
-"""The model name under which a session log notes an error as if the assistant had said it."""
+"""Model name with which a session log records an error as an assistant message."""
 
 EXHAUSTED = ScriptedReply(content=({"type": "text", "text": "The script is exhausted."},))
 
 
 async def exhausted(body: JsonObject) -> ScriptedReply:
-    """The source behind an empty script: says so."""
+    """The reply source after the script: reports that it is empty."""
     return EXHAUSTED
 
 
 def replies_from_messages(messages: Iterable[JsonObject]) -> list[ScriptedReply]:
-    """The assistant's replies of a recorded conversation, in the order in which they began.
+    """Return the assistant's replies of a recorded conversation, in the order in which they began.
 
     Takes wire messages, bare or inside the `{"message": …}` lines of a session log. Some logs write a line
-    per block, with tool results in between: lines of one message id are one reply. Side conversations and
-    error notes that no model wrote are left out.
+    per block, with tool results in between: lines of one message id are one reply. Sidechains and error notes
+    that no model wrote are left out.
     """
     grouped: dict[str, list[JsonObject]] = {}
     for number, item in enumerate(messages):
@@ -95,7 +95,7 @@ def _recorded(lines: list[JsonObject]) -> ScriptedReply:
     return ScriptedReply(
         content=content,
         stop_reason=str(reasons[-1]) if reasons else None,
-        # A log that was written while the reply streamed holds the count at its start: believe only more.
+        # A log written while the reply streamed holds the count at its start: accept only higher ones.
         output_tokens=counted if counted >= estimated else None,
     )
 
@@ -107,7 +107,7 @@ def _recorded_output(usage: Json) -> int:
 
 
 def replies_from_provider(provider: Provider) -> ReplySource:
-    """Let another provider answer, for example the embedded engine."""
+    """Return a source that lets another provider answer, for example the embedded engine."""
 
     async def source(body: JsonObject) -> ScriptedReply:
         return _from_reply(await complete(provider, _request(body)))
@@ -141,7 +141,7 @@ def _from_reply(reply: Reply) -> ScriptedReply:
 
 
 def content_blocks(content: Json) -> tuple[JsonObject, ...]:
-    """A `content` or `system` as wire blocks; a bare text is one of them."""
+    """Return a `content` or `system` as wire blocks; a bare text is one block."""
     if isinstance(content, str):
         return ({"type": "text", "text": content},) if content else ()
     return tuple(_objects(content))

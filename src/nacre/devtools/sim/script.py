@@ -1,4 +1,4 @@
-"""Scripts: replies written down by a person as JSON or YAML, refused with one line when they are wrong."""
+"""Read scripts of replies in JSON or YAML; an invalid one is refused with a one-line error."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from nacre.messages.blocks import Json, JsonObject
 
 
 def read_script(path: Path) -> list[ScriptedReply]:
-    """The replies in a JSON or YAML file."""
+    """Return the replies in a JSON or YAML file."""
     try:
         text = path.read_text(encoding="utf-8")
-        # Every JSON document is YAML too, but the JSON reader is the one that is fast and strict.
+        # Every JSON document is also YAML, but the JSON parser is fast and strict.
         value: Json = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the script {path}: {error}") from None
@@ -29,7 +29,7 @@ def read_script(path: Path) -> list[ScriptedReply]:
 
 
 def parse_script(value: Json | Sequence[ScriptedReply | Json]) -> list[ScriptedReply]:
-    """Replies from parsed JSON; one line says which item is wrong and how."""
+    """Parse replies from JSON values; a one-line error names the invalid item and the reason."""
     if not isinstance(value, list | tuple):
         raise ConfigError(f"a script is a list of replies, not {type(value).__name__}")
     replies = []

@@ -1,4 +1,4 @@
-"""The simulator as a thing to hold: a loopback server with a script, a clock, a cache and a log."""
+"""The simulator: a loopback server with a script, a clock, a cache and a log."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from nacre.messages.blocks import Json, JsonObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimSettings:
-    """Everything `nacre sim` can be told."""
+    """Settings of `nacre sim`."""
 
     host: str = "127.0.0.1"
     port: int = 0
     """0 takes any free port."""
     script: Path | None = None
     replies: tuple[ScriptedReply, ...] = ()
-    """Said before the script: a recorded session, through `replies_from_messages`."""
+    """Sent before the script: a recorded session, through `replies_from_messages`."""
     source: ReplySource = exhausted
-    """Answers when script and replies have run out; `replies_from_provider` for the embedded engine."""
+    """Used when script and replies have run out; `replies_from_provider` for the embedded engine."""
     real_clock: bool = True
-    """Cache lifetimes follow the wall clock; otherwise time moves by `POST /sim/clock` only."""
+    """Cache lifetimes follow the wall clock; otherwise only `POST /sim/clock` moves time."""
     rules: CacheRules = field(default_factory=CacheRules)
     limits: HttpLimits = field(default_factory=HttpLimits)
 
 
 async def serve(settings: SimSettings, *, ready: Callable[[str], None]) -> None:
-    """Run until cancelled; `ready` is told the address once requests are taken."""
+    """Run until cancelled; `ready` is called with the address once requests are accepted."""
     script = [*settings.replies, *(read_script(settings.script) if settings.script else [])]
     clock = SimClock(real=settings.real_clock)
     async with Simulator(script, clock=clock, settings=settings) as sim:
@@ -90,7 +90,7 @@ class Simulator:
 
     @property
     def url(self) -> str:
-        """The base address for Anthropic's SDK; OpenAI's takes it with `/v1` behind."""
+        """Base URL for Anthropic's SDK; OpenAI's needs `/v1` appended."""
         if self._port is None:
             raise ConfigError("the simulator is not running: use it in `async with`")
         host = f"[{self._host}]" if ":" in self._host else self._host
@@ -102,15 +102,15 @@ class Simulator:
         return list(self._desk.log)
 
     def extend(self, script: Sequence[ScriptedReply | Json]) -> None:
-        """More replies, after those that are left."""
+        """Append replies to those that are left."""
         self._desk.script.extend(parse_script(script))
 
     def reset(self) -> None:
-        """Forget script, cache and log; the clock stays where it is."""
+        """Clear script, cache and log; the clock keeps its time."""
         self._desk.reset()
 
     async def arrivals(self, count: int) -> None:
-        """Come back when at least so many requests are in the log."""
+        """Wait until at least so many requests are in the log."""
         await self._desk.arrivals(count)
 
     async def _answer(self, request: HttpRequest) -> HttpResponse:
@@ -131,7 +131,7 @@ class Simulator:
                 return self._unknown(request)
 
     def _control(self, request: HttpRequest) -> HttpResponse:
-        """Turn one of the simulator's own knobs."""
+        """Handle one of the simulator's control endpoints."""
         try:
             order = parse_json(request.body) if request.body else None
             match request.path:
@@ -166,7 +166,7 @@ class Simulator:
 
 
 def _models(request: HttpRequest) -> JsonObject:
-    """The models of the table, in the shape of whichever provider is being spoken to."""
+    """Return the models of the table, in the format of the calling client's provider."""
     profiles = [SHIPPED_TABLE.profile(name) for name in sorted(SHIPPED_TABLE.models)]
     if "anthropic-version" not in request.headers:
         chat: list[Json] = [
