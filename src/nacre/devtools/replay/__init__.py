@@ -1,4 +1,4 @@
-"""Recorded sessions through the layers and the providers' cache rules: cost and retention (P7).
+"""Replay recorded sessions through the layers and the providers' cache rules: cost and retention (P7).
 
-No model is asked.
+No model is called.
 """

@@ -1,6 +1,6 @@
-"""A picture of the context over time, one line a policy, with what each layer did marked under it (P7).
+"""Chart of the context over time, one line per policy, with the actions of each layer marked below (P7).
 
-SVG is written by hand and needs no package; PNG needs the extra `plot`.
+SVG is written directly and needs no package; PNG needs the extra `plot`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Axes = Any
-    """Of matplotlib, which need not be there."""
+    """Of matplotlib, which may not be installed."""
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html import escape
@@ -33,13 +33,13 @@ INCHES_WIDE = 12
 INCHES_HIGH = 6
 INCHES_A_LANE = 0.35
 BELOW = 0.25
-"""Of a lane: between two marks of one request."""
+"""Distance between two marks of one request, as a share of a lane."""
 SIZE = 30
-"""Of a mark, in matplotlib's square points."""
+"""Size of a mark, in matplotlib's square points."""
 
 
 def check(path: Path) -> None:
-    """Raise before any work is done when a picture could not be drawn there."""
+    """Raise before any work is done if a chart cannot be written to this path."""
     suffix = path.suffix.lower()
     if suffix not in {".svg", ".png"}:
         raise ConfigError(f"a picture ends in .svg or .png, not in {suffix!r}; rename {path.name}")
@@ -50,7 +50,7 @@ def check(path: Path) -> None:
 
 
 def draw(replayed: Sequence[Replayed], path: Path, terms: ReplayTerms) -> None:
-    """Write a picture of sessions one after another; the ending of the path says in which form."""
+    """Write a chart of sessions one after another; the suffix of the path selects the format."""
     check(path)
     picture = drawing(replayed, terms)
     data = svg(picture).encode() if path.suffix.lower() == ".svg" else _png(picture)
@@ -62,7 +62,7 @@ def draw(replayed: Sequence[Replayed], path: Path, terms: ReplayTerms) -> None:
 
 def _figures() -> ModuleType:
     try:
-        # By name, so that neither the type checker nor an import at start-up asks for the package.
+        # By name, so that neither the type checker nor an import at start-up needs the package.
         return importlib.import_module("matplotlib.figure")
     except ImportError:
         raise ConfigError(f"a PNG needs matplotlib, or name a .svg file; {how_to_install('plot')}") from None
@@ -107,20 +107,20 @@ TITLE = "Context of each request"
 ACROSS = "requests, one after another"
 UP = "thousand tokens"
 COLOURS = ("#888888", "#c2571a", "#8a3ea8", "#1b6ca8", "#3c8d40")
-"""One a policy, in their order; told apart by people who do not see red and green."""
+"""One per policy, in their order; distinguishable for people with red-green colour blindness."""
 WINDOW_COLOUR = "#cc0000"
 NICE = (1, 2, 5, 10)
 """Steps of an axis are one of these times a power of ten."""
 TICKS = 5
-"""About so many on an axis."""
+"""Approximate number of ticks on an axis."""
 THOUSAND = 1_000
 HEADROOM = 1.05
-"""The highest line stays off the edge."""
+"""Keeps the highest line off the edge."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How one kind of deed is shown."""
+    """Symbol of one kind of action."""
 
     words: str
     outline: str
@@ -141,23 +141,23 @@ MARKS: Mapping[ActionKind, Mark] = {
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """Something that was done before a request."""
+    """An action before a request."""
 
     index: int
     kind: ActionKind
     place: int
-    """Which of the deeds before this request it is, so that they do not cover each other."""
+    """Its index among the actions before this request, so that marks do not overlap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """Lines, and the deeds in a lane of its own for each policy that did any."""
+    """Lines, and a lane of actions for each policy that has any."""
 
     lines: Mapping[str, Sequence[ChartPoint]]
     window: int
     subtitle: str = ""
     ends: tuple[int, ...] = ()
-    """Where one session ends and the next begins."""
+    """Indexes at which one session ends and the next begins."""
 
     @property
     def steps(self) -> int:
@@ -172,7 +172,7 @@ class Drawing:
         return COLOURS[list(self.lines).index(name) % len(COLOURS)]
 
     def lanes(self) -> dict[str, list[Deed]]:
-        """What each policy did that did anything."""
+        """Actions of each policy that has any."""
         lanes = {
             name: [
                 Deed(index, kind, place)
@@ -184,13 +184,13 @@ class Drawing:
         return {name: deeds for name, deeds in lanes.items() if deeds}
 
     def kinds(self) -> list[ActionKind]:
-        """The deeds there are, in the order of the key."""
+        """The kinds of actions, in the order of the legend."""
         seen = {deed.kind for deeds in self.lanes().values() for deed in deeds}
         return [kind for kind in MARKS if kind in seen]
 
 
 def drawing(replayed: Sequence[Replayed], terms: ReplayTerms) -> Drawing:
-    """The sessions one after another, one line a policy."""
+    """Return the sessions one after another, one line per policy."""
     lines: dict[str, list[ChartPoint]] = {}
     ends: dict[str, list[int]] = {}
     for one in replayed:
@@ -204,7 +204,7 @@ def drawing(replayed: Sequence[Replayed], terms: ReplayTerms) -> Drawing:
 
 
 def ticks(most: float, *, about: int = TICKS) -> list[int]:
-    """Round numbers from 0 up to the most there is."""
+    """Return round numbers from 0 up to the maximum."""
     rough = most / about
     power = 10 ** floor(log10(rough)) if rough >= 1 else 1
     step = int(next(nice * power for nice in NICE if nice * power >= rough))
@@ -220,22 +220,22 @@ LEFT = 110
 RIGHT = 930
 TOP = 100
 PLOT = 280
-"""Height of the lines' field."""
+"""Height of the plot area."""
 LANE = 22
 AXIS = 46
-"""Between the lines' field and the first lane: numbers, and what they count."""
+"""Height between the plot area and the first lane: numbers and their label."""
 KEY = 44
 BESIDE = 10
-"""Between two marks of one request."""
+"""Distance between two marks of one request."""
 ACROSS_TICKS = 10
 CHAR = 7.6
-"""About how wide a letter is, for laying out a row of words."""
+"""Approximate width of a letter, for the layout of a row of text."""
 
 _Place = Callable[[float, float], tuple[float, float]]
 
 
 def svg(picture: Drawing) -> str:
-    """The picture as text."""
+    """Return the chart as SVG text."""
     lanes = picture.lanes()
     height = TOP + PLOT + AXIS + LANE * len(lanes) + (KEY if lanes else 0)
     top = picture.top
@@ -260,7 +260,7 @@ def svg(picture: Drawing) -> str:
 
 
 def _names(picture: Drawing) -> list[str]:
-    """Which line is whose, in a row over the field."""
+    """Return the legend of the lines, in a row above the plot area."""
     parts = []
     across = float(LEFT)
     for name in picture.lines:
@@ -307,7 +307,7 @@ def _lines(picture: Drawing, place: _Place) -> list[str]:
 
 
 def _lanes(picture: Drawing, place: _Place) -> list[str]:
-    """What was done, under the request before which it was done, and what the signs mean."""
+    """Return the actions, each under the request it precedes, and the legend of the symbols."""
     parts = []
     down = TOP + PLOT + AXIS + LANE / 2
     for name, deeds in picture.lanes().items():

@@ -1,7 +1,7 @@
-"""What requests would have cost by the providers' own rules, fast enough for thousands of them (P6, P7).
+"""Cost of requests by the providers' own rules, fast enough for thousands of them (P6, P7).
 
-The same lookup and the same prices as the simulator's; only the way there differs: a block that was in the
-request before is neither rendered nor hashed again. Tests hold the figures to the simulator's.
+Lookup and prices are the simulator's; only the computation differs: a block of the previous request is
+neither rendered nor hashed again. Tests compare the figures with the simulator's.
 """
 
 from __future__ import annotations
@@ -39,60 +39,60 @@ from nacre.messages.usage import Usage
 from nacre.providers.openai_translate import Translator
 
 ENDLESS = 1_000_000_000
-"""The books are kept of requests that would not fit, too; whoever reads them counts those."""
+"""Window size: requests that would not fit are billed, too; the caller counts them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What one request took, and how it stands to the one before."""
+    """Usage and cost of one request, compared with the previous one."""
 
     usage: Usage
     cost_usd: float
     blocks: Sequence[Rendered]
-    """The request as it was laid out, base included."""
+    """The blocks of the request, base included."""
     shared: int
-    """How many of them stand as they stood in the request before."""
+    """Number of them that are unchanged from the previous request."""
     broke: bool
-    """Bytes of the request before stand differently or are gone."""
+    """Whether bytes of the previous request changed or are gone."""
     unbound: bool = False
-    """It holds thinking whose past has changed, which some models refuse."""
+    """Whether it holds thinking whose prefix has changed, which some models refuse."""
 
 
 class Accounts(Protocol):
     """Follows the requests of one session."""
 
     def bill(self, sent: WireRequest, output_tokens: int, *, is_side: bool = False) -> Bill:
-        """Charge a request; one beside the conversation is not what the next is compared with."""
+        """Bill a request; the next one is not compared with a side request."""
         ...
 
 
 def accounts(profile: ModelProfile, *, ratio: float = 1.0) -> Accounts:
-    """The books of a session on this model; `ratio` makes real tokens of estimated ones."""
+    """Return the accounts of a session on this model; `ratio` converts estimated to real tokens."""
     if profile.cache == "markers":
         return AnthropicAccounts(profile, ratio=ratio)
     return OpenAIAccounts(profile, ratio=ratio)
 
 
 def counted(ratio: float) -> Count:
-    """Tokens of a block by its bytes, corrected by what the session has shown."""
+    """Estimate the tokens of a block from its bytes, corrected by the session's ratio."""
     return lambda wire: round(estimate(wire) * ratio)
 
 
 class _Block(NamedTuple):
-    """A block that was rendered, and whether having it changes the digest of others."""
+    """A rendered block, and whether it changes the digest of others."""
 
     rendered: Rendered
     is_special: bool
 
 
 class _Laid(NamedTuple):
-    """A request laid out: its blocks, each with the digest and size of everything up to it."""
+    """The blocks of a request, each with the digest and size of its prefix."""
 
     blocks: list[Rendered]
     chain: list[bytes]
     sums: list[int]
     pasts: list[bytes]
-    """What a thinking block is bound to: the digest of everything before it but thinking."""
+    """What a thinking block is bound to: the digest of everything before it except thinking."""
     seeds: Mapping[Level, bytes]
     shared: int
 
@@ -105,14 +105,14 @@ class AnthropicAccounts:
         self._count = counted(ratio)
         self._entries: Mapping[bytes, CacheEntry] = {}
         self._known: dict[tuple[int, str], _Block] = {}
-        """Blocks by identity and role; each holds its wire form, so that no other can take its identity."""
+        """Blocks by identity and role; each holds its wire form, so that the identity is not reused."""
         self._messages: dict[int, tuple[JsonObject, list[_Block]]] = {}
-        """The last request's messages by identity, held themselves for the same reason."""
+        """The last request's messages by identity, held for the same reason."""
         self._last = _Laid([], [], [], [], {}, 0)
         self._whole: Sequence[_Block] = ()
-        """The last request before anything was stripped from it."""
+        """The last request before anything was stripped."""
         self._bound: dict[bytes, set[bytes]] = {}
-        """What stood before each thinking block when it was first sent; two may say the same."""
+        """Prefix of each thinking block when it was first sent; two blocks may be equal."""
 
     def bill(self, sent: WireRequest, output_tokens: int, *, is_side: bool = False) -> Bill:
         whole = self._blocks(sent)
@@ -145,7 +145,7 @@ class AnthropicAccounts:
         )
 
     def _blocks(self, sent: WireRequest) -> list[_Block]:
-        """Every block in order; a message that was in the last request is not looked into again."""
+        """Return every block in order; messages of the last request are not rendered again."""
         found = [self._block(wire, level, role) for level, role, wire in _head(sent)]
         live: dict[int, tuple[JsonObject, list[_Block]]] = {}
         for message in sent.messages:
@@ -170,14 +170,14 @@ class AnthropicAccounts:
         return found
 
     def _is_broken(self, now: Sequence[_Block]) -> bool:
-        """Whether bytes that were sent stand differently; what the provider strips itself is not asked."""
+        """Whether sent bytes changed, except those the provider strips itself."""
         before = self._whole
         return len(now) < len(before) or any(
             one.rendered.digest != other.rendered.digest for one, other in zip(before, now, strict=False)
         )
 
     def _is_unbound(self, laid: _Laid, *, broke: bool) -> bool:
-        """Whether the model would refuse the thinking in it (C12b)."""
+        """Whether the model would refuse its thinking (C12b)."""
         found = False
         for place in range(laid.shared, len(laid.blocks)):
             block = laid.blocks[place]
@@ -190,7 +190,7 @@ class AnthropicAccounts:
 
 
 class OpenAIAccounts:
-    """Boundaries or intervals, by the simulator itself."""
+    """Boundaries or intervals, computed by the simulator."""
 
     def __init__(self, profile: ModelProfile, *, ratio: float = 1.0) -> None:
         self._profile = replace(profile, window=ENDLESS)
@@ -198,7 +198,7 @@ class OpenAIAccounts:
         self._translator = Translator()
         self._cache = Cache()
         self._layout = AnthropicAccounts(profile, ratio=ratio)
-        """Follows the blocks as the policy sent them, before they were translated."""
+        """Tracks the blocks as the policy sent them, before translation."""
 
     def bill(self, sent: WireRequest, output_tokens: int, *, is_side: bool = False) -> Bill:
         body: JsonObject = {"messages": [*self._translator.messages(sent.system, sent.messages)]}
@@ -215,13 +215,13 @@ class OpenAIAccounts:
 
 
 MAX_STALE = 4
-"""So many times a request's blocks are remembered before those that left the conversation are forgotten."""
+"""Blocks are cached up to this multiple of a request's blocks; then those no longer in use are removed."""
 SWITCHES = AnthropicSwitches()
-"""What the documentation leaves open stands as the simulator assumes it."""
+"""The simulator's assumptions where the documentation is open."""
 
 
 def _head(sent: WireRequest) -> Iterator[tuple[Level, str, JsonObject]]:
-    """Tools and system, in the order in which they are read."""
+    """Return tools and system, in the order in which they are read."""
     web = [tool for tool in sent.tools if str(tool.get("type", "")).startswith(WEB_TOOLS)]
     for tool in sent.tools:
         if tool not in web:
@@ -233,7 +233,7 @@ def _head(sent: WireRequest) -> Iterator[tuple[Level, str, JsonObject]]:
 
 
 def _is_special(block: Rendered) -> bool:
-    """A picture, a document with citations or a web tool is part of what other blocks are hashed with."""
+    """Whether the block, an image, a document with citations or a web tool, changes the digests of others."""
     if block.kind in {"image", "document"} or block.kind.startswith(WEB_TOOLS):
         return True
     content = block.wire.get("content")
@@ -253,7 +253,7 @@ def _without_old_thinking(found: list[_Block]) -> list[_Block]:
 
 
 def _continued(before: _Laid, blocks: list[Rendered], mixed: Mapping[Level, bytes]) -> _Laid:
-    """The digests and sums of a request, taken from the one before as far as both are the same."""
+    """Return digests and sums of a request, reusing those of the previous one for the shared prefix."""
     shared = _same(before.blocks, blocks)
     same = shared if mixed == before.seeds else 0
     laid = _Laid(blocks, before.chain[:same], before.sums[:same], before.pasts[:same], mixed, shared)
@@ -283,7 +283,7 @@ def _mixed(link: bytes, digest: bytes) -> bytes:
 
 
 def _same(before: Sequence[Rendered], now: Sequence[Rendered]) -> int:
-    """How many blocks two requests share from the start."""
+    """Return the number of blocks two requests share from the start."""
     most = min(len(before), len(now))
     for place in range(most):
         if before[place].digest != now[place].digest:

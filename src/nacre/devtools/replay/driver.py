@@ -1,6 +1,6 @@
-"""A real session driven by a recording: its own layers and markers, with the recording's clock.
+"""Drives a real session from a recording: its own layers and markers, with the recording's clock.
 
-Nothing is asked of any model; what the recorded one answered is taken as the reply.
+No model is called; the recorded answer is taken as the reply.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from nacre.session.session import Base, Session
 from nacre.session.settings import SessionSettings
 
 QUESTION = "Sum up this conversation so that the work can go on from it."
-"""Stands for what others ask for a summary with; a real prompt is longer by little."""
+"""Replaces other programs' summary prompts; a real one is a little longer."""
 
 
 class DrivenSession(Session):
-    """A session that is told by a recording, not by a person, that a turn begins."""
+    """A session whose turns are started by a recording, not by a user."""
 
     def begin_turn(self) -> None:
         self._starts_turn = True
@@ -50,19 +50,19 @@ class DrivenSession(Session):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drive:
-    """How a session is set up for a replay."""
+    """Settings of a session in a replay."""
 
     lifetime: Lifetime | Literal["auto"] = "5m"
     compact_percent: float | None = None
-    """Where in the effective window compaction begins, in percent; None: as C3 says. It can only lower."""
+    """Compaction threshold in percent of the effective window; None: as in C3. It can only lower it."""
     is_endless: bool = False
-    """Whatever it grows to is sent, as far as the model's own window reaches."""
+    """Whether any size is sent, up to the model's own window."""
     summary_tokens: int = 0
     """Output tokens of a request for a summary."""
     warming: KeepWarmSettings | None = None
-    """How the cache is kept warm while somebody or some tool is waited for; None: it is not."""
+    """How the cache is kept warm during pauses of the user or a tool; None: it is not."""
     waits_at_end: bool = True
-    """After its last reply a session waits like in any pause: no log tells that it was closed."""
+    """Whether a session waits after its last reply as in any pause: no log records that it was closed."""
 
 
 class Driven:
@@ -84,14 +84,14 @@ class Driven:
         )
         self._warmer = self._warmed(drive.warming if setting.has_times else None)
         self._sides: list[SideRequest] = []
-        """Asked beside the conversation since the last step."""
+        """Side requests since the last step."""
         self._last: WireRequest | None = None
         self._actions: list[LayerAction] = []
         self._epochs = 0
 
     @property
     def folder(self) -> Path:
-        """Where results that leave the conversation are kept until the replay is over."""
+        """Directory of offloaded results until the replay is over."""
         return Path(self._folder.name)
 
     def ask(self, step: ReplayStep) -> PolicyAnswer:
@@ -120,7 +120,7 @@ class Driven:
         if self._warmer is not None and self._last is not None:
             await self._warmer.wait(step.at)
         self.clock.at = step.at
-        # Of the processor, not of the wall: what else runs on the machine is not the policy's work.
+        # CPU time, not wall time: other processes on the machine are not the policy's work.
         began = time.process_time()
         await self._take(step)
         records = await self._fitted()
@@ -153,7 +153,7 @@ class Driven:
         try:
             records = await self.session.fit(self.session.view, None)
         except ContextOverflow:
-            # Nothing helps: it is sent as it is, and counted as too large.
+            # Nothing helps: it is sent unchanged, and counted as too large.
             return ()
         await self.session.transcript.append(*records)
         return records
@@ -167,7 +167,7 @@ class Driven:
         self.session.notices()
 
     def summary_of(self, view: View, question: str) -> None:
-        """A summary of a view is asked for: a fork that begins with the same bytes."""
+        """Request a summary of a view: a fork that begins with the same bytes."""
         request = self.session.request(view)
         asked: JsonObject = {"role": "user", "content": [{"type": "text", "text": question}]}
         sent = WireRequest(
@@ -192,11 +192,11 @@ def _action(record: Record) -> LayerAction | None:
 
 
 NO_END = timedelta(days=1)
-"""How long after its last reply a session is still waited for: longer than any refreshes go on."""
+"""Length of the pause after the last reply: longer than any series of refreshes."""
 
 
 class RecordedWarmer(KeepWarm):
-    """A warmer whose sleep moves the recording's clock, up to when the person came back."""
+    """A warmer whose sleep moves the recording's clock, up to the user's next message."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class RecordedWarmer(KeepWarm):
         settings: KeepWarmSettings,
         refreshed: Callable[[datetime], None],
     ) -> None:
-        """`refreshed` is told of each refresh that is sent."""
+        """`refreshed` is called for each refresh that is sent."""
         super().__init__(session, _Refreshing(session, refreshed), settings=settings, sleep=self._pass_time)
         session.keep_warm = settings
         self._clock = clock
@@ -213,7 +213,7 @@ class RecordedWarmer(KeepWarm):
         self._is_back = asyncio.Event()
 
     async def wait(self, until: datetime | None) -> None:
-        """Let the pause go by as far as this; none means that nobody came back."""
+        """Let the pause pass until this time; None if the user did not return."""
         self._until = until or self._clock.at + NO_END
         self._is_back = asyncio.Event()
         self.begin()
@@ -232,7 +232,7 @@ class RecordedWarmer(KeepWarm):
 
 
 class _Refreshing:
-    """A provider that only ever reads what it read before."""
+    """A provider whose requests only read what is cached."""
 
     name = "replay"
 

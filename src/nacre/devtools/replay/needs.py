@@ -1,7 +1,7 @@
-"""What each step of a recording used of what had been said before it: the same for every policy (P7).
+"""What each step of a recording used of the text before it: the same for every policy (P7).
 
 An identifier is a path, a symbol, a number of three digits or more, or a short quoted string. A pair is two
-of them that follow each other on one line. Thinking counts neither as said nor as use; nor does the base.
+of them in sequence on one line. Thinking and the base count neither as text nor as use.
 """
 
 from __future__ import annotations
@@ -29,54 +29,54 @@ IDENTIFIER = re.compile(
     re.VERBOSE,
 )
 NUMBERED = re.compile(r"^[ ]*[0-9]+(?:→|\t)", re.MULTILINE)
-"""What tools put in front of a file's lines; it is no part of the file."""
+"""Line numbers that tools add to a file's lines; not part of the file."""
 OLD_STRINGS = ("old_string", "old_str")
-"""Arguments of tools that edit: text that must be known word for word."""
+"""Arguments of edit tools with text that must be known exactly."""
 MIN_EDIT_CHARS = 4
 """A shorter text is found by chance."""
 OLD_TOKENS = 20_000
-"""Further back than this counts as old: it is beyond what a kept tail holds."""
+"""Distance from which a mention counts as old: beyond a kept tail."""
 
 Pair = tuple[str, str]
 
 
 class BlockFacts(NamedTuple):
-    """What can be looked for in one block."""
+    """Searchable facts of one block."""
 
     identifiers: frozenset[str]
     pairs: frozenset[Pair]
     text: str
-    """All of it, without the numbers of lines."""
+    """The whole text, without line numbers."""
 
 
 class LastMention(NamedTuple):
-    """Where something was last said."""
+    """The last mention of something."""
 
     place: int
     tokens: int
-    """Real ones: what it takes to have it in view again."""
+    """Real tokens needed to have it in view again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What a reply used that had been said before it."""
+    """What a reply used of the text before it."""
 
     identifiers: frozenset[str] = frozenset()
     old: frozenset[str] = frozenset()
-    """Those among them last said far back."""
+    """Those last mentioned far back."""
     pairs: tuple[tuple[Pair, LastMention], ...] = ()
     edits: tuple[tuple[str, LastMention], ...] = ()
-    """Texts to be replaced, each with where it was last said as a whole."""
+    """Texts to be replaced, each with the last mention of the whole text."""
 
 
 def needs(session: Recorded) -> list[Need]:
-    """One for each step."""
+    """Return one need for each step."""
     told = _Told(session.ratio)
     return [told.need(step) for step in session.steps]
 
 
 def facts_of(wire: JsonObject) -> BlockFacts:
-    """What a block says, as it goes over the wire."""
+    """Return the facts of a block in wire form."""
     text = NUMBERED.sub("", "\n".join(_texts(wire)))
     identifiers: set[str] = set()
     pairs: set[Pair] = set()
@@ -104,7 +104,7 @@ def _texts(wire: JsonObject) -> Iterator[str]:
 
 
 def _leaves(value: Json) -> Iterator[str]:
-    """Every string in a call's arguments; a number counts by its digits."""
+    """Yield every string in a call's arguments; a number as its digits."""
     match value:
         case str():
             yield value
@@ -121,7 +121,7 @@ def _leaves(value: Json) -> Iterator[str]:
 
 
 def _edits(value: Json) -> Iterator[str]:
-    """The texts a call wants to replace, however deep they stand in its arguments."""
+    """Yield the texts a call replaces, at any depth of its arguments."""
     if isinstance(value, list):
         for item in value:
             yield from _edits(item)
@@ -135,7 +135,7 @@ def _edits(value: Json) -> Iterator[str]:
 
 
 class _Told:
-    """Everything said so far, and where it was said last."""
+    """All text so far, with the last mentions."""
 
     def __init__(self, ratio: float) -> None:
         self._ratio = ratio
@@ -143,7 +143,7 @@ class _Told:
         self._texts: list[tuple[str, int]] = []
         self._pairs: dict[Pair, LastMention] = {}
         self._last: dict[str, int] = {}
-        """How much had been said when an identifier was said last."""
+        """Amount of text at the last mention of an identifier."""
 
     def need(self, step: ReplayStep) -> Need:
         for said in step.heard:
@@ -175,7 +175,7 @@ class _Told:
             self._last.update(dict.fromkeys(facts.identifiers, self._size))
 
     def _whole(self, text: str) -> LastMention | None:
-        """Where a text stands as a whole, looked for from the newest words back."""
+        """Return where a text occurs as a whole, searched from the newest text back."""
         for place in range(len(self._texts) - 1, -1, -1):
             if text in self._texts[place][0]:
                 return LastMention(place, self._texts[place][1])

@@ -1,7 +1,7 @@
-"""Compaction as others do it, in a replay: a text of fixed size stands for the summary, which nobody writes.
+"""Compaction of other programs in a replay: a text of fixed size replaces the summary, which is not written.
 
-What a real summary would say cannot be known here, so the stand-in says nothing at all: retention counts
-only what a policy kept by itself, and no policy gains from a good guess.
+The content of a real summary is unknown here, so the placeholder is empty of facts: retention counts only
+what a policy kept by itself, and no policy gains from a good guess.
 """
 
 from __future__ import annotations
@@ -20,31 +20,32 @@ from nacre.session.ladder import Pressure
 from nacre.session.layer import Layer
 
 LEFT_OUT = "[Earlier messages were left out.]"
-"""Stands for rounds that were dropped without a summary."""
+"""Replaces rounds that were dropped without a summary."""
 TRUNCATE = "truncate"
 """The trigger of a compaction without a summary."""
 SUMMARY_TOKENS = 2_000
-"""What a summary takes."""
+"""Tokens of a summary."""
 LEAST_SHARE = 0.1
-"""Of a request: a compaction that frees less is not asked for, because the next would come at once (C25)."""
+"""Share of a request: a compaction that frees less is not run, because the next would follow at once (C25).
+"""
 WORD = "and so on "
-"""What a stand-in is made of: nothing in it counts as an identifier."""
+"""The word a placeholder consists of: nothing in it counts as an identifier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionSettings:
-    """How a conversation that is too long is cut down."""
+    """How a conversation that is too long is compacted."""
 
     summary_tokens: int = SUMMARY_TOKENS
-    """What a summary takes; 0 leaves the old rounds out without one."""
+    """Tokens of a summary; 0 drops the old rounds without one."""
     tail_tokens: int = 20_000
-    """The newest rounds that stay word for word, as far as there is room."""
+    """Tokens of the newest rounds that stay verbatim, if there is room."""
     room_share: float = 0.5
-    """Of the room, so much may be filled after it (C21)."""
+    """Share of the room that may be filled afterwards (C21)."""
 
 
 class StandIn(Layer):
-    """Compacts: the newest rounds stay, a text of fixed size stands for the rest."""
+    """Compacts: the newest rounds stay, a text of fixed size replaces the rest."""
 
     def __init__(
         self,
@@ -60,11 +61,11 @@ class StandIn(Layer):
         self._base_tokens = base_tokens
         self._ratio = ratio
         self._asked = asked
-        """Told the view of which a summary is asked for."""
+        """Called with the view of which a summary is requested."""
 
     @property
     def trigger(self) -> str:
-        """How the record of it says that it came about."""
+        """The trigger named in the record."""
         return "auto" if self._settings.summary_tokens else TRUNCATE
 
     def can_shrink(self, view: View, pressure: Pressure) -> bool:
@@ -88,12 +89,12 @@ class StandIn(Layer):
             trigger=self.trigger,
             pre_tokens=pressure.tokens,
         )
-        # Thinking that is bound to the bytes before it cannot stay behind other bytes (C12b).
+        # Thinking that is bound to the bytes before it cannot follow other bytes (C12b).
         dropped = drop_thinking(kept, self._clock) if pressure.profile.binds_thinking else ()
         return [*dropped, compacted]
 
     def _tail(self, pressure: Pressure) -> int:
-        """In estimated tokens: all that is left together fills no more than its share of the room."""
+        """Return estimated tokens of the tail; the result fills no more than its share of the room."""
         settings = self._settings
         ratio = self._ratio()
         room = pressure.thresholds.autocompact - self._base_tokens * ratio
@@ -102,6 +103,6 @@ class StandIn(Layer):
 
 
 def filler(tokens: int, *, ratio: float = 1.0) -> str:
-    """Words of so many real tokens in which nothing is said."""
+    """Return meaningless words of so many real tokens."""
     size = round(tokens / ratio * BYTES_PER_TOKEN)
     return (WORD * (size // len(WORD) + 1))[:size]

@@ -1,6 +1,6 @@
-"""The policies a replay compares (P7): nothing at all, cutting off, the published profile, and ours.
+"""The policies a replay compares (P7): none, truncation, the published profile, and nacre's.
 
-Each is a value with its settings inside, so that a benchmark can sweep them; each drives a real session.
+Each is a value that includes its settings, so that a benchmark can sweep them; each drives a real session.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from nacre.session.session import Session
 from nacre.store.tool_results import FOLDER, ToolResultStore
 
 Ask = Callable[[View, str], None]
-"""Told the view of which a summary is asked for, and the words it is asked for with."""
+"""Called with the view of which a summary is requested, and the prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByLayers:
-    """How the layers compact."""
+    """Compaction by nacre's layers."""
 
     settings: CompactSettings = field(default_factory=CompactSettings)
     summary_tokens: int = 0
-    """What a model's summary takes; 0: no model is asked, it is done by rule."""
+    """Tokens of a model's summary; 0: no model is called, compaction is by rule."""
 
     def rung(self, session: Session, shelf: ToolResultStore, folder: Path, asked: Ask) -> Compact:
-        """The layer for one session, with its files in a folder."""
+        """Return the layer for one session, with its files in a folder."""
         tokens = self.summary_tokens
 
         async def summarise(view: View, wish: CompactionRequest, facts: Facts) -> Draft:
@@ -60,26 +60,26 @@ class ByLayers:
 
 
 NEVER_BYTES = 1_000_000_000
-"""A result is never so large: it switches references to earlier results off."""
+"""Larger than any result: turns references to earlier results off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ladder:
-    """What a session does about its size, layer by layer; what is not set is not done."""
+    """What a session does about its size, layer by layer; unset layers are off."""
 
     name: str
     lifetime: Lifetime | Literal["auto"] = "5m"
     offload: OffloadSettings | None = None
     clearing: MicrocompactSettings | None = None
     compaction: CompactionSettings | ByLayers | None = None
-    """By nacre's own layers, or as somebody else does it."""
+    """By nacre's own layers, or as in another program."""
     compact_percent: float | None = None
-    """Where in the effective window it begins; None: as C3 says."""
+    """Compaction threshold in percent of the effective window; None: as in C3."""
     warming: KeepWarmSettings | None = None
     waits_at_end: bool = True
 
     def start(self, setting: Setting) -> ReplayPolicy:
-        """A session of its own for one recording."""
+        """Start a session of its own for one recording."""
         drive = Drive(
             lifetime=self.lifetime,
             compact_percent=self.compact_percent,
@@ -120,9 +120,9 @@ def _stand_in(settings: CompactionSettings, driven: Driven) -> StandIn:
 
 
 NONE = Ladder(name="none")
-"""Append only, as if the window had no end; what would not have fitted is counted."""
+"""Append only, as with an unlimited window; requests that would not fit are counted."""
 TRUNCATE = Ladder(name="truncate", compaction=CompactionSettings(summary_tokens=0, tail_tokens=80_000))
-"""When it no longer fits, the oldest rounds go without a word, down to about half the window."""
+"""When it no longer fits, the oldest rounds are dropped, down to about half the window."""
 CLAUDE_CODE = Ladder(
     name="claude-code",
     offload=OffloadSettings(max_chars=50_000, min_duplicate_bytes=NEVER_BYTES, rereads=False),
@@ -137,14 +137,14 @@ NACRE = Ladder(
     compaction=ByLayers(),
     warming=KeepWarmSettings(),
 )
-"""What nacre does where no model sums up: nothing is asked beside the conversation but to keep it warm."""
+"""nacre without a model's summaries: the only side requests keep the cache warm."""
 NACRE_MODEL = replace(NACRE, name="nacre-model", compaction=ByLayers(summary_tokens=SUMMARY_TOKENS))
-"""The same with a model that is asked for a summary, of which nothing is counted as kept."""
+"""The same with a model's summaries, of which nothing counts as kept."""
 POLICIES = {one.name: one for one in (NONE, TRUNCATE, CLAUDE_CODE, NACRE, NACRE_MODEL)}
 
 
 def policy(name: str, *, lifetime: Lifetime | Literal["auto"] | None = None) -> Ladder:
-    """A policy by its name, with another lifetime where one is asked for."""
+    """Return a policy by its name, with another lifetime if one is given."""
     found = POLICIES.get(name)
     if found is None:
         raise ConfigError(f"there is no policy {name!r}; choose from {', '.join(POLICIES)}")

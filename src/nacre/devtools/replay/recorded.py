@@ -1,7 +1,7 @@
-"""Recordings of any form, read as steps: what was heard, when it was asked, what was answered (P7, T7).
+"""Read recordings of any format as steps: input, time of the request, reply (P7, T7).
 
-What a recording says about its own compactions is left out: the words before them stand in the log, and
-every policy compacts for itself.
+The recording's own compactions are left out: the text before them is in the log, and every policy compacts
+for itself.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from nacre.messages.usage import Usage
 from nacre.store.tool_results import FOLDER
 
 ODD_SHARE = 0.1
-"""At either end so many do not count for the ratio: a sum follows outliers, a median small talk."""
+"""Share ignored at either end for the ratio: a sum follows outliers, a median small talk."""
 PACE = timedelta(seconds=20)
-"""Between two requests of a recording without times: quick enough that its cache never goes cold."""
+"""Time between two requests of a recording without times: short enough that its cache never expires."""
 MIN_INCREMENT = 200
 """Estimated tokens between two requests below which the provider's fixed overheads hide the text."""
 MAX_BASE = 60_000
-"""Tokens: no agent's system prompt and tools take more. A recording that begins in mid-conversation has more
-in its first request; those words are nowhere in the file, and no policy could shrink them."""
+"""Maximum tokens of an agent's system prompt and tools. A recording that begins in mid-conversation has more
+in its first request; that text is not in the file, and no policy could shrink it."""
 SYNTHETIC = "<synthetic>"
-"""The model Claude Code names for words no model wrote, such as error messages."""
+"""Model name of Claude Code for text that no model wrote, such as error messages."""
 
 
 def read_recorded(path: Path) -> list[Recorded]:
-    """Every session of a file; raises `TranscriptError` for what is not a transcript, with what to do."""
+    """Return every session of a file; raise `TranscriptError` with advice if it is not a transcript."""
     with open_source(path) as source:
         sessions = read_foreign(source.lines, name=path.name.removesuffix(".gz"))
     found = [_from_file(one, path, name=_name(path, one, len(sessions))) for one in sessions]
@@ -57,8 +57,8 @@ def _from_file(session: ForeignSession, path: Path, *, name: str) -> Recorded:
 
 
 def recorded(session: ForeignSession, *, name: str) -> Recorded:
-    """A session that was read, as steps, with its base and the ratio of its estimates."""
-    # A log can begin in the middle: what answers nothing in it cannot be asked for.
+    """Return a loaded session as steps, with its base and the ratio of its estimates."""
+    # A log can begin in the middle: a reply to nothing in the log cannot be requested.
     steps = tuple(dropwhile(lambda step: not step.starts_turn, _steps(session.records)))
     has_times = session.started is not None
     if not has_times:
@@ -85,7 +85,7 @@ def _name(path: Path, session: ForeignSession, count: int) -> str:
 
 
 def _steps(records: Iterable[Record]) -> Iterator[ReplayStep]:
-    """One step for each reply; results that came while it still streamed are heard after it."""
+    """Return one step per reply; results that came while it still streamed belong to the next step."""
     heard: list[Said] = []
     later: list[Said] = []
     parts: list[Said] = []
@@ -108,7 +108,7 @@ def _steps(records: Iterable[Record]) -> Iterator[ReplayStep]:
 
 
 def _said(records: Iterable[Record]) -> list[Said]:
-    """What reached the model in the end: nothing set aside, taken back or written by no model."""
+    """Return what finally reached the model: nothing set aside, undone or written by no model."""
     everything = list(records)
     undone = {record.target for record in everything if isinstance(record, Undone)}
     return [
@@ -130,7 +130,7 @@ def _step(heard: Sequence[Said], parts: Sequence[Said], last: datetime | None) -
     first = parts[0]
     facts = first.reply or ReplyFacts()
     usages = [part.reply.usage for part in parts if part.reply and part.reply.usage]
-    # A recording may say the same usage on every record of a reply, or the first tokens only at first.
+    # A recording may repeat the usage on every record of a reply, or first report the first tokens only.
     usage = max(usages, key=lambda one: one.total, default=None)
     at = heard[-1].at if heard else first.at
     reply = Said(
@@ -155,13 +155,13 @@ def _usage(step: ReplayStep) -> Usage:
 
 
 def _with_output(step: ReplayStep, ratio: float) -> ReplayStep:
-    """Streams are often recorded with the count of their first tokens; then what was said tells more."""
+    """Raise output tokens to the estimate of the text: streams are often recorded with their first count."""
     said = round(estimate_blocks(step.reply.blocks) * ratio)
     return replace(step, output_tokens=max(step.output_tokens, said))
 
 
 def _increments(steps: Sequence[ReplayStep]) -> Iterator[tuple[int, int]]:
-    """Estimated and real growth of the context from one request to the next, where both are known."""
+    """Yield estimated and real growth of the context between two requests, if both are known."""
     for before, step in pairwise(steps):
         grown = _usage(step).prompt - _usage(before).prompt
         if _usage(before).prompt and grown > 0:
@@ -173,7 +173,7 @@ def _estimate(*said: Said) -> int:
 
 
 def _ratio(steps: Sequence[ReplayStep]) -> float:
-    """Of all requests but the oddest: a result that was shortened before it was recorded must not decide."""
+    """Return the ratio without outliers: a result shortened before it was recorded must not dominate."""
     found = [one for one in _increments(steps) if one[0] >= MIN_INCREMENT]
     found.sort(key=lambda one: one[1] / one[0])
     odd = round(len(found) * ODD_SHARE)
@@ -183,7 +183,7 @@ def _ratio(steps: Sequence[ReplayStep]) -> float:
 
 
 def _base(steps: Sequence[ReplayStep], ratio: float) -> int:
-    """What the first request held beyond its messages."""
+    """Return the tokens of the first request beyond its messages."""
     estimated = 0
     for step in steps:
         estimated += _estimate(*step.heard)
@@ -194,13 +194,13 @@ def _base(steps: Sequence[ReplayStep], ratio: float) -> int:
 
 
 def _system_prompt(records: Iterable[Record]) -> int:
-    """Some recordings hold the base's words instead of a figure for it."""
+    """Return the base's text, which some recordings hold instead of a figure."""
     notes = [record for record in records if isinstance(record, Noted) and record.kind == "system_prompt"]
     return sum(estimate_text(str(note.fact("text") or "")) for note in notes[:1])
 
 
 def _error(steps: Sequence[ReplayStep], ratio: float) -> float | None:
-    """How far the corrected estimate of the whole context is off, from a known context to the next break."""
+    """Return the error of the corrected estimate of the context, from a known context to the next break."""
     errors: list[float] = []
     context = 0.0
     for before, step in pairwise(steps):
@@ -219,7 +219,7 @@ def _error(steps: Sequence[ReplayStep], ratio: float) -> float | None:
 def made_whole(
     steps: Sequence[ReplayStep], records: Iterable[Record], log: Path
 ) -> tuple[tuple[ReplayStep, ...], int]:
-    """The steps with whole results, and how many could not be had because their files are gone."""
+    """Return the steps with whole results, and the number of results whose files are gone."""
     notes = {
         str(record.fact("call")): record
         for record in records
@@ -234,13 +234,13 @@ def made_whole(
 
 
 class _ResultRestorer:
-    """Restores results in the order they came, because a later one may refer to an earlier one."""
+    """Restores results in their order, because a later one may refer to an earlier one."""
 
     def __init__(self, notes: dict[str, Noted], log: Path) -> None:
         self._notes = notes
         self._log = log
         self._texts: dict[str, str] = {}
-        """Whole texts by the call they answered."""
+        """Whole texts by call id."""
         self.lost = 0
 
     def restored(self, said: Said) -> Said:
@@ -262,8 +262,8 @@ class _ResultRestorer:
             return None
         if note.kind != OFFLOAD:
             earlier = self._texts.get(str(note.fact("of")))
-            # Of a file that was read again only the changes are in the log: the text they were made to, and
-            # they, have all its words.
+            # For a file that was read again the log has only the changes: the earlier text and the changes
+            # contain all its words.
             return f"{earlier}\n{result.text}" if earlier and note.kind == REREAD else earlier
         whole = _kept(Path(str(note.fact("path"))), self._log)
         self.lost += whole is None
@@ -271,7 +271,7 @@ class _ResultRestorer:
 
 
 def _kept(path: Path, log: Path) -> str | None:
-    """What is in a result's file: where the log says or, in a home that was moved, beside the log."""
+    """Return the content of a result's file: at its logged path or, in a moved home, next to the log."""
     beside = log.with_suffix("") / FOLDER / path.name
     places = [beside, *([path] if path.parent.name == FOLDER else [])]
     for place in places:
@@ -284,7 +284,7 @@ def _kept(path: Path, log: Path) -> str | None:
 
 
 def _joined(wire: str) -> str:
-    """The texts of a result that was kept as a list of them."""
+    """Join the texts of a result stored as a list."""
     try:
         return "\n".join(str(part["text"]) for part in json.loads(wire))
     except (ValueError, TypeError, KeyError):

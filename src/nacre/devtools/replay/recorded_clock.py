@@ -1,4 +1,4 @@
-"""The clock of a replay: it shows what it is set to."""
+"""The clock of a replay, set explicitly."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 class RecordedClock:
-    """Stands still until it is moved; its ids count up."""
+    """Shows a fixed time until it is set; its ids count up."""
 
     def __init__(self) -> None:
         self.at = datetime(2000, 1, 1, tzinfo=UTC)

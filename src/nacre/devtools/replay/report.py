@@ -1,4 +1,4 @@
-"""What a replay found, as JSON for programs and as rows and sentences for people (P7)."""
+"""Results of a replay, as JSON for programs and as rows and sentences for people (P7)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from nacre.devtools.replay.schema import PolicyTotals, Recorded
 from nacre.messages.blocks import JsonObject
 
 COLUMNS = ("policy", "cost", "change", "cached", "requests", "peak", "compacted", "too large")
-"""What a policy takes; fits a terminal of 80 characters."""
+"""Costs of a policy; fits a terminal of 80 characters."""
 KEPT_COLUMNS = ("still in view", "pairs", "edits", "names", "fetched again", "for")
-"""What of the things that later steps used was there when they used it."""
+"""How much of what later steps used was in view."""
 THOUSAND = 1_000
 
 
 def as_json(sums: Mapping[str, PolicyTotals], sessions: Sequence[Recorded], terms: ReplayTerms) -> JsonObject:
-    """One document; money is null where the model's price is not known."""
+    """Return one document; money is null if the model's price is unknown."""
     errors = [one.error for one in sessions if one.error is not None]
     return {
         "sessions": len(sessions),
@@ -32,7 +32,8 @@ def as_json(sums: Mapping[str, PolicyTotals], sessions: Sequence[Recorded], term
 
 
 def policy_json(name: str, tally: PolicyTotals, terms: ReplayTerms) -> JsonObject:
-    """One policy's figures; `cost_usd` holds `refetch_usd` and `side_usd`, `requests` what made them.
+    """Return one policy's figures; `cost_usd` includes `refetch_usd` and `side_usd`, `requests` their
+    requests.
 
     `usable_…` is what was kept in requests that fit: others are refused, and show the model nothing.
     """
@@ -72,13 +73,13 @@ def policy_json(name: str, tally: PolicyTotals, terms: ReplayTerms) -> JsonObjec
 
 
 def rows(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> list[list[str]]:
-    """What each policy takes, one row a policy; the change is against the first."""
+    """Return the costs, one row per policy; the change is relative to the first."""
     first = next(iter(sums.values()))
     return [[name, *_cells(tally, first, terms)] for name, tally in sums.items()]
 
 
 def columns(terms: ReplayTerms) -> Sequence[str]:
-    """The header of the rows: without a price, tokens stand where the money would."""
+    """Return the header of the rows: without a price, tokens replace the money."""
     return COLUMNS if is_priced(terms.model) else (COLUMNS[0], "sent", *COLUMNS[2:])
 
 
@@ -97,7 +98,7 @@ def _cells(tally: PolicyTotals, first: PolicyTotals, terms: ReplayTerms) -> list
 
 
 def kept_rows(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> list[list[str]]:
-    """What each policy kept in view of what was used later, and what it took to get the rest again."""
+    """Return what each policy kept in view of what was used later, and the cost to fetch the rest again."""
     return [
         [
             name,
@@ -114,7 +115,7 @@ def kept_rows(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> list[list
 def sentences(
     sums: Mapping[str, PolicyTotals], sessions: Sequence[Recorded], terms: ReplayTerms
 ) -> list[str]:
-    """What the tables mean, and what their figures rest on."""
+    """Return what the tables mean, and the basis of their figures."""
     return [*_verdict(sums, terms), *_misfits(sums), *_grounds(sessions, terms)]
 
 
@@ -143,7 +144,7 @@ def _verdict(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> list[str]:
 
 
 def _misfits(sums: Mapping[str, PolicyTotals]) -> list[str]:
-    """A request that does not fit is refused by the provider; its price is only what it would have been."""
+    """Report requests that do not fit: the provider refuses them; their price is hypothetical."""
     return [
         f"{_number(tally.overflow, 'request')} of {name!r} would not have fitted the window: what it says is "
         f"for a\nwindow without an end. Without them it kept {_usable(tally)} of the pairs."
@@ -185,12 +186,12 @@ def is_priced(model: str) -> bool:
 
 
 def share(kept: int, of: int) -> float | None:
-    """None where nothing could have been kept."""
+    """Return the share; None if nothing could have been kept."""
     return round(kept / of, 4) if of else None
 
 
 def per_thousand(kept: int, tokens: int) -> float | None:
-    """Of the view, all requests together: what each thousand tokens sent were good for."""
+    """Return the use per thousand tokens sent, over the view of all requests."""
     return round(kept * THOUSAND / tokens, 4) if tokens else None
 
 

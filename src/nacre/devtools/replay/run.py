@@ -1,4 +1,4 @@
-"""Recorded sessions through policies: every request charged, every rewrite checked (P7)."""
+"""Run recorded sessions through policies: every request billed, every rewrite checked (P7)."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from nacre.messages.blocks import JsonObject
 from nacre.messages.usage import Usage
 
 Progress = Callable[[int, int], None]
-"""Told how many sessions of how many are done."""
+"""Called with the number of finished sessions and of all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayTerms:
-    """Under what terms sessions are replayed."""
+    """Parameters of a replay."""
 
     model: str
     window: int = 200_000
     with_base: bool = True
-    """Count what stood before the first message, by the recording's own figures."""
+    """Whether tokens before the first message count, by the recording's own figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def replay(
     *,
     progress: Progress | None = None,
 ) -> list[Replayed]:
-    """Every session under every policy."""
+    """Replay every session under every policy."""
     done: list[Replayed] = []
     total = len(sessions) * len(makers)
     for session in sessions:
@@ -71,7 +71,7 @@ def replay(
 
 
 class Study:
-    """A session and what is the same for every policy: what its steps need, what its blocks say."""
+    """A session and what is the same for every policy: the needs of its steps, the facts of its blocks."""
 
     def __init__(self, session: Recorded) -> None:
         self.session = session
@@ -80,7 +80,7 @@ class Study:
 
 
 def replay_one(study: Study, maker: Maker, terms: ReplayTerms) -> Replayed:
-    """One session under one policy, from the first step to the last."""
+    """Replay one session under one policy, from the first step to the last."""
     session = study.session
     base = session.base_tokens if terms.with_base else 0
     blocks: tuple[JsonObject, ...] = (
@@ -104,7 +104,7 @@ def replay_one(study: Study, maker: Maker, terms: ReplayTerms) -> Replayed:
 
 
 def totals(replayed: Iterable[Replayed]) -> dict[str, PolicyTotals]:
-    """What each policy took for all sessions together, in the order they were asked for."""
+    """Return each policy's totals over all sessions, in the order of the policies."""
     sums: dict[str, PolicyTotals] = {}
     for one in replayed:
         sums[one.policy] = sums.get(one.policy, PolicyTotals()) + one.tally
@@ -112,7 +112,7 @@ def totals(replayed: Iterable[Replayed]) -> dict[str, PolicyTotals]:
 
 
 class _Running:
-    """The books of one session under one policy."""
+    """The accounts of one session under one policy."""
 
     def __init__(self, study: Study, rules: ModelProfile, window: int) -> None:
         self._rules = rules
@@ -125,7 +125,7 @@ class _Running:
         self._is_first = True
 
     def take(self, step: ReplayStep, need: Need, asked: PolicyAnswer) -> Usage:
-        """Charge what was asked for a step; returns what the request itself took."""
+        """Bill the requests of a step; return the usage of the main request."""
         self.beside(asked.sides)
         bill = self._books.bill(asked.sent, step.output_tokens)
         prompt = bill.usage.prompt
@@ -149,7 +149,7 @@ class _Running:
         return bill.usage
 
     def beside(self, sides: Sequence[SideRequest]) -> None:
-        """Charge what was asked beside the conversation."""
+        """Bill the side requests."""
         for side in sides:
             bill = self._books.bill(side.sent, side.output_tokens, is_side=True)
             self._sum += PolicyTotals(
@@ -157,7 +157,7 @@ class _Running:
             )
 
     def _retain(self, need: Need, bill: Bill) -> None:
-        """Look what of the step's needs is in view; each hidden block is fetched by a request of its own."""
+        """Check which needs of the step are in view; each hidden block is fetched by its own request."""
         self._retention.see(bill.blocks, bill.shared)
         used, hidden = self._retention.check(need)
         fits = bill.usage.prompt <= self._window
@@ -171,10 +171,10 @@ class _Running:
         return self._sum + PolicyTotals(cpu_seconds=tuple(self._cpu))
 
     def _is_refused(self, sent: WireRequest, bill: Bill) -> bool:
-        """Whether the provider would not take it as it stands."""
+        """Whether the provider would refuse it."""
         messages = list(sent.messages)
         if not (bill.broke or self._is_first):
-            # What stood in the request before was looked at then; only the newest round is new.
+            # The previous request was checked already; only the newest round is new.
             replies = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
             messages = messages[replies[-1] :] if replies else messages
         body: JsonObject = {"system": [*sent.system], "tools": [*sent.tools], "messages": [*messages]}
@@ -182,7 +182,7 @@ class _Running:
 
 
 class Reading:
-    """What blocks say, by their digest: worked out once, whichever policy shows them."""
+    """Facts of blocks by digest: computed once for all policies."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, BlockFacts] = {}
@@ -195,7 +195,7 @@ class Reading:
 
 
 class Retention:
-    """Follows the view of one session under one policy, request by request."""
+    """Tracks the view of one session under one policy, request by request."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -203,10 +203,10 @@ class Retention:
         self._pairs: Counter[Hashable] = Counter()
         self._identifiers: Counter[Hashable] = Counter()
         self._fetched: set[int] = set()
-        """Hidden blocks that were paid for and have not been seen in view since."""
+        """Hidden blocks that were paid for and not seen in view since."""
 
     def see(self, blocks: Sequence[Rendered], shared: int) -> None:
-        """The view is now these blocks, of which so many stand as they stood; the base says nothing."""
+        """Set the view to these blocks, of which the first `shared` are unchanged; the base is ignored."""
         for facts in self._shown[shared:]:
             _take_away(self._pairs, facts.pairs)
             _take_away(self._identifiers, facts.identifiers)
@@ -218,7 +218,7 @@ class Retention:
             self._identifiers.update(facts.identifiers)
 
     def check(self, need: Need) -> tuple[Used, list[LastMention]]:
-        """What of a step's needs is in view, and the hidden blocks that have to be fetched for the rest."""
+        """Return which needs of a step are in view, and the hidden blocks to fetch for the rest."""
         hidden: dict[int, LastMention] = {}
         pairs = edits = 0
         for pair, source in need.pairs:
@@ -256,5 +256,5 @@ def _take_away(counts: Counter[Hashable], gone: Iterable[Hashable]) -> None:
     for one in gone:
         counts[one] -= 1
         if counts[one] <= 0:
-            # Nothing at all, not a zero: being there is what is asked for.
+            # Deleted, not zero, because membership is tested.
             del counts[one]

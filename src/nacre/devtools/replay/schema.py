@@ -1,7 +1,7 @@
-"""What a replay is made of: a recorded session as steps, and what a policy would have sent for each (P7).
+"""Data classes of a replay: a recorded session as steps, and what a policy would have sent for each (P7).
 
-A policy is anything with `ask` and `hear`; it sees plain records and answers with plain wire JSON, so that
-another library's way of shrinking a conversation can stand beside ours.
+A policy is anything with `ask` and `hear`; it takes plain records and returns plain wire JSON, so that
+another library's method can be compared with nacre's.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from nacre.messages.records import Said
 from nacre.messages.usage import Usage
 
 SideKind = Literal["summary", "refresh", "other"]
-"""Why a request is made beside the conversation: to have it summed up, to keep the cache warm, or else."""
+"""Purpose of a side request: a summary, a cache refresh, or another."""
 ActionKind = Literal["offload", "clear", "compact", "truncate", "refresh", "other"]
-"""What a policy did to the conversation or for it, as the picture marks it."""
+"""What a policy did to the conversation or for it, as marked in the chart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayStep:
-    """One request of a recorded session: what was said since the one before, and the reply it got."""
+    """One request of a recorded session: the input since the previous one, and the reply."""
 
     at: datetime
-    """When the request was made: the time of the last record before the reply."""
+    """Time of the request: that of the last record before the reply."""
     heard: tuple[Said, ...]
-    """Words and results since the reply before, in order; empty when a reply was cut off and went on."""
+    """Messages and results since the previous reply, in order; empty if a reply was cut off and continued."""
     reply: Said
-    """The whole reply as one record, with what the provider said about it at the time."""
+    """The whole reply as one record, with the provider's metadata."""
     output_tokens: int
     starts_turn: bool = True
-    """A person spoke: what was heard is not only results of tools."""
+    """Whether the user spoke: the input is not only tool results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,40 +43,40 @@ class Recorded:
     name: str
     steps: tuple[ReplayStep, ...]
     base_tokens: int = 0
-    """What stood before the first message, system prompt and tools, by the provider's own figures."""
+    """Tokens before the first message, system prompt and tools, by the provider's own figures."""
     ratio: float = 1.0
-    """Real tokens for each estimated one in this session (C2)."""
+    """Real tokens per estimated token in this session (C2)."""
     error: float | None = None
-    """Median relative error of the corrected estimate, request by request; none without recorded usage."""
+    """Median relative error of the corrected estimate per request; None without recorded usage."""
     model: str | None = None
     """The model that answered most often."""
     peak_tokens: int = 0
-    """The largest context the provider reported; 0 when it reported none."""
+    """The largest context the provider reported; 0 if it reported none."""
     has_times: bool = True
-    """False when the file holds no times and a fixed pace stands for them."""
+    """False if the file holds no times and a fixed pace replaces them."""
     lost_results: int = 0
-    """Results of which only the beginning is left, because the files that held them are gone."""
+    """Results of which only the beginning is left, because their files are gone."""
     paths: tuple[str, ...] = ()
-    """Which files it was read from."""
+    """The files it was read from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a policy is told before the first step of a session."""
+    """Input of a policy before the first step of a session."""
 
     model: str
     window: int
     base: tuple[JsonObject, ...] = ()
-    """System blocks that are as large as what really stood there."""
+    """System blocks as large as the recorded base."""
     ratio: float = 1.0
-    """For a policy that counts by estimates: real tokens for each estimated one."""
+    """Real tokens per estimated token, for a policy that estimates."""
     has_times: bool = True
-    """False: the recording's times are made up, and nobody was ever waited for."""
+    """False: the recording's times are made up, and there were no pauses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireRequest:
-    """One request as it goes over the wire, cache markers included; nobody may change what is in it."""
+    """One request in wire form, cache markers included; must not be changed."""
 
     at: datetime
     messages: Sequence[JsonObject]
@@ -86,7 +86,7 @@ class WireRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideRequest:
-    """A request beside the conversation, charged like any other; a fork begins with the same bytes."""
+    """A request outside the conversation, billed like any other; a fork begins with the same bytes."""
 
     kind: SideKind
     sent: WireRequest
@@ -95,11 +95,11 @@ class SideRequest:
 
 @dataclass(frozen=True, slots=True)
 class LayerAction:
-    """Something a policy did before a request."""
+    """An action of a policy before a request."""
 
     kind: ActionKind
     count: int = 1
-    """How many results, messages or refreshes it concerned."""
+    """Number of results, messages or refreshes concerned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,36 +108,36 @@ class PolicyAnswer:
 
     sent: WireRequest
     sides: tuple[SideRequest, ...] = ()
-    """What was asked beside it since the last step, in order, all before `sent`."""
+    """Side requests since the last step, in order, all before `sent`."""
     actions: tuple[LayerAction, ...] = ()
     rewrites: tuple[str, ...] = ()
-    """Announced reasons for which bytes already sent differ now; without one a difference is a defect."""
+    """Announced reasons why sent bytes differ now; without one a difference is a defect."""
     cpu_seconds: float = 0.0
-    """The policy's own work for this request."""
+    """CPU time of the policy for this request."""
 
     def count(self, kind: ActionKind) -> int:
-        """How many actions of a kind there were."""
+        """Return the number of actions of a kind."""
         return sum(1 for action in self.actions if action.kind == kind)
 
 
 class ReplayPolicy(Protocol):
-    """A way to keep a conversation small, with the state of one session."""
+    """A method to keep a conversation small, with the state of one session."""
 
     def ask(self, step: ReplayStep) -> PolicyAnswer:
-        """What would be sent for this step; the reply is in the step, but not yet said."""
+        """Return what would be sent for this step; its reply is in the step, but not yet received."""
         ...
 
     def hear(self, step: ReplayStep, usage: Usage) -> None:
-        """The reply arrived, and the request took this much."""
+        """Take the reply and the usage of the request."""
         ...
 
     def close(self) -> tuple[SideRequest, ...]:
-        """The session is over: give back what was taken; returns what is still asked after its last reply."""
+        """End the session and release resources; return the requests sent after its last reply."""
         ...
 
 
 class Maker(Protocol):
-    """Starts a policy for one session; its settings are values inside it, so that they can be swept."""
+    """Starts a policy for one session; includes its settings, so that they can be swept."""
 
     @property
     def name(self) -> str: ...
@@ -156,7 +156,7 @@ class Used:
     identifiers: int = 0
     identifiers_kept: int = 0
     old: int = 0
-    """Identifiers last seen far back, which is where policies differ."""
+    """Identifiers last seen far back, in which policies differ."""
     old_kept: int = 0
 
     def __add__(self, other: Used) -> Used:
@@ -174,7 +174,7 @@ class Used:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartPoint:
-    """One request in the picture: when, how large, and what had just been done."""
+    """One request in the chart: its time, its size, and the actions before it."""
 
     at: float
     tokens: int
@@ -183,22 +183,22 @@ class ChartPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyTotals:
-    """What one policy took for some sessions; adds up."""
+    """Totals of one policy for some sessions; can be added."""
 
     requests: int = 0
     sides: int = 0
     usage: Usage = field(default_factory=Usage)
-    """Of every request, those beside the conversation and re-fetches included."""
+    """Usage of every request, side requests and re-fetches included."""
     cost_usd: float = 0.0
-    """All of it, what was fetched again included."""
+    """Total cost, re-fetches included."""
     refetches: int = 0
     refetch_usd: float = 0.0
-    """The part that went into hidden text that was needed again."""
+    """The part for hidden text that was needed again."""
     side_usd: float = 0.0
-    """The part that went into summaries and refreshes."""
+    """The part for summaries and refreshes."""
     peak_tokens: int = 0
     view_tokens: int = 0
-    """Of the conversation's own requests together, for retention per size."""
+    """Tokens of the conversation's own requests, for retention per size."""
     overflow: int = 0
     """Requests that would not have fitted the window."""
     invalid: int = 0
@@ -206,12 +206,12 @@ class PolicyTotals:
     compactions: int = 0
     prefix_breaks: int = 0
     unannounced: int = 0
-    """Prefix breaks that no rewrite accounts for; ours must have none."""
+    """Prefix breaks without an announced rewrite; nacre's must have none."""
     used: Used = field(default_factory=Used)
     refused: Used = field(default_factory=Used)
     """The part of `used` in requests that did not fit: the provider would have shown the model nothing."""
     cpu_seconds: tuple[float, ...] = ()
-    """The policy's own work, request by request."""
+    """CPU time of the policy per request."""
 
     def __add__(self, other: PolicyTotals) -> PolicyTotals:
         return PolicyTotals(
