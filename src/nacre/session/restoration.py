@@ -30,45 +30,45 @@ from nacre.tools.workspace import Version
 
 RESTORED_OTHER = prompts.load(__package__, "restored_other")
 SOURCE_TOKENS = 5_000
-"""Of one skill, plan or list of agents: the head of it says what it is for (C21)."""
+"""Limit for one skill, plan or list of agents; its beginning says what it is for (C21)."""
 SOURCES_TOKENS = 25_000
-"""Of all of them together (C21)."""
+"""Limit for all of them together (C21)."""
 LEAST_TOKENS = 200
-"""Less room than this holds no more than the words that say what something is."""
+"""A smaller part of a text would say no more than what it is."""
 CUT = "[Cut here for want of room; the whole of it is on disk.]"
 
 _ORDER = {"plan": 0, "agents": 1, "skill": 2}
-"""What counts more when there is not room for all that sources bring."""
+"""Which kinds come first when not all fragments fit."""
 _CLOSING = re.compile(r"</[a-z-]+>\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What was read again the last time, and for which kept items."""
+    """The fragments of the last compaction, and the items that it kept."""
 
     fragments: tuple[Fragment, ...] = ()
     kept: Sequence[Item] = ()
     files: tuple[Path, ...] = ()
-    """In the order they were read lately, newest first."""
+    """Most recently read first."""
     whole: Mapping[Path, Version] = field(default_factory=lambda: MappingProxyType({}))
-    """Those that stand there to the last line and to the letter, in which version."""
+    """Files whose complete text was restored, with their version."""
     told: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Which instructions, by path, in which version."""
+    """Digests of the restored instructions by path."""
     day: str = ""
-    """The date that the opening names; empty when there is none."""
+    """The date in the restored opening; empty if there is none."""
     seen: frozenset[Path] = frozenset()
-    """What the workspace took for seen then."""
+    """Files that the workspace counted as seen then."""
     shown: Callable[[Path], str] = str
 
     @property
     def notice(self) -> str:
-        """One line for the person; empty when no file came back."""
+        """One line for the person; empty if no file was restored."""
         names = ", ".join(self.shown(path) for path in self.files)
         return f"restored {len(self.files)} file{'s' * (len(self.files) != 1)}: {names}" if names else ""
 
     @property
     def facts(self) -> JsonObject:
-        """For the log."""
+        """The facts for the log."""
         return {
             "kinds": [one.kind for one in self.fragments],
             "files": [str(path) for path in self.files],
@@ -84,12 +84,12 @@ class Restorer:
         self._session = session
 
     async def fragments(self, kept: Sequence[Item], tokens: int) -> list[Fragment]:
-        """What is restored beside the kept items, within so many tokens."""
+        """Return what is restored beside the kept items, within this many tokens."""
         self.last = Restored(fragments=tuple(await self._from_layers(kept, tokens)), kept=kept)
         return list(self.last.fragments)
 
     def carry(self, view: View, summary_id: str, own: Sequence[Noted] = ()) -> tuple[Noted, ...]:
-        """The notes that the record of the compaction keeps, given those that are there already."""
+        """Return the notes for the compaction record; `own` are those the caller adds."""
         restored = self.last.fragments
         layers = (note for one in self._session.layers for note in one.carry(restored, summary_id))
         notes = (*self._notes(summary_id), *layers, *own)
@@ -104,13 +104,13 @@ class Restorer:
         return ()
 
     async def _from_layers(self, kept: Sequence[Item], tokens: int) -> list[Fragment]:
-        """What layers restore: framed, the plan first, each within its bound, all within so many tokens."""
+        """Return what layers restore: framed, the plan first, within the limits for each and for all."""
         brought: list[Fragment] = []
         for layer in self._session.layers:
             try:
                 brought += await layer.restore(kept)
             except (NacreError, OSError):
-                continue  # a plan that cannot be read now must not keep a session from going on
+                continue  # a plan that cannot be read must not stop the session
         ordered = sorted(brought, key=lambda one: _ORDER.get(one.kind, len(_ORDER)))
         framed = (
             replace(
@@ -122,7 +122,7 @@ class Restorer:
 
 
 def within(fragments: Iterable[Fragment], tokens: int) -> list[Fragment]:
-    """As many as there is room for, in this order; the last one that fits in part is cut."""
+    """Return as many fragments as fit, in this order; the last one is cut."""
     found: list[Fragment] = []
     for one in fragments:
         if not one.text or tokens < min(LEAST_TOKENS, estimate_text(one.text)):
@@ -133,7 +133,7 @@ def within(fragments: Iterable[Fragment], tokens: int) -> list[Fragment]:
 
 
 def cut(text: str, tokens: int) -> str:
-    """The head of it, in whole lines, with a word that there is more."""
+    """Return the beginning of a text in whole lines, with a note that it was cut."""
     if estimate_text(text) <= tokens:
         return text
     closing = _CLOSING.search(text)
@@ -167,7 +167,7 @@ FOREIGN_KINDS = ("foreign/", "attachment/", "system/")
 
 
 def carry_rules() -> dict[str, Carry]:
-    """What a compaction does with each kind of note: of the session, and of every known class of layer.
+    """Return what a compaction does with each kind of note of the session and of every class of layer.
 
     Layers that are switched off count too, so that a session can be resumed with them switched on.
     """
@@ -189,18 +189,21 @@ def carried(
     more: Sequence[Noted] = (),
     kept: Sequence[Item] = (),
 ) -> tuple[Noted, ...]:
-    """The notes for `Compacted.carries`, each with a new id.
+    """Return the notes for `Compacted.carries`, each with a new id.
 
-    `view` must hold everything that comes before the compaction in the log, or what that cost is lost to the
-    meter. A kind in `more` stands for what would be carried of it. `kept` are the items that stay.
+    `view` must hold everything before the compaction in the log, or the meter loses its cost. A kind in
+    `more` replaces what would be carried of that kind. `kept` are the items that stay.
     """
     given = {note.kind for note in more}
     opening = view.last_noted(OPENING)
-    # A span may leave the opening standing: then all that the log says of it goes on to be true.
+    # A compaction of a span may keep the opening; the notes about it hold then.
     stays_open = opening is not None and any(item.record_id == opening.fact(RECORD) for item in kept)
+    kept_calls = {
+        part.block.call_id for item in kept for part in item.parts if isinstance(part.block, ToolResult)
+    }
     found: dict[str, Sequence[JsonObject]] = {
         OPENING: [{RECORD: summary_id}] if opening and not stays_open else [],
-        PIN: [{"call": call, "on": True, "by": "kept"} for call in sorted(_pins(view, kept))],
+        PIN: [{"call": call, "on": True, "by": "kept"} for call in sorted(pinned(view) & kept_calls)],
         METER: [Meter.of(view.records).as_json()],
         FACTS: [facts] if facts else [],
         **_by_rule(view),
@@ -212,12 +215,12 @@ def carried(
         for one in several
     ]
     others = [replace(note, id=clock.new_id()) for note in more if note.kind not in {INSTRUCTIONS, DAY}]
-    told = [] if stays_open else _told(view, kept, more, summary_id=summary_id, clock=clock)
-    return (*ours, *others, *told)
+    seen = [] if stays_open else _seen_notes(view, kept, more, summary_id=summary_id, clock=clock)
+    return (*ours, *others, *seen)
 
 
 def _by_rule(view: View) -> dict[str, list[JsonObject]]:
-    """The facts that are carried as they are; a kind that no layer declares is carried like "last"."""
+    """Return the facts that are carried unchanged; a kind that no layer declares is carried as "last"."""
     rules = carry_rules()
     kinds = dict.fromkeys(one.kind for one in view.records if isinstance(one, Noted))
     found: dict[str, list[JsonObject]] = {}
@@ -227,46 +230,37 @@ def _by_rule(view: View) -> dict[str, list[JsonObject]]:
         if rule == "last" and notes:
             found[kind] = [notes[-1].facts]
         elif rule == "all":
-            # Of equal ones the newest counts: readers take the order of notes for the order of events.
+            # Of equal notes the newest counts, because readers rely on the order of notes.
             newest = {json.dumps(note.facts, sort_keys=True): note.facts for note in reversed(notes)}
             found[kind] = list(reversed(newest.values()))
     return found
 
 
-def _pins(view: View, kept: Sequence[Item]) -> frozenset[str]:
-    results = {
-        part.block.call_id for item in kept for part in item.parts if isinstance(part.block, ToolResult)
-    }
-    return pinned(view) & results
-
-
-def _told(
+def _seen_notes(
     view: View, kept: Sequence[Item], more: Sequence[Noted], *, summary_id: str, clock: Clock
 ) -> list[Noted]:
-    """Instructions and date as the model knows them: what stands further down is what it goes by."""
-    below = _worded_in(view, kept)
-    told = digests_in(note for note in more if note.kind == INSTRUCTIONS)
-    told |= digests_in(note for note in below if note.kind == INSTRUCTIONS)
-    days = [note.fact("date") for notes in (more, below) for note in notes if note.kind == DAY]
-    days = days or [note.fact("date") for note in view.noted(DAY)[-1:]]
-    facts: dict[str, JsonObject] = {}
-    if told or view.last_noted(INSTRUCTIONS):
-        facts[INSTRUCTIONS] = {"files": {**told}, WHOLE: True, RECORD: summary_id}
-    if days:
-        facts[DAY] = {"date": days[-1], RECORD: summary_id}
-    return [Noted(id=clock.new_id(), at=clock.now(), kind=kind, facts=one) for kind, one in facts.items()]
+    """Return notes of the instructions and the date that the model sees after the compaction.
 
-
-def _worded_in(view: View, kept: Sequence[Item]) -> list[Noted]:
-    """The notes about words that ride with the kept items; one without any words says nothing about them."""
-    staying = {item.record_id for item in kept}
-    ours = {one.id for one in view.records if isinstance(one, Said) and one.meta} & staying
-    return [
+    Text in kept items comes after the summary and therefore counts more.
+    """
+    kept_ids = {item.record_id for item in kept}
+    attached = {one.id for one in view.records if isinstance(one, Said) and one.meta} & kept_ids
+    later = [
         note
         for kind in (INSTRUCTIONS, DAY)
         for note in view.noted(kind)
-        if note.fact(RECORD) in ours or (note.fact(INSIDE) and note.fact(RECORD) in staying)
+        if note.fact(RECORD) in attached or (note.fact(INSIDE) and note.fact(RECORD) in kept_ids)
     ]
+    seen = digests_in(note for note in more if note.kind == INSTRUCTIONS)
+    seen |= digests_in(note for note in later if note.kind == INSTRUCTIONS)
+    days = [note.fact("date") for notes in (more, later) for note in notes if note.kind == DAY]
+    days = days or [note.fact("date") for note in view.noted(DAY)[-1:]]
+    facts: dict[str, JsonObject] = {}
+    if seen or view.last_noted(INSTRUCTIONS):
+        facts[INSTRUCTIONS] = {"files": {**seen}, WHOLE: True, RECORD: summary_id}
+    if days:
+        facts[DAY] = {"date": days[-1], RECORD: summary_id}
+    return [Noted(id=clock.new_id(), at=clock.now(), kind=kind, facts=one) for kind, one in facts.items()]
 
 
 LISTED = tuple(

@@ -28,7 +28,7 @@ from nacre.version import VERSION
 
 
 class RecordWriter(Protocol):
-    """Where a session's records are kept."""
+    """Stores the records of a session."""
 
     @property
     def session_id(self) -> str: ...
@@ -36,14 +36,14 @@ class RecordWriter(Protocol):
     async def write(self, records: Sequence[Record]) -> None: ...
 
     async def sync(self) -> None:
-        """Come back when everything written would survive a power cut."""
+        """Return when everything written would survive a power failure."""
         ...
 
     async def close(self) -> None: ...
 
 
 class NullRecordWriter:
-    """Keeps nothing: for people with a store of their own, and for sessions that must leave no trace."""
+    """Discards records, for sessions that are not written to disk."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
@@ -59,14 +59,14 @@ class NullRecordWriter:
 
 
 MAX_RESUME_BYTES = 64 * 1024 * 1024
-"""More than this behind the last boundary fills any window many times over; reading it only costs memory."""
+"""The most to load behind the last compaction; more would fill any window many times over."""
 
 UNTYPED = "foreign/None"
-"""The kind under which a line without a type is kept."""
+"""The kind of note for a line without a type."""
 
 
 class SessionLogWriter:
-    """Writes a session's records to its log, each hanging on the one before."""
+    """Writes a session's records to its log, each linked to the one before."""
 
     def __init__(self, log: SessionLog, envelope: Envelope, *, parent: str | None = None) -> None:
         self._log = log
@@ -84,12 +84,12 @@ class SessionLogWriter:
 
     @property
     def folder(self) -> Path:
-        """What belongs to the session beside its log."""
+        """The folder for the session's other files."""
         return self._log.folder
 
     @property
     def envelope(self) -> Envelope:
-        """What every line of the log repeats."""
+        """The fields that every line of the log repeats."""
         return self._envelope
 
     async def write(self, records: Sequence[Record]) -> None:
@@ -109,7 +109,7 @@ class SessionLogWriter:
         await asyncio.to_thread(self._log.sync)
 
     async def close(self) -> None:
-        """Give the session free; one in which nothing was said leaves no file behind."""
+        """Release the session; the file of an empty one is deleted."""
         is_empty = self._log.size == 0
         self._log.close()
         if is_empty:
@@ -118,7 +118,7 @@ class SessionLogWriter:
 
 @dataclass(frozen=True, slots=True)
 class OpenedLog:
-    """A session's records and the writer that goes on writing them."""
+    """The records of a session and the writer for more of them."""
 
     writer: SessionLogWriter
     records: list[Record]
@@ -127,14 +127,14 @@ class OpenedLog:
 
 
 def start(home: Path, cwd: Path, *, branch_name: str = "", clock: Clock = SYSTEM_CLOCK) -> OpenedLog:
-    """A new, empty session for a working directory."""
+    """Start a new, empty session for a working directory."""
     session_id = clock.new_id()
     log = SessionLog.create(home, cwd, session=session_id)
     return OpenedLog(SessionLogWriter(log, _envelope(session_id, cwd, branch_name)), [], [], [])
 
 
 def resume(path: Path, *, home: Path, branch_name: str = "", clock: Clock = SYSTEM_CLOCK) -> OpenedLog:
-    """Go on with a session; one that is open elsewhere goes on as a branch with its own id."""
+    """Resume a session; one that is open in another process continues as a branch with its own id."""
     notices: list[str] = []
     try:
         log = SessionLog.open(path, home=home)
@@ -169,12 +169,12 @@ def _load(log: SessionLog, notices: list[str], branch_name: str, clock: Clock) -
 
 
 def _is_foreign(records: Sequence[Record]) -> bool:
-    """Whether it was never a log: then nothing may be appended to it."""
+    """Return whether a file is not a session log, so that nothing may be appended to it."""
     return bool(records) and all(isinstance(each, Noted) and each.kind == UNTYPED for each in records)
 
 
 async def close_open_calls(opened: OpenedLog, clock: Clock = SYSTEM_CLOCK) -> OpenedLog:
-    """Answer the calls that were in flight when the process ended, so that the log itself is whole (T8)."""
+    """Record results for tool calls that were running when the process ended: the log is valid then (T8)."""
     open_calls = View.of(opened.records).open_calls
     if not open_calls:
         return opened
@@ -198,19 +198,19 @@ def _envelope(session_id: str, cwd: Path, branch_name: str) -> Envelope:
 FOLDER = "subagents"
 PREFIX = "agent-"
 AGENT = "agentId"
-"""What a line says about whose it is."""
+"""The field of a line that names its agent."""
 
 
 def agent_log_path(folder: Path, agent: str) -> Path:
-    """Where the log of an agent lies, in the folder of its session."""
+    """Return the path of an agent's log in the folder of its session."""
     return folder / FOLDER / f"{PREFIX}{agent}.jsonl"
 
 
 class AgentLog:
-    """Appends records to one file; its `write` is what a transcript takes."""
+    """The log of an agent; `write` is the callback of a transcript."""
 
     def __init__(self, path: Path, envelope: Envelope, *, agent: str) -> None:
-        """Opens the file, whose end is mended where a crash tore it."""
+        """Open the file and repair its end if a crash cut it off."""
         self.path = path
         self._envelope = envelope
         self._agent = agent
@@ -231,7 +231,7 @@ class AgentLog:
             raise
 
     async def write(self, records: Sequence[Record]) -> None:
-        """Append all of them or none."""
+        """Append all records or none."""
         parent = self._parent
         lines = []
         for record in records:
@@ -257,7 +257,7 @@ class AgentLog:
 
 
 def marked(record: Record, agent: str) -> Record:
-    """A record as it stands in such a log: said by another agent."""
+    """Return a record marked as written by an agent."""
     if not isinstance(record, Said) or record.aside is not None:
         return record
     return replace(record, aside="sidechain", extra={**record.extra, AGENT: agent})

@@ -10,20 +10,20 @@ from nacre.cache.warmth import Lifetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """What a person may set about a session's requests."""
+    """Settings of a session's requests."""
 
     max_output: int = 8_192
-    """Tokens of one reply: enough for nearly every one, and little of the window is kept free for it."""
+    """Output tokens of a request: enough for nearly every reply, and a small part of the window."""
     cache_ttl: Lifetime | Literal["auto"] = "5m"
-    """How long the provider keeps the prefix: five minutes is the cheaper write.
+    """How long the provider keeps the prefix; five minutes costs least to write.
 
-    `auto` chooses by the session's own pauses, wherever the cache is cold (C31c).
+    `auto` chooses by the session's own pauses whenever the cache is cold (C31c).
     """
     window_ceiling: int | None = None
     compact_percent: float | None = None
     compact_window: int | None = None
     strict_prefix: bool = False
-    """Raise when bytes already sent change unannounced; otherwise it is only reported."""
+    """Raise `PrefixMoved` when bytes that were already sent change; otherwise only warn."""
 
 
 DEFAULT_SETTINGS = SessionSettings()
@@ -31,20 +31,20 @@ DEFAULT_SETTINGS = SessionSettings()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendSettings:
-    """What a session may have cost when background work stops (F5); None: no cap.
+    """Limits at which background work stops (F5); None means no limit.
 
-    All that was paid counts, the conversation included; the conversation itself is never stopped.
+    All requests count, including the conversation, which itself is never stopped.
     """
 
     turn_usd: float | None = None
-    """US dollars since the last words of the person."""
+    """US dollars since the last prompt."""
     turn_tokens: int | None = None
-    """Tokens since then, sent and received, cached ones included."""
+    """Tokens since the last prompt, sent and received, including cached ones."""
     session_usd: float | None = None
-    """US dollars of the whole session, as it was resumed."""
+    """US dollars of the whole session, including what came before a resume."""
     session_tokens: int | None = None
     """Tokens of the whole session."""
     day_usd: float | None = None
-    """US dollars of today, of all sessions that have a cap by the day."""
+    """US dollars of today, over all sessions with a limit by the day."""
     day_tokens: int | None = None
-    """Tokens of today, of all sessions that have a cap by the day."""
+    """Tokens of today, over all sessions with a limit by the day."""

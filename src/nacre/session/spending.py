@@ -1,7 +1,6 @@
-"""How much background work may cost: by turn, session and day, in money and in tokens (F5).
+"""Spending limits for background work: by turn, session and day, in money and in tokens (F5).
 
-Everything the session pays for counts, the conversation included; what is not started or is stopped beyond
-a cap is background work alone.
+All requests of the session count, including the conversation; only background work is stopped.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from nacre.store import disk
 from nacre.store.locks import one_writer
 
 FILE = "spending.json"
-"""In the home: what all sessions of the present day have paid, and which day that is."""
+"""A file in the home with the sum of all sessions of the current day."""
 
 
 EXEMPT = frozenset({"main", "hooks"})
-"""The conversation itself, and a person's own commands, which cost nothing; by the first word."""
+"""Purposes without a limit, by their first word: the conversation, and hooks, which cost nothing."""
 
 
 WAIT_SECONDS = 1.0
-"""For another session that is writing there: it takes milliseconds, and a turn may wait behind this."""
+"""How long to wait for another session that writes the file; a write takes milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class SpendTotal:
 
 
 class Spending:
-    """Watches one session; `settle` is what shares a day's sum with other sessions."""
+    """Checks the limits of one session; `settle` shares the sum of the day with other sessions."""
 
     def __init__(self, session: Session, caps: SpendSettings, *, home: Path | None = None) -> None:
         """Without a home, the day's sum is this session's alone."""
@@ -62,34 +61,34 @@ class Spending:
             home / FILE if home and (caps.day_usd is not None or caps.day_tokens is not None) else None
         )
         self._turn_from = self._settled = self._paid
-        self._has_told = False
+        self._has_warned = False
         self._today = SpendTotal()
-        """What was paid today as the file last said, this session's settled share included."""
+        """The sum of the day when the file was last read, including what this session settled."""
 
     def begin_turn(self) -> None:
-        """What is paid from here on is this turn's."""
+        """Start counting the cost of a turn."""
         self._turn_from = self._paid
 
     def allows(self, purpose: str) -> str | None:
-        """Why work of this purpose may not go on, in a line for the person; nothing while it may."""
+        """Return why work of this purpose may not continue, as a line for the person; None if it may."""
         if purpose.partition(" ")[0] in EXEMPT:
             return None
-        return next((_told(cap) for cap in self._reached()), None)
+        limit = next(self._reached(), None)
+        if limit is None:
+            return None
+        return f"background work rests: {limit} is used up; raise it in the settings to let it go on"
 
     async def settle(self) -> None:
-        """Add what was paid since to the day's sum; a file that cannot be used stops nobody's work."""
+        """Add the new cost to the sum of the day; a file that cannot be written only causes a notice."""
         new = self._paid - self._settled
         self._settled = self._paid
         try:
             self._today = await asyncio.to_thread(self._add, new) if self._file else self._today + new
         except (OSError, StoreError) as error:
             self._settled -= new  # so that it is added the next time
-            self._tell_once(f"what was spent today cannot be written down: {error}")
-
-    def _tell_once(self, line: str) -> None:
-        if not self._has_told:
-            self._has_told = True
-            self._session.notify(line)
+            if not self._has_warned:
+                self._has_warned = True
+                self._session.notify(f"what was spent today cannot be written down: {error}")
 
     @property
     def _paid(self) -> SpendTotal:
@@ -122,7 +121,7 @@ class Spending:
 
 
 def _read(path: Path, today: date) -> SpendTotal:
-    """What the file says of today; another day's sum is over, and garbage counts as none."""
+    """Return the sum of today in the file; zero for another day or an invalid file."""
     try:
         said = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -134,7 +133,3 @@ def _read(path: Path, today: date) -> SpendTotal:
     if not isinstance(usd, int | float) or not isinstance(tokens, int):
         return SpendTotal()
     return SpendTotal(float(usd), tokens) if 0 <= usd < inf and tokens >= 0 else SpendTotal()
-
-
-def _told(cap: str) -> str:
-    return f"background work rests: {cap} is used up; raise it in the settings to let it go on"

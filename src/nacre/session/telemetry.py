@@ -1,7 +1,9 @@
-"""What a session tells OpenTelemetry, in the words of its GenAI conventions: never a word of its content.
+"""OpenTelemetry spans and metrics of a session, by the GenAI semantic conventions.
 
-One span per turn, model call, tool call and question beside the conversation; one event and two figures per
-decision of a layer. Content is told only where the environment asks for it and the words may leave.
+One span per turn, model call, tool call and side query; one event and two metrics per decision of a layer.
+Message content is exported only if the environment asks for it and it may leave the machine. The API is
+imported only after a program set up an SDK, so that it does not slow down the start. Exceptions of exporters
+are suppressed: telemetry must not end a turn.
 """
 
 from __future__ import annotations
@@ -46,12 +48,12 @@ LAYER = "nacre.layer"
 CANCELLED = "cancelled"
 UNSAID = "unsaid"
 _ONE_WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-"""What a reason looks like; anything longer might quote somebody."""
+"""The form of a reason; longer texts might quote content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerDecision:
-    """What a layer did, as a record of it says."""
+    """What a layer did, according to a record."""
 
     layer: str
     reason: str
@@ -59,11 +61,11 @@ class LayerDecision:
 
 
 class Telemetry:
-    """Owned by one session; everything it does is a no-op until somebody sets up an SDK."""
+    """Spans and metrics of one session; a no-op until an SDK is set up."""
 
     def __init__(self, session: str, clock: Clock) -> None:
         self.hides_words = False
-        """The model is on this machine and may be told what must not leave it; then no words are told."""
+        """Never export content: the model is local and may see text that must not leave the machine."""
         self._session = session
         self._clock = clock
         self._turn: TelemetrySpan | None = None
@@ -71,29 +73,29 @@ class Telemetry:
     def turn(
         self, events: AsyncGenerator[Event, None], provider: str, model: str
     ) -> AsyncGenerator[Event, None]:
-        """The events of a turn as they are, within a span."""
-        return self._told_turn(events, provider, model) if is_enabled() else events
+        """Return the events of a turn unchanged, within a span."""
+        return self._trace_turn(events, provider, model) if is_enabled() else events
 
     def ask(
         self, provider: Provider, request: Request, *, purpose: str = ""
     ) -> AsyncGenerator[ProviderEvent, None]:
-        """A provider's stream as it is, within a span; `purpose` names a question beside the conversation."""
+        """Return a provider's stream unchanged, within a span; `purpose` names a side query."""
         if not is_enabled():
             return provider.stream(request)
-        return self._told_stream(provider, request, purpose)
+        return self._trace_stream(provider, request, purpose)
 
     def aside(self, provider: Provider, purpose: str) -> Provider:
-        """A provider whose every request is told as a question beside the conversation."""
+        """Return the provider with every request traced as a side query of this purpose."""
         return _Aside(provider, self, purpose)
 
     def tools(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
-        """The tools as they are, each call within a span."""
+        """Return the tools unchanged, each call within a span."""
         if not is_enabled():
             return tools
-        return {name: self._told_tool(one) for name, one in tools.items()}
+        return {name: self._trace_tool(one) for name, one in tools.items()}
 
     def record_decisions(self, records: Sequence[Record]) -> None:
-        """Tell what layers did, as the records just written say."""
+        """Export the decisions of layers in records that were just written."""
         if not is_enabled():
             return
         for decision in decisions(records):
@@ -106,7 +108,7 @@ class Telemetry:
             else:  # between turns, as when the cache is kept warm
                 TelemetrySpan(f"nacre.layer {decision.layer}", {**facts, SESSION: self._session}).end()
 
-    async def _told_turn(
+    async def _trace_turn(
         self, events: AsyncGenerator[Event, None], provider: str, model: str
     ) -> AsyncGenerator[Event, None]:
         facts = self._facts("invoke_agent", provider, model)
@@ -129,7 +131,7 @@ class Telemetry:
             self._turn = None
             span.end()
 
-    async def _told_stream(
+    async def _trace_stream(
         self, provider: Provider, request: Request, purpose: str
     ) -> AsyncGenerator[ProviderEvent, None]:
         call = _ModelCall(self._facts("chat", provider.name, request.model), self._clock, purpose)
@@ -152,8 +154,8 @@ class Telemetry:
         finally:
             call.end()
 
-    def _told_tool(self, one: Tool) -> Tool:
-        async def told(arguments: JsonObject) -> ToolResult | str:
+    def _trace_tool(self, one: Tool) -> Tool:
+        async def traced(arguments: JsonObject) -> ToolResult | str:
             call = RUNNING.get()
             facts: dict[str, AttributeValue] = {
                 OPERATION: "execute_tool",
@@ -177,14 +179,14 @@ class Telemetry:
                 span.end()
             return answer
 
-        return replace(one, call=told)
+        return replace(one, call=traced)
 
     def _facts(self, operation: str, provider: str, model: str) -> dict[str, AttributeValue]:
         return {OPERATION: operation, PROVIDER: provider, MODEL: model, SESSION: self._session}
 
 
 class _ModelCall:
-    """One model call while it is told of."""
+    """The span and the metrics of one model call."""
 
     def __init__(self, facts: dict[str, AttributeValue], clock: Clock, purpose: str) -> None:
         self._facts = facts | ({PURPOSE: purpose} if purpose else {})
@@ -215,7 +217,7 @@ class _ModelCall:
             self.span.add({**_reply_facts(event), **(reply_facts(event) if tells_words else {})})
 
     def fail(self, kind: str) -> None:
-        """Ended by an error, or by whoever read it; after the reply that is how one stops reading."""
+        """Mark the call as failed, unless the reply was complete and the reader only stopped early."""
         if self._reply is None:
             self.span.failed(kind)
             self._error = {ERROR_TYPE: kind}
@@ -238,7 +240,7 @@ class _ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class _Aside:
-    """A provider that asks beside the conversation."""
+    """A provider whose requests are traced as side queries."""
 
     asked: Provider
     telemetry: Telemetry
@@ -262,7 +264,7 @@ class _Aside:
 
 
 def decisions(records: Sequence[Record]) -> list[LayerDecision]:
-    """What layers did, as far as records tell."""
+    """Return the decisions of layers in records."""
     found = (_decision(record) for record in records)
     return [one for one in found if one is not None]
 
@@ -314,7 +316,7 @@ def _reply_facts(reply: Reply) -> dict[str, AttributeValue]:
 
 
 def _usage_facts(usage: Usage) -> dict[str, AttributeValue]:
-    """The conventions count what was cached among the input."""
+    """Return usage attributes; the conventions count cached tokens as input."""
     return {
         "gen_ai.usage.input_tokens": usage.prompt,
         "gen_ai.usage.output_tokens": usage.output,
@@ -324,17 +326,17 @@ def _usage_facts(usage: Usage) -> dict[str, AttributeValue]:
 
 
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""Read from the process's own environment: no settings file can switch it on."""
+"""Read from the process environment, so that no settings file can switch it on."""
 YES = frozenset({"true", "1", "span_only", "span_and_event"})
 
 
 def captures_content() -> bool:
-    """Whether the person wants the words of prompts, replies and tools in their spans."""
+    """Return whether spans should contain prompts, replies and tool output."""
     return os.environ.get(VARIABLE, "").strip().lower() in YES
 
 
 def message_facts(request: Request) -> dict[str, AttributeValue]:
-    """What was asked."""
+    """Return the content attributes of a request."""
     messages: list[Json] = [
         {"role": message["role"], "parts": _parts(message["content"])} for message in request.messages
     ]
@@ -345,7 +347,7 @@ def message_facts(request: Request) -> dict[str, AttributeValue]:
 
 
 def reply_facts(reply: Reply) -> dict[str, AttributeValue]:
-    """What was answered."""
+    """Return the content attributes of a reply."""
     blocks: list[Json] = [render_block(block) for block in reply.message.blocks]
     said: JsonObject = {
         "role": "assistant",
@@ -356,7 +358,7 @@ def reply_facts(reply: Reply) -> dict[str, AttributeValue]:
 
 
 def tool_facts(arguments: JsonObject, answer: ToolResult | str) -> dict[str, AttributeValue]:
-    """What a tool was called with and what it said."""
+    """Return the content attributes of a tool call."""
     text = answer if isinstance(answer, str) else _text(answer)
     return {"gen_ai.tool.call.arguments": _written(arguments), "gen_ai.tool.call.result": text}
 
@@ -390,9 +392,9 @@ def _written(value: Json) -> str:
 
 
 def kept_out(note: Noted) -> int:
-    """How many tokens a layer took out of the requests to come, as its note says."""
-    told = note.fact("tokens_kept_out")
-    tokens = note.fact("tokens") if told is None else told
+    """Return how many tokens a layer removed from later requests, according to its note."""
+    exact = note.fact("tokens_kept_out")
+    tokens = note.fact("tokens") if exact is None else exact
     return tokens if type(tokens) is int and tokens > 0 else 0
 
 
@@ -400,9 +402,9 @@ AttributeValue: TypeAlias = "str | int | float | bool | list[str]"
 Attributes: TypeAlias = "Mapping[str, AttributeValue]"
 
 API = "opentelemetry"
-"""The package that whoever sets up an SDK has imported."""
+"""The package that a program with an SDK has imported."""
 SDK_VARIABLES = ("OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDER")
-"""They let the API find an SDK by itself."""
+"""Variables by which the API finds an SDK by itself."""
 ERROR_TYPE = "error.type"
 TOKEN_BUCKETS = [4**power for power in range(14)]
 """As the conventions ask, from 1 to 67 million."""
@@ -411,12 +413,12 @@ SECOND_BUCKETS = [0.01 * 2**power for power in range(14)]
 
 
 def is_enabled() -> bool:
-    """Whether anybody in this process may have set up an SDK; until then nothing is imported."""
+    """Return whether an SDK may have been set up in this process."""
     return API in sys.modules or any(name in os.environ for name in SDK_VARIABLES)
 
 
 class TelemetrySpan:
-    """One span; after its end nothing more is told."""
+    """One span; does nothing if the SDK fails."""
 
     def __init__(
         self, name: str, facts: Attributes, *, parent: TelemetrySpan | None = None, is_client: bool = False
@@ -425,7 +427,7 @@ class TelemetrySpan:
         with suppress(Exception):
             from opentelemetry.trace import SpanKind, set_span_in_context  # noqa: PLC0415  see the module
 
-            # Without one of ours the program that runs us may have a span of its own around the turn.
+            # Without a parent the span belongs to the one of the surrounding program, if there is one.
             around = set_span_in_context(parent._span) if parent and parent._span else None
             kind = SpanKind.CLIENT if is_client else SpanKind.INTERNAL
             self._span = _tracer().start_span(name, around, kind, dict(facts))
@@ -436,13 +438,13 @@ class TelemetrySpan:
                 self._span.set_attributes(dict(facts))
 
     def happened(self, name: str, facts: Attributes) -> None:
-        """Something within it, at one moment."""
+        """Add an event."""
         with suppress(Exception):
             if self._span is not None:
                 self._span.add_event(name, dict(facts))
 
     def failed(self, why: str) -> None:
-        """It went wrong; an error's message may quote anything, so only its kind is told."""
+        """Mark the span as failed, with the kind of error only: a message may quote content."""
         with suppress(Exception):
             from opentelemetry.trace import StatusCode  # noqa: PLC0415  see the module
 
@@ -457,9 +459,9 @@ class TelemetrySpan:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """What others trace inside the block (an HTTP client, say) belongs to this span.
+        """Make spans of other libraries, such as an HTTP client, children of this span.
 
-        Never around a `yield` of a generator: who reads it may close it elsewhere.
+        Not around a `yield` of a generator, which may be closed in another context.
         """
         token = None
         with suppress(Exception):
@@ -476,13 +478,13 @@ class TelemetrySpan:
 
 
 def measure(name: str, value: float, facts: Attributes) -> None:
-    """One more value of a distribution: tokens or seconds."""
+    """Record a value of a histogram."""
     with suppress(Exception):
         _histogram(name).record(value, dict(facts))
 
 
 def count(name: str, value: float, facts: Attributes) -> None:
-    """So much more of something that only grows."""
+    """Add to a counter."""
     with suppress(Exception):
         if value > 0:
             _counter(name).add(value, dict(facts))
@@ -495,7 +497,7 @@ UNITS = {
     "nacre.layer.decisions": ("{decision}", "How often a layer acted."),
     "nacre.layer.tokens": ("{token}", "Tokens that a layer kept out, took away or kept warm; estimated."),
 }
-"""Every figure with its unit and what it is."""
+"""Unit and description of every metric."""
 
 
 @cache
