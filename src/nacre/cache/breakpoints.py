@@ -1,7 +1,7 @@
-"""Where a request's cache markers go (C31): system, instructions, a fork's branching point, the tail.
+"""Places cache markers in a request (C31): after the system prompt, the instructions, a fork point, the end.
 
-The end of the previous request is marked again: however long a round was, what it wrote is then read back
-without the provider having to walk there, which it does for 20 positions only.
+The end of the previous request is marked again, so that the provider finds it however long the round was: it
+searches back from a marker for 20 positions only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from nacre.cache.warmth import Lifetime
 from nacre.messages.blocks import Json, JsonObject
 
 MARKABLE = frozenset({"text", "image", "document", "tool_use", "tool_result", "compaction"})
-"""Kinds of block the provider takes a marker on."""
+"""Kinds of block that may have a marker."""
 
 
 _Place = tuple[int, int]
@@ -29,10 +29,10 @@ def place_markers(
     ttl: Lifetime = "5m",
     branch_at: int | Sequence[int] | None = None,
 ) -> tuple[list[JsonObject], list[JsonObject], list[JsonObject]]:
-    """The same lists with markers; what was passed in stays as it is, only marked containers are copied.
+    """Return the lists with markers; the arguments are not changed, only marked containers are copied.
 
-    `branch_at` is how many messages a fork shares with its parent, or several such numbers where other
-    ends are worth a marker too, such as the last message before the oldest result that was kept (C31c).
+    `branch_at` is the number of messages that a fork shares with its parent, or several such numbers if
+    markers are worthwhile after other messages too (C31c).
     """
     if not profile.cache_markers:
         return system, tools, messages
@@ -56,14 +56,14 @@ def place_markers(
 
 
 def _places(messages: list[JsonObject], branches: Sequence[int], room: int) -> list[_Place]:
-    """The ends worth a marker, most valuable first, as many as there is room for."""
+    """Return where to place markers, most valuable first, as many as are allowed."""
     wanted = [
         _end(messages, len(messages)),
         *(_end(messages, count) for count in branches),
         _end(messages, _sent_before(messages)),
         _instructions(messages),
     ]
-    # Several reasons may name one block; it takes one marker.
+    # One block may be wanted for several reasons.
     distinct = dict.fromkeys(spot for spot in wanted if spot is not None)
     return list(distinct)[:room]
 
@@ -75,7 +75,7 @@ def _counts(branch_at: int | Sequence[int] | None) -> Sequence[int]:
 
 
 def _sent_before(messages: list[JsonObject]) -> int:
-    """How many messages the previous request held: all before the newest reply."""
+    """Return how many messages the previous request had: all before the newest reply."""
     index = len(messages)
     while index and messages[index - 1].get("role") != "assistant":
         index -= 1
@@ -85,10 +85,10 @@ def _sent_before(messages: list[JsonObject]) -> int:
 
 
 def _end(messages: list[JsonObject], count: int) -> _Place | None:
-    """The last block that can be marked among the first so many messages."""
+    """Return the last block that can be marked in the first `count` messages."""
     for index in range(min(count, len(messages)) - 1, -1, -1):
         message = messages[index]
-        # A reminder that expires is gone from the next prompt, and everything cached behind it with it.
+        # A reminder that expires is missing in the next prompt, so that nothing cached after it is found.
         if message.get("clear_at") == "next_user_message":
             continue
         inner = _last_markable(_blocks(message))
@@ -98,7 +98,7 @@ def _end(messages: list[JsonObject], count: int) -> _Place | None:
 
 
 def _instructions(messages: list[JsonObject]) -> _Place | None:
-    """The first block a conversation begins with, when the user's own words come after it."""
+    """Return the first block of a conversation, if a prompt follows it."""
     if not messages or messages[0].get("role") != "user":
         return None
     blocks = _blocks(messages[0])
@@ -144,5 +144,5 @@ def _with_marker_in(message: JsonObject, inner: int, lifetime: str) -> JsonObjec
 
 
 def _control(lifetime: str) -> JsonObject:
-    # Five minutes is what the provider assumes; saying nothing keeps the request as others send it.
+    # Five minutes is the provider's default, so that the field is not needed.
     return {"type": "ephemeral"} if lifetime == "5m" else {"type": "ephemeral", "ttl": lifetime}

@@ -1,7 +1,7 @@
-"""Whether to refresh the provider's cache while the person is away: pure arithmetic (C8b).
+"""Decides whether to refresh the provider's cache while the person is away; pure arithmetic (C8b).
 
-A refresh re-reads the prefix for its read price; a prefix that was let go is written again when the person
-comes back. So it pays exactly where they come back soon enough, often enough.
+A refresh costs one read of the prefix; an expired prefix is written again when the person returns. So a
+refresh is worthwhile if people return soon enough, often enough.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from nacre.cache.models import PER_MILLION, ModelProfile, PriceTier
 from nacre.cache.warmth import FIVE_MINUTES, KeepWarmSettings, Lifetime
 
 ROUNDING = 1e-9
-"""Prices are decimal, floats are not: so much is no difference."""
+"""Tolerance for comparing decimal prices as floats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefix:
-    """What the provider keeps of a session."""
+    """The cached prefix of a session."""
 
     tokens: int
     profile: ModelProfile
     lifetime: Lifetime = "5m"
     head_tokens: int = 0
-    """Of them in the head, which a mixed lifetime keeps for an hour."""
+    """How many of them are in the head, which the lifetime `mixed` keeps for an hour."""
 
     @property
     def at_risk(self) -> int:
-        """The tokens that are gone when the shortest entry expires."""
+        """The tokens that are lost when the shortest entry expires."""
         return max(0, self.tokens - self.head_tokens) if self.lifetime == "mixed" else self.tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """A pause that goes on."""
+    """The current pause."""
 
     seconds: float
     """Since the last request of the conversation began."""
     untouched_seconds: float
-    """Since the last request or refresh began: how old the entry is."""
+    """Since the last request or refresh began: the age of the entry."""
     refreshes: int = 0
     """Sent in this pause."""
 
@@ -57,18 +57,18 @@ class SessionCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshDecision:
-    """Whether a refresh now is worth its price, and the arithmetic."""
+    """Whether a refresh is worth its price, with the figures."""
 
     is_worth: bool
     reason: str
     returns: float = 0.0
-    """How likely the person comes back while the planned refreshes keep the cache warm, and not before."""
+    """Probability that the person returns while only the planned refreshes keep the cache warm."""
     refreshes: int = 0
-    """How many, this one included, the best plan would send."""
+    """How many refreshes the best plan has, including this one."""
     price_usd: float = 0.0
     """Of one refresh."""
     gain_usd: float = 0.0
-    """What the plan saves on average, its own price taken off."""
+    """What the plan saves on average, less its own price."""
 
 
 DEFAULT_KEEP_WARM = KeepWarmSettings()
@@ -82,7 +82,7 @@ def decide_refresh(
     spent: SessionCost,
     settings: KeepWarmSettings = DEFAULT_KEEP_WARM,
 ) -> RefreshDecision:
-    """Whether to refresh now, shortly before the entry expires."""
+    """Return whether to refresh now, shortly before the entry expires."""
     tier = prefix.profile.tier(prefix.tokens)
     refusal = _refusal(pause, prefix, settings)
     if refusal or tier is None:
@@ -101,12 +101,12 @@ def decide_refresh(
 
 
 def seconds_to_refresh(pause: Pause, settings: KeepWarmSettings = DEFAULT_KEEP_WARM) -> float:
-    """Seconds until the next refresh would be due."""
+    """Return the seconds until the next refresh is due."""
     return max(0.0, FIVE_MINUTES - settings.margin_seconds - pause.untouched_seconds)
 
 
 def _refusal(pause: Pause, prefix: Prefix, settings: KeepWarmSettings) -> str | None:
-    """What forbids a refresh whatever the odds are."""
+    """Return a reason against a refresh that does not depend on probabilities."""
     profile = prefix.profile
     tier = profile.tier(prefix.tokens)
     forbidden = (
@@ -126,14 +126,14 @@ def _reads_cheaply(tier: PriceTier, settings: KeepWarmSettings) -> bool:
 
 
 def _counts(pause: Pause, settings: KeepWarmSettings) -> range:
-    """How many more refreshes a plan could send."""
+    """Return the possible numbers of refreshes in a plan."""
     return range(1, settings.max_refreshes - pause.refreshes + 1)
 
 
 def _plan(
     count: int, pause: Pause, pauses: Pauses, *, prefix: Prefix, settings: KeepWarmSettings
 ) -> RefreshDecision:
-    """The gain of refreshing now and again until it was `count` times, as long as the person stays away."""
+    """Return the gain of `count` refreshes from now on, as long as the person stays away."""
     tier = prefix.profile.tier(prefix.tokens)
     assert tier is not None
     step = FIVE_MINUTES - settings.margin_seconds
@@ -174,36 +174,36 @@ USUAL_PAUSES: tuple[tuple[float, float], ...] = (
     (28_800, 0.18),
     (86_400, 0.17),
 )
-"""The share of pauses longer than so many seconds, coarsely, over some hundred recorded coding sessions.
+"""The share of pauses longer than this many seconds, in some hundred recorded coding sessions.
 
-The last share is that of people who never come back. A log cannot tell a program that waits from one that was
-left, so this counts too many of those as away; the error is on the side of spending less.
+The last share is that of people who never return. A log does not show whether a program still waits or was
+ended, so that this share is too high, which errs on the side of fewer refreshes.
 """
 PRIOR_WEIGHT = 8.0
-"""So many own pauses weigh as much as the usual ones: most sessions have fewer, and stay near the usual."""
+"""How many pauses of its own a session needs to weigh as much as the usual ones."""
 MAX_OWN = 40
-"""A day's habits count, not last month's: only so many of the newest pauses are looked at."""
+"""How many of the newest pauses count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """How likely the person is still away after so long."""
+    """The distribution of pauses: the usual ones, weighted with the session's own."""
 
     own: tuple[float, ...] = field(default=())
     """Seconds of the pauses of this session that ended, oldest first."""
 
     @staticmethod
     def between(moments: Iterable[tuple[datetime, datetime]]) -> Pauses:
-        """From pairs of when the last request of a turn began and when the next turn did."""
+        """Return pauses from pairs: the start of a turn's last request and of the next turn."""
         return Pauses(tuple(max(0.0, (back - asked).total_seconds()) for asked, back in moments))
 
     def away(self, seconds: float) -> float:
-        """The share of pauses longer than this, those that never end among them."""
+        """Return the share of pauses longer than this, including those that never end."""
         longer = sum(1 for one in self.own[-MAX_OWN:] if one > seconds)
         return (PRIOR_WEIGHT * _usual(seconds) + longer) / (PRIOR_WEIGHT + len(self.own[-MAX_OWN:]))
 
     def back_between(self, start: float, end: float, *, idle: float = 0.0) -> float:
-        """How likely the person comes back between two moments of a pause that has lasted `idle` seconds."""
+        """Return the probability of a return between two times, given a pause of `idle` seconds so far."""
         still = self.away(idle)
         return max(0.0, self.away(max(start, idle)) - self.away(max(end, idle))) / still if still else 0.0
 
@@ -214,7 +214,7 @@ class Pauses:
 
 
 def _usual(seconds: float) -> float:
-    """Straight lines between the named shares, over the logarithm of time: pauses spread over magnitudes."""
+    """Interpolate the usual shares linearly over the logarithm of time."""
     before = 1.0
     share = 1.0
     for until, longer in USUAL_PAUSES:

@@ -1,7 +1,7 @@
-"""What was sent last, block by block, so that a changed prefix is noticed and named (C32).
+"""Compares each request with the last one, block by block, and reports a changed prefix (C32).
 
-Digests are chained: one at the end of the known prefix says that all of it is unchanged, and where it is
-not, bisection finds the first block that differs.
+Digests are chained: an equal digest at the end of the known prefix means that all of it is unchanged; if it
+differs, bisection finds the first changed block.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from nacre.messages.view import View
 from nacre.messages.wire import canonical
 
 DIGEST_BYTES = 16
-"""Chance collisions stay out of reach, and a long session's digests stay small."""
+"""Enough to avoid collisions; the digests of a long session stay small."""
 DROP_SHARE = 0.05
-"""Reads that fall by less than this are the provider's own doing."""
+"""A smaller drop of cache reads is normal variation of the provider."""
 DROP_TOKENS = 2_000
-"""A fall smaller than this is not worth a word."""
+"""A smaller drop is not reported."""
 
 
 _ORDER = ("model", "tools", "system", "messages")
 
 
 class BlockPath(NamedTuple):
-    """Where a block stands in a request."""
+    """The position of a block in a request."""
 
     level: Literal["model", "tools", "system", "messages"]
     path: str
@@ -38,7 +38,7 @@ class BlockPath(NamedTuple):
 
 
 def chain_digests(blocks: Iterable[bytes], seed: bytes = b"") -> list[bytes]:
-    """The digest of everything up to and including each block; continue one by seeding with its last link."""
+    """Return for each block the digest of everything up to it; `seed` continues an earlier chain."""
     links: list[bytes] = []
     link = seed
     for block in blocks:
@@ -51,7 +51,7 @@ def chain_digests(blocks: Iterable[bytes], seed: bytes = b"") -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """One request: its model and the first `length` blocks of lists that are only ever appended to."""
+    """A request: its model and the first `length` blocks of append-only lists."""
 
     model: str
     places: Sequence[BlockPath]
@@ -60,11 +60,11 @@ class SentRequest:
 
     @property
     def last(self) -> bytes:
-        """Stands for the whole request."""
+        """The digest of the whole request."""
         return self.links[self.length - 1] if self.length else b""
 
     def grown(self, blocks: Iterable[tuple[BlockPath, bytes]]) -> SentRequest:
-        """This request and more blocks; both share the lists, so that growing costs only what is new."""
+        """Return this request with more blocks; both share the lists, so that only new blocks cost time."""
         whole = (
             isinstance(self.places, list) and isinstance(self.links, list) and len(self.links) == self.length
         )
@@ -79,14 +79,14 @@ class SentRequest:
 def sent_request(
     model: str, system: list[JsonObject], tools: list[JsonObject], messages: list[JsonObject]
 ) -> SentRequest:
-    """A whole request as the provider reads it: tools, system, messages; markers are no part of it."""
+    """Return a request in the provider's order: tools, system, messages; without cache markers."""
     return SentRequest(model, [], [], 0).grown(
         [*_listed("tools", tools), *_listed("system", system), *message_blocks(messages)]
     )
 
 
 def message_blocks(messages: Iterable[JsonObject], start: int = 0) -> Iterator[tuple[BlockPath, bytes]]:
-    """Messages block by block, the first of them at `start`; a bare string is one text block."""
+    """Yield the blocks of messages, numbered from `start`; a string is one text block."""
     for index, message in enumerate(messages, start):
         role = str(message.get("role")).encode() + b"\0"
         content = message.get("content")
@@ -128,7 +128,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class CacheReadDrop:
-    """The provider read less from its cache than the last time, and nobody said why."""
+    """The provider read less from its cache than before, without an announced reason."""
 
     before: int
     now: int
@@ -140,7 +140,7 @@ class CacheReadDrop:
 def check_usage(
     previous_read: int | None, usage: Usage, announced: str | None = None
 ) -> CacheReadDrop | None:
-    """Whether the provider's own figures say that the prefix was lost."""
+    """Return a drop of cache reads that shows that the prefix was lost, if there is one."""
     if previous_read is None or announced:
         return None
     fall = previous_read - usage.cache_read
@@ -151,15 +151,15 @@ def check_usage(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """What the next request is compared with; a dry run only checks and keeps the old ledger."""
+    """What the next request is compared with; immutable."""
 
     previous: SentRequest | None = None
     read: int | None = None
-    """Cache reads of the last request, or None when there is nothing to compare with."""
+    """Cache reads of the last request; None if there is nothing to compare with."""
     skips_next: bool = False
 
     def check(self, now: SentRequest, *, announced: str | None = None) -> Divergence | None:
-        """The first block already sent that is not sent again as it was."""
+        """Return the first block that differs from the last request, if there is one."""
         before = self.previous
         if before is None:
             return None
@@ -171,12 +171,12 @@ class Ledger:
                 return None
             return Divergence(shared, before.places[shared], "missing", announced)
         index = bisect_left(range(shared), True, key=lambda i: before.links[i] != now.links[i])
-        # A list that grew or shrank shifts the next one: the earlier of the two names what changed.
+        # A list that grew or shrank shifts the following one, so that the earlier position is the cause.
         spot = min(before.places[index], now.places[index], key=lambda place: _ORDER.index(place.level))
         return Divergence(index, spot, "changed", announced)
 
     def check_usage(self, usage: Usage, *, announced: str | None = None) -> CacheReadDrop | None:
-        """Whether reads fell for no reason; not asked right after a clear."""
+        """Return an unexplained drop of cache reads; none right after a clear."""
         return None if self.skips_next else check_usage(self.read, usage, announced)
 
     def after_request(self, now: SentRequest) -> Ledger:
@@ -186,16 +186,16 @@ class Ledger:
         return replace(self, read=usage.cache_read, skips_next=False)
 
     def after_compaction(self) -> Ledger:
-        """There is nothing left that the next reads could be compared with."""
+        """Return the ledger without reads to compare with."""
         return replace(self, read=None)
 
     def after_clear(self) -> Ledger:
-        """The next reads will be fewer, as was meant."""
+        """Return the ledger that ignores the next drop of reads."""
         return replace(self, skips_next=True)
 
 
 class PrefixMonitor:
-    """Follows the requests of one session; in tests it raises where in use it only warns."""
+    """Checks the requests of one session; `strict` raises `PrefixMoved` instead of warning."""
 
     def __init__(self, *, strict: bool) -> None:
         self._strict = strict
@@ -206,7 +206,7 @@ class PrefixMonitor:
         self._heard_from: str | None = None
 
     def check_request(self, model: str, view: View, *, is_cold: bool) -> None:
-        """Compare what is about to be sent with what was sent before; a cold cache explains few reads."""
+        """Compare a request with the last one; a cold cache is a reason for fewer reads."""
         self._announced = self._reason(view, is_cold)
         links = view.links
         now = SentRequest(model, _Places(view, len(links)), links, len(links))
@@ -219,9 +219,9 @@ class PrefixMonitor:
         self._epochs = len(view.epochs)
 
     def check_usage(self, usage: Usage, model: str | None = None, *, may_clear: bool = False) -> None:
-        """Compare the provider's own figures with those of the request before, unless it may clear itself."""
+        """Compare cache reads with those of the last request, unless the provider may clear by itself."""
         if model != self._heard_from and self._heard_from is not None:
-            # Another model took over, or gave back: each has a cache of its own.
+            # Another model answered, which has a cache of its own.
             self._ledger = self._ledger.after_compaction()
         self._heard_from = model
         drop = self._ledger.check_usage(usage, announced=self._announced)
@@ -230,13 +230,13 @@ class PrefixMonitor:
         self._ledger = self._ledger.after_usage(usage)
 
     def take_warnings(self) -> list[str]:
-        """What there is to tell, told once."""
-        told = self._warnings
+        """Return and forget the warnings."""
+        warnings = self._warnings
         self._warnings = []
-        return told
+        return warnings
 
     def _reason(self, view: View, is_cold: bool) -> str | None:
-        """Why this request may read less from the cache than the last one."""
+        """Return why this request may read less from the cache than the last one."""
         rewrites = view.epochs[self._epochs :]
         if "compact" in rewrites or "undo" in rewrites:
             self._ledger = self._ledger.after_compaction()
@@ -248,7 +248,7 @@ class PrefixMonitor:
 
 
 class _Places(Sequence[BlockPath]):
-    """Where each block of a view stands; worked out only when asked for, which is when something moved."""
+    """The positions of the blocks of a view, computed on access, which happens only after a change."""
 
     def __init__(self, view: View, length: int) -> None:
         self._view = view

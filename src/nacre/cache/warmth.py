@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 Lifetime = Literal["5m", "1h", "mixed"]
-"""`mixed`: the head, which outlives pauses, for an hour; what moves with every request for five minutes."""
+"""`mixed` keeps system, tools and opening for an hour, and the growing rest for five minutes."""
 
 
 FIVE_MINUTES = 300.0
@@ -17,38 +17,38 @@ HOUR = 3_600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warmth:
-    """What is known about the provider's cache at a moment."""
+    """The state of the provider's cache at a moment, by the clock."""
 
     now: datetime
     touched_at: datetime | None = None
-    """When the last request or refresh of the session began; none means that there was none."""
+    """When the last request or refresh began; None if there was none."""
     lifetime_seconds: float = FIVE_MINUTES
-    """How long an entry lives after it was last used."""
+    """How long an entry is kept after its last use."""
 
     @property
     def idle_seconds(self) -> float:
-        """How long nothing was asked; a clock that was set back means no time at all."""
+        """Seconds since the last request; 0 if the clock was set back."""
         if self.touched_at is None:
             return 0.0
         return max(0.0, (self.now - self.touched_at).total_seconds())
 
     @property
     def is_cold(self) -> bool:
-        """Whether the prefix must be paid for again; a first request has nothing to lose."""
+        """Whether the cached prefix has expired; False before the first request."""
         return self.touched_at is not None and self.idle_seconds >= self.lifetime_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepWarmSettings:
-    """How much may be spent on keeping the cache warm."""
+    """Limits for keeping the cache warm (C8b)."""
 
     margin_seconds: float = 30.0
-    """How long before an entry expires it is refreshed: room for a slow connection, little life wasted."""
+    """How long before its expiry an entry is refreshed; leaves time for a slow connection."""
     max_refreshes: int = 4
-    """In one pause: past twenty minutes few people come back soon."""
+    """Limit for one pause: after twenty minutes few people return soon."""
     max_read_share: float = 0.1
-    """Of the input price: where reads cost more, letting go is as cheap."""
+    """Highest price of cache reads as a share of the input price; above it, expiry is as cheap."""
     max_usd: float = 1.00
-    """Of one session: money spent while nobody looks must stay small change."""
+    """Limit for one session."""
     max_share: float = 0.10
-    """Of what the session itself has cost, so that a cheap session is never mostly upkeep."""
+    """Limit as a share of the cost of the session itself."""

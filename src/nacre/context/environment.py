@@ -72,14 +72,14 @@ class CurrentDate(Layer):
     async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
         """Attach a new date to a user prompt; with tool results it can wait."""
         today = self._clock.now().astimezone().date()
-        before = _last_told(view) or self._opened
+        before = _last_seen(view) or self._opened
         if before == today or any(isinstance(block, ToolResult) for block in said.blocks):
             return []
         text = prompts.render(NEW_DAY, before=_spelled(before), now=_spelled(today))
         return [Attachment(kind=DAY, text=text, facts={"date": today.isoformat()})]
 
 
-def _last_told(view: View) -> date | None:
+def _last_seen(view: View) -> date | None:
     """Return the date of the last note; else that of the opening, which contains it.
 
     Another program's log has no such opening: it is added with this prompt, and contains today's date.

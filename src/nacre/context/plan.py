@@ -68,7 +68,8 @@ class Plan(Layer):
         self._session = session
         self._workspace = workspace
         self._text = ""
-        self._brought = self._amiss = ""
+        self._restored = ""
+        self._last_problem = ""
 
     async def read(self) -> str:
         """Return the current plan; empty if there is none. Raises `StoreError` for an invalid file."""
@@ -90,16 +91,18 @@ class Plan(Layer):
         try:
             now = await self.read()
         except StoreError as error:
-            if str(error) != self._amiss:
+            if str(error) != self._last_problem:
                 self._session.notify(f"the plan is not shown: {error}")
-            self._amiss = str(error)
+            self._last_problem = str(error)
             return []
         version = _version(now)
-        known = _known(view)
-        if version == known:
+        notes = notes_in_view(view, PLAN)
+        if version == (str(notes[-1].fact("digest")) if notes else ""):
             return []
         facts: JsonObject = {"digest": version, "path": str(self.path or "")}
-        if version and self._is_its_own(now):
+        seen = self._workspace.seen(self.path) if self._workspace and self.path else None
+        is_own = seen is not None and seen.digest == hashlib.sha256(now.encode()).hexdigest()
+        if version and is_own:
             return [Attachment(kind=PLAN, facts=facts, notice="the model changed the plan; /plan shows it")]
         return [Attachment(kind=PLAN, text=self.shown(now) if version else GONE, facts=facts)]
 
@@ -111,14 +114,18 @@ class Plan(Layer):
     async def restore(self, kept: Sequence[Item] = ()) -> list[Fragment]:
         """Return the plan for the restored context of a compaction."""
         text = await self.read()
-        self._brought = _version(text)
-        return [Fragment(kind="plan", name="the plan", text=self.shown(text))] if self._brought else []
+        self._restored = _version(text)
+        return [Fragment(kind="plan", name="the plan", text=self.shown(text))] if self._restored else []
 
     def carry(self, restored: Sequence[Fragment], summary_id: str) -> list[Noted]:
         """Return a note about the restored plan, if it was not cut."""
-        if not (self._brought and any(one.kind == "plan" and CUT not in one.text for one in restored)):
+        if not (self._restored and any(one.kind == "plan" and CUT not in one.text for one in restored)):
             return []
-        facts: JsonObject = {"digest": self._brought, "path": str(self.path or ""), RECORD: summary_id}
+        facts: JsonObject = {
+            "digest": self._restored,
+            "path": str(self.path or ""),
+            RECORD: summary_id,
+        }
         clock = self._session.clock
         return [Noted(id=clock.new_id(), at=clock.now(), kind=PLAN, facts=facts)]
 
@@ -133,17 +140,6 @@ class Plan(Layer):
             text = await asyncio.to_thread(_read, there)
             if _version(text) == note.fact("digest"):
                 await self.write(text)
-
-    def _is_its_own(self, text: str) -> bool:
-        """Whether the model has written or read this version of the file."""
-        seen = self._workspace.seen(self.path) if self._workspace and self.path else None
-        return seen is not None and seen.digest == hashlib.sha256(text.encode()).hexdigest()
-
-
-def _known(view: View) -> str:
-    """Return the version that the model knows; empty for none."""
-    notes = notes_in_view(view, PLAN)
-    return str(notes[-1].fact("digest")) if notes else ""
 
 
 def _version(text: str) -> str:

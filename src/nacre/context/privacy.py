@@ -81,8 +81,9 @@ class OriginTracker:
             return "agent"
         records = self._transcript.records
         said = [one for one in records if isinstance(one, Said) and one.aside is None]
-        by_person = _by_user(said) if self.above is None else ()
-        by_user = (*by_person, *trusted)
+        prompts = [one for one in said if one.role == "user" and not one.meta] if self.above is None else []
+        typed = (block.text for one in prompts for block in one.blocks if isinstance(block, Text))
+        by_user = (*typed, *trusted)
         ours = digests_inside_results(records)
         outside = (*by_tools(said, ours, home=home), *agent_texts(records))
         origin = origin_of(text, by_user=by_user, by_tools=outside)
@@ -130,12 +131,6 @@ class LocalOnlyFilter:
         """Return the local-only files of one place; empty for a place that is not covered."""
         known = self._places.get(place.directory)
         return (await asyncio.to_thread(known.now)).files if known else frozenset()
-
-
-def _by_user(records: list[Said]) -> Iterator[str]:
-    for said in records:
-        if said.role == "user" and not said.meta:
-            yield from (block.text for block in said.blocks if isinstance(block, Text))
 
 
 def digests_inside_results(records: Sequence[Record]) -> set[str]:

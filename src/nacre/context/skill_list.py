@@ -40,10 +40,6 @@ MAX_ARGUMENT_CHARS = 4_000
 """Arguments are a line or two; they are noted in the log, which must not grow by more."""
 
 
-def _to_nobody(folder: Path) -> None:
-    return None
-
-
 class SkillRegistry:
     """The skills of one session, searched on disk at each request; mutable."""
 
@@ -55,7 +51,7 @@ class SkillRegistry:
         self._on_notice = on_notice
         self._reported: set[str] = set()
         self._log: tuple[Transcript, Clock] | None = None
-        self._open_to_tools: Callable[[Path], None] = _to_nobody
+        self._open_to_tools: Callable[[Path], None] = lambda folder: None
 
     def look(self) -> dict[str, Skill]:
         """Return all current skills by name."""
@@ -93,7 +89,7 @@ class SkillRegistry:
         return text
 
 
-def skill_tool(desk: SkillRegistry) -> Tool:
+def skill_tool(registry: SkillRegistry) -> Tool:
     """Return the tool that loads a skill by name."""
 
     @tool(name=NAME, description=DESCRIPTION)
@@ -101,7 +97,7 @@ def skill_tool(desk: SkillRegistry) -> Tool:
         skill: Annotated[str, "The name of the skill, as it is listed."],
         arguments: Annotated[str, "What to do with it, where the skill asks for something."] = "",
     ) -> str:
-        return await desk.load(skill, arguments)
+        return await registry.load(skill, arguments)
 
     # It limits itself; half a skill with a pointer would make the model read the file instead.
     return replace(load_skill, max_result_chars=math.inf)
@@ -175,10 +171,10 @@ class Skills(Layer):
 
     log_kinds = {SKILL: "all", SKILLS: "own"}  # what was loaded comes back with every later compaction
 
-    def __init__(self, session: Session, desk: SkillRegistry, *, is_offered: bool = True) -> None:
+    def __init__(self, session: Session, registry: SkillRegistry, *, is_offered: bool = True) -> None:
         """`is_offered`: the model has the tool for skills; without it all known skills count as gone."""
         self._session = session
-        self._desk = desk
+        self._registry = registry
         self._is_offered = is_offered
         self._brought: JsonObject = {}
 
@@ -191,9 +187,9 @@ class Skills(Layer):
         now = await self._now()
         if not is_listed:
             return [Attachment(kind=SKILLS, text=listed(now.values()), facts=_facts(now))] if now else []
-        told = digests_in(notes, SKILLS)
-        new = [one for name, one in now.items() if told.get(name) != _version(one)]
-        gone = [name for name, version in told.items() if version and name not in now]
+        seen = digests_in(notes, SKILLS)
+        new = [one for name, one in now.items() if seen.get(name) != _version(one)]
+        gone = [name for name, version in seen.items() if version and name not in now]
         if not (new or gone):
             return []
         names = [one.name for one in new]
@@ -224,7 +220,7 @@ class Skills(Layer):
         return [Noted(id=clock.new_id(), at=clock.now(), kind=SKILLS, facts=facts)]
 
     async def _now(self) -> dict[str, Skill]:
-        return await asyncio.to_thread(self._desk.look) if self._is_offered else {}
+        return await asyncio.to_thread(self._registry.look) if self._is_offered else {}
 
     def _stands_in(self, kept: Sequence[Item]) -> bool:
         there = {item.record_id for item in kept}

@@ -32,7 +32,7 @@ class HookRun:
     """Why there is no exit code."""
 
 
-async def run_hook(hook: Hook, told: bytes, *, cwd: Path, environ: Mapping[str, str]) -> HookRun:
+async def run_hook(hook: Hook, stdin: bytes, *, cwd: Path, environ: Mapping[str, str]) -> HookRun:
     """Run the command to its end; a cancellation ends it and everything it started."""
     output = ProcessOutput(head=MAX_BYTES)
     errors = ProcessOutput(head=MAX_ERROR_CHARS)
@@ -40,7 +40,7 @@ async def run_hook(hook: Hook, told: bytes, *, cwd: Path, environ: Mapping[str, 
         argv=(SHELL, "-c", hook.command),
         cwd=cwd,
         environ=environ,
-        stdin=told,
+        stdin=stdin,
         seconds=hook.seconds,
         max_bytes=MAX_BYTES,
     )

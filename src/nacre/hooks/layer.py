@@ -174,38 +174,38 @@ AGAIN = "compact"
 
 def watch_instructions(session: Session, hooks: Hooks, background: Background) -> None:
     """Run InstructionsLoaded hooks in the background, each time a file is loaded."""
-    announcer = session.layer(InstructionUpdates)
-    if announcer is None or not hooks.waits_at(EVENT):
+    updates = session.layer(InstructionUpdates)
+    if updates is None or not hooks.waits_at(EVENT):
         return
     runs = count(1)
 
     def loaded(files: Sequence[InstructionFile], is_again: bool) -> None:
-        told = [_told(file, is_again=is_again) for file in files]
-        due = [one for one in told if hooks.waits_at(EVENT, str(one["load_reason"]))]
+        events = [_loaded_fields(file, is_again=is_again) for file in files]
+        due = [one for one in events if hooks.waits_at(EVENT, str(one["load_reason"]))]
         if due:
-            background.start(f"hooks {next(runs)}", _tell(hooks, due), label="finishing hooks")
+            background.start(f"hooks {next(runs)}", _run_loaded(hooks, due), label="finishing hooks")
 
-    announcer.on_loaded = loaded
+    updates.on_loaded = loaded
 
 
-async def _tell(hooks: Hooks, due: Sequence[JsonObject]) -> None:
-    places = asyncio.Semaphore(AT_ONCE)
+async def _run_loaded(hooks: Hooks, events: Sequence[JsonObject]) -> None:
+    limit = asyncio.Semaphore(AT_ONCE)
 
-    async def tell(one: JsonObject) -> None:
-        async with places:
-            await hooks.instructions_loaded(one)
+    async def run(fields: JsonObject) -> None:
+        async with limit:
+            await hooks.instructions_loaded(fields)
 
     async with asyncio.TaskGroup() as group:
-        for one in due:
-            group.create_task(tell(one))
+        for fields in events:
+            group.create_task(run(fields))
 
 
-def _told(file: InstructionFile, *, is_again: bool) -> JsonObject:
-    told: JsonObject = {
+def _loaded_fields(file: InstructionFile, *, is_again: bool) -> JsonObject:
+    fields: JsonObject = {
         "file_path": str(file.path),
         "memory_type": file.kind.capitalize(),
         "load_reason": AGAIN if is_again else REASONS[file.reason],
     }
     if file.because is not None:
-        told["parent_file_path" if file.reason == "include" else "trigger_file_path"] = str(file.because)
-    return told
+        fields["parent_file_path" if file.reason == "include" else "trigger_file_path"] = str(file.because)
+    return fields

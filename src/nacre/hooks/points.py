@@ -117,10 +117,10 @@ class Hooks:
         self, agent_id: str, agent_type: str, *, transcript: Path | None = None, cwd: Path | None = None
     ) -> Hooks:
         """Return the same hooks for an agent of the session, which they get as input; notices appear here."""
-        told: JsonObject = {"agent_id": agent_id, "agent_type": agent_type}
+        fields: JsonObject = {"agent_id": agent_id, "agent_type": agent_type}
         if transcript is not None:
-            told["agent_transcript_path"] = str(transcript)
-        place = replace(self.place, agent=told, cwd=cwd or self.place.cwd)
+            fields["agent_transcript_path"] = str(transcript)
+        place = replace(self.place, agent=fields, cwd=cwd or self.place.cwd)
         return Hooks(self._table, place, notify=self.notify)
 
     def waits_at(self, event: str, subject: str | None = None) -> bool:
@@ -141,7 +141,7 @@ class Hooks:
 
     async def pre_tool_use(self, call: ToolCall) -> PreToolUse:
         """Run before a tool call; return whether it may be made, with what, and what the guard should do."""
-        heard = await self._run("PreToolUse", _told(call))
+        heard = await self._run("PreToolUse", _call_fields(call))
         reasons = [one.blocks for one in heard if one.blocks is not None]
         stops = next((one.stops for one in heard if one.stops is not None), None)
         replaced = [one.arguments for one in heard if one.arguments is not None]
@@ -155,7 +155,7 @@ class Hooks:
 
     async def post_tool_use(self, call: ToolCall, response: Json) -> PostToolUse:
         """Run after a successful tool call; return context and changes of the result."""
-        heard = await self._run("PostToolUse", {**_told(call), "tool_response": response})
+        heard = await self._run("PostToolUse", {**_call_fields(call), "tool_response": response})
         outputs = [one.output for one in heard if one.output is not None]
         return PostToolUse(
             objection=_joined(one.blocks or "" for one in heard),
@@ -176,28 +176,28 @@ class Hooks:
 
     async def stop(self, reply: str, *, is_again: bool) -> str:
         """Run before a turn ends; return what is left to do, or an empty string."""
-        told: JsonObject = {"stop_hook_active": is_again, "last_assistant_message": reply}
-        return self._to_do("Stop", await self._run("Stop", told))
+        fields: JsonObject = {"stop_hook_active": is_again, "last_assistant_message": reply}
+        return self._reason_to_continue("Stop", await self._run("Stop", fields))
 
     async def subagent_stop(self, agent_id: str, agent_type: str, reply: str, *, is_again: bool) -> str:
         """Run before an agent ends; return what is left to do, or an empty string."""
-        told: JsonObject = {
+        fields: JsonObject = {
             "agent_id": agent_id,
             "agent_type": agent_type,
             "stop_hook_active": is_again,
             "last_assistant_message": reply,
         }
-        return self._to_do("SubagentStop", await self._run("SubagentStop", told))
+        return self._reason_to_continue("SubagentStop", await self._run("SubagentStop", fields))
 
     async def session_end(self, reason: EndReason, *, at_most: float | None = None) -> None:
         """Run at the end of the session; `at_most` limits the timeout in seconds."""
         await self._run("SessionEnd", {"reason": reason}, at_most=at_most)
 
-    async def instructions_loaded(self, told: JsonObject) -> None:
+    async def instructions_loaded(self, fields: JsonObject) -> None:
         """Run after an instruction file was loaded."""
-        await self._run("InstructionsLoaded", told)
+        await self._run("InstructionsLoaded", fields)
 
-    def _to_do(self, event: str, heard: list[HookAnswer]) -> str:
+    def _reason_to_continue(self, event: str, heard: list[HookAnswer]) -> str:
         for one in heard:
             if one.stops is not None:
                 whose = "the agent's turn" if event == "SubagentStop" else "the turn"
@@ -213,7 +213,7 @@ class Hooks:
         if at_most is not None:
             due = tuple(replace(hook, seconds=min(hook.seconds, at_most)) for hook in due)
         place = self.place
-        told: JsonObject = {
+        fields: JsonObject = {
             "session_id": place.session_id,
             "transcript_path": str(place.transcript or ""),
             "cwd": str(place.cwd),
@@ -222,16 +222,16 @@ class Hooks:
             **place.agent,
             **more,
         }
-        written = json.dumps(told, ensure_ascii=False).encode(errors="replace")
+        written = json.dumps(fields, ensure_ascii=False).encode(errors="replace")
         # A group, because it returns only when every command has ended, also when cancelled.
         async with asyncio.TaskGroup() as group:
             running = [
                 group.create_task(run_hook(hook, written, cwd=place.cwd, environ=place.environ))
                 for hook in due
             ]
-        return [await self._heeded(event, answer(event, task.result())) for task in running]
+        return [await self._checked(event, answer(event, task.result())) for task in running]
 
-    async def _heeded(self, event: str, said: HookAnswer) -> HookAnswer:
+    async def _checked(self, event: str, said: HookAnswer) -> HookAnswer:
         """Notify the user; text for the model is neutralised and shortened."""
         for line in said.warnings:
             self.notify(line, "warning")
@@ -257,7 +257,7 @@ class Hooks:
         return pointer(f"{event} hook", [safe], kept, preview_bytes=PREVIEW_BYTES)
 
 
-def _told(call: ToolCall) -> JsonObject:
+def _call_fields(call: ToolCall) -> JsonObject:
     return {"tool_name": call.name, "tool_input": call.input, "tool_use_id": call.id}
 
 

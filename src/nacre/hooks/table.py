@@ -86,10 +86,10 @@ class HookTable:
         """Whether there are hooks for an event, and with a subject, for that one."""
         return any(subject is None or group.matches(subject) for group in self.groups.get(event, ()))
 
-    def due(self, event: str, told: JsonObject) -> tuple[Hook, ...]:
+    def due(self, event: str, fields: JsonObject) -> tuple[Hook, ...]:
         """Return the hooks to run, in configured order; duplicates run once."""
         field_name = EVENTS[event].matches_on
-        subject = str(told.get(field_name, ""))
+        subject = str(fields.get(field_name, ""))
         chosen = (
             hook
             for group in self.groups.get(event, ())

@@ -49,7 +49,7 @@ class ToolHookLayer(Layer):
         self._session = session
         self._hooks = hooks
         self._where = where
-        self._said: dict[str, list[Attachment]] = {}
+        self._attachments: dict[str, list[Attachment]] = {}
         """By call id."""
         self._ends = ""
 
@@ -64,7 +64,7 @@ class ToolHookLayer(Layer):
     async def filter(self, said: Said, view: View) -> tuple[Said, Sequence[Attachment]]:
         """Attach the text of hooks to the results of their calls."""
         answered = [block.call_id for block in said.blocks if isinstance(block, ToolResult)]
-        return said, [extra for each in answered for extra in self._said.pop(each, ())]
+        return said, [one for call in answered for one in self._attachments.pop(call, ())]
 
     async def before_request(self) -> None:
         """End the turn before the next request, if a hook asked for it."""
@@ -84,7 +84,7 @@ class ToolHookLayer(Layer):
         async def call(arguments: JsonObject) -> ToolResult | str:
             running = RUNNING.get()
             asked = ToolCall(running.id if running else "", tool.name, arguments)
-            self._said.pop(asked.id, None)  # some servers give one id twice
+            self._attachments.pop(asked.id, None)  # some servers give one id twice
             said = await hooks.pre_tool_use(self._spelled_out(asked))
             self._keep(asked, "PreToolUse", CONTEXT, text=said.context)
             self._stop(hooks, "PreToolUse", said.stops)
@@ -122,8 +122,8 @@ class ToolHookLayer(Layer):
         if not all(words.values()):
             return
         text = prompts.render(prompt, event=f"{event}, {call.name}", **words)
-        extra = Attachment(kind=HOOK, text=text, facts={"event": event, "call": call.id})
-        self._said.setdefault(call.id, []).append(extra)
+        attachment = Attachment(kind=HOOK, text=text, facts={"event": event, "call": call.id})
+        self._attachments.setdefault(call.id, []).append(attachment)
 
     def _stop(self, hooks: Hooks, event: str, why: str | None) -> None:
         # A hook in a fork ends only the fork: the parent's conversation continues.

@@ -1,46 +1,46 @@
-"""How far a turn may go: the window and its thresholds (C3), rounds, output, and the order of recovery."""
+"""Limits of a turn, and the thresholds of a model's window (C3)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 DEFAULT_WINDOW = 200_000
-"""What a model of which nothing is known is assumed to accept."""
+"""The assumed window of an unknown model."""
 LONG_WINDOW = 1_000_000
-"""What the `[1m]` suffix and the long-context beta ask for."""
+"""The window of the `[1m]` suffix and the long-context beta."""
 LONG_WINDOW_BETA = "context-1m-2025-08-07"
 
 RESERVE_TOKENS = 20_000
 RESERVE_SHARE = 0.10
-"""Kept free for the reply: a summary is shorter than this in 99.99 of 100 cases."""
+"""Reserved for the reply: a summary is shorter than this in 99.99 of 100 cases."""
 AUTOCOMPACT_TOKENS = 13_000
 AUTOCOMPACT_SHARE = 0.065
-"""Kept free below the effective window, so that compaction starts before a request is refused."""
+"""Distance of compaction from the effective window, so that it starts before a request is refused."""
 WARNING_TOKENS = 20_000
 WARNING_SHARE = 0.10
-"""How long before compaction the person is told."""
+"""Distance of the warning from compaction."""
 BLOCKING_TOKENS = 3_000
 BLOCKING_SHARE = 0.015
-"""Closer than this to the effective window nothing is sent: the estimate may be that far off."""
+"""Distance from the effective window within which nothing is sent, because estimates are inexact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one turn may use up."""
+    """Limits of one turn."""
 
     max_rounds: int = 100
-    """Model calls in one turn: long enough for real work, short enough to stop a loop that goes nowhere."""
+    """Model calls in one turn: enough for real work, few enough to stop an endless loop."""
     max_output: int = 8_192
-    """Tokens of one reply: enough for nearly every reply, and little of the window is kept free for it."""
+    """Output tokens of one reply: enough for nearly every reply, and a small part of the window."""
     raised_output: int = 64_000
-    """Tokens of the one second try after a reply was cut off."""
+    """Output tokens of the second attempt after a reply was cut off."""
     max_continues: int = 3
-    """How often a reply that is cut off even so is asked to go on."""
+    """How often a reply that is cut off again is continued."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """Where in the window something happens, in tokens."""
+    """Sizes of a request, in tokens, at which something happens."""
 
     window: int
     effective: int
@@ -50,7 +50,7 @@ class Thresholds:
 
 
 def window(model: str, *, known: int | None, betas: tuple[str, ...] = (), ceiling: int | None = None) -> int:
-    """How many tokens this model accepts; `known` comes from the rules file, `ceiling` from the user."""
+    """Return how many tokens a model accepts; `known` is from the model table, `ceiling` from the user."""
     if model.endswith("[1m]"):
         size = LONG_WINDOW
     elif known is not None:
@@ -65,7 +65,7 @@ def window(model: str, *, known: int | None, betas: tuple[str, ...] = (), ceilin
 def thresholds(
     window: int, *, max_output: int, percent: float | None = None, compact_window: int | None = None
 ) -> Thresholds:
-    """The thresholds of a window; `percent` and `compact_window` can lower compaction, never raise it."""
+    """Return the thresholds of a window; `percent` and `compact_window` can only lower compaction."""
     effective = _effective(window, max_output)
     compact_at = _compact_at(window, max_output)
     if compact_window:

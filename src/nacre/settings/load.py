@@ -1,4 +1,4 @@
-"""Reads every source once and lays them over one another.
+"""Reads every source of settings once and combines them, the strongest first.
 
 policy > command line > environment > local file > project file > user file > default
 """
@@ -40,10 +40,10 @@ def load(
     beneath: Path | None = None,
     is_for_looking: bool = False,
 ) -> Settings:
-    """The settings for a run in this directory; what cannot be used is left out and listed in `problems`.
+    """Return the settings for a directory; invalid values are left out and listed in `problems`.
 
-    `beneath` is another home of the user's, whose settings hold where nobody else says anything. A file that
-    is not JSON raises `ConfigError`; where they are only looked at, it is a problem like any other.
+    `beneath` is another home of the user, whose settings have the lowest precedence. A file that is not JSON
+    raises `ConfigError`, or is listed in `problems` if the settings are only shown (`is_for_looking`).
     """
     cwd = cwd.resolve()
     read = from_file_lenient if is_for_looking else from_file
@@ -83,7 +83,7 @@ def _gate(root: Path, home: Path, trusted: Trusted) -> SourceGate:
 
 
 def _wanting(files: Iterable[SettingsSource], home: Path, root: Path) -> tuple[str, ...]:
-    """What the project's files set that only a trusted directory may set, unless the user already said no."""
+    """Return the project's settings that need trust, unless the user already declined it."""
     names = {
         given.key.name
         for source in files
@@ -102,7 +102,7 @@ def _problems(sources: Iterable[SettingsSource], trusted: Trusted) -> tuple[Sett
 def _files(
     root: Path, home: Path, beneath: Path | None, read: Callable[[Path, SettingsLevel], SettingsSource]
 ) -> list[SettingsSource]:
-    """The settings files, strongest first; in the user's home directory there is no project's."""
+    """Return the settings files, strongest first; the user's home directory is not a project."""
     homes = [home] if beneath is None or is_same(beneath, home) else [home, beneath]
     users = [read(one / "settings.json", SettingsLevel.USER) for one in homes]
     if any(is_same(root / ".nacre", one) for one in homes):
@@ -115,7 +115,7 @@ def _files(
 
 
 def _home(outside: Iterable[SettingsSource], environ: Mapping[str, str]) -> Path:
-    """Where the user's files are (M1); the user's own settings cannot say, they are found there."""
+    """Return the home (M1); the user's own settings cannot set it, because they are in it."""
     given = _strongest(outside).get("home")
     user = Path(environ.get("HOME") or Path.home())
     if given is None:
@@ -129,9 +129,9 @@ def _home(outside: Iterable[SettingsSource], environ: Mapping[str, str]) -> Path
 
 
 def _strongest(sources: Iterable[SettingsSource]) -> dict[str, SettingValue]:
-    """For each setting the first that was given; sources come strongest first.
+    """Return the value of the strongest source for each setting; sources come strongest first.
 
-    What a file says by name is meant more than what its `env` block says through a variable.
+    A setting in a file takes precedence over a variable in its `env` block.
     """
     chosen: dict[str, SettingValue] = {}
     for source in sources:
@@ -141,7 +141,7 @@ def _strongest(sources: Iterable[SettingsSource]) -> dict[str, SettingValue]:
 
 
 def _added_up(sources: Iterable[SettingsSource]) -> dict[str, tuple[ListEntry, ...]]:
-    """The lists to which every source adds, strongest first."""
+    """Return the lists to which every source adds, strongest first."""
     lists: dict[str, tuple[ListEntry, ...]] = {}
     for source in sources:
         for given in (*source.given, *source.environ_given):
@@ -152,13 +152,13 @@ def _added_up(sources: Iterable[SettingsSource]) -> dict[str, tuple[ListEntry, .
 
 
 def _environ(environ: Mapping[str, str], sources: Iterable[SettingsSource]) -> dict[str, str]:
-    """The environment with the files' `env` blocks around it, in the same order of strength as settings."""
+    """Return the environment combined with the files' `env` blocks, by the precedence of settings."""
     combined: dict[str, str] = {}
     for source in reversed(list(sources)):
         if source.layer is SettingsLevel.ENVIRONMENT:
             combined |= environ
         else:
-            # Our own variables have become settings already, under the rules for where each may come from.
+            # nacre's own variables have become settings already, by the rules for their sources.
             combined |= {n: v for n, v in source.environ.items() if not n.startswith(("NACRE_", "CLAUDE_"))}
     chosen = _strongest(sources)
     combined |= {v: str(chosen[name].value) for name, v in _VENDOR_VARIABLES.items() if name in chosen}
@@ -166,7 +166,7 @@ def _environ(environ: Mapping[str, str], sources: Iterable[SettingsSource]) -> d
 
 
 def _built(settings: Settings, sources: list[SettingsSource]) -> Settings:
-    """With the chosen values in their fields."""
+    """Return the settings with the strongest values in their fields."""
     chosen = _strongest(sources)
     lists = _added_up(sources)
     top: dict[str, Json] = {}
@@ -191,16 +191,16 @@ _REPOSITORY = (SettingsLevel.LOCAL, SettingsLevel.PROJECT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceGate:
-    """Judges each value by where it comes from and what it could do."""
+    """Removes values that their source may not set."""
 
     root: Path
     trust_path: Path
     is_trusted: bool
     is_local_committed: bool
-    """The local file came with the repository after all, so that it counts as the project's."""
+    """The local file is committed, so that it counts as the project's."""
 
     def admitted(self, source: SettingsSource) -> SettingsSource:
-        """The source without what it may not set; each refusal is a problem that says why."""
+        """Return the source without values that it may not set; each refusal is listed as a problem."""
         if source.layer in _OUTSIDE:
             return source
         is_env_open = self.is_trusted or source.layer not in _REPOSITORY
@@ -225,7 +225,7 @@ class SourceGate:
         return allowed
 
     def _refusal(self, given: SettingValue) -> str:
-        """Why this value is not taken; empty when it is."""
+        """Return why a value is refused; empty if it is allowed."""
         is_repository = given.layer in _REPOSITORY
         is_project = given.layer is SettingsLevel.PROJECT or (
             given.layer is SettingsLevel.LOCAL and self.is_local_committed
@@ -251,13 +251,13 @@ class SourceGate:
 
 
 COMPRESSED_INDEX = 4
-"""From this version on git's index shortens paths, so that a search for one proves nothing."""
+"""From this version on git's index compresses paths, so that they cannot be searched for."""
 
 
 def find_root(cwd: Path, home: Path) -> Path:
-    """The nearest directory with a `.nacre/`, up to the repository's top; outside one, the current directory.
+    """Return the nearest directory with a `.nacre/` inside the repository, else the current directory.
 
-    Nothing above the repository is looked at: anyone may write a `.nacre/` into a shared `/tmp`.
+    Directories above the repository are ignored: anyone may write a `.nacre/` into a shared `/tmp`.
     """
     top = _repository(cwd)
     if top is None:
@@ -270,12 +270,12 @@ def find_root(cwd: Path, home: Path) -> Path:
 
 
 def is_same(folder: Path, home: Path) -> bool:
-    """Whether a directory's `.nacre/` is the user's own home, which is nobody's project."""
+    """Return whether a directory is the user's home."""
     return folder.resolve() == home.resolve()
 
 
 def is_committed(path: Path) -> bool:
-    """Whether git tracks this file, so that whoever wrote the repository wrote it; in doubt, yes."""
+    """Return whether git tracks a file, so that it comes from the repository; True in doubt."""
     top = _repository(path.parent)
     if top is None or not path.exists():
         return False
@@ -294,7 +294,7 @@ def _repository(directory: Path) -> Path | None:
 
 
 def _index(git: Path) -> Path:
-    """Git's list of tracked files; in a worktree or submodule `.git` is a file that names the directory."""
+    """Return the path of git's index; in a worktree `.git` is a file that names the directory."""
     if git.is_dir():
         return git / "index"
     text = git.read_bytes()[:4096].decode(errors="surrogateescape")

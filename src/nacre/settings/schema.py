@@ -1,4 +1,4 @@
-"""What a setting's value may be: each kind checks JSON and reads the text of a variable."""
+"""Every setting with the kind of its value, its variables, and the sources that may set it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from nacre.settings.values import RoleModels, Switches
 ON = frozenset({"1", "true", "yes", "on"})
 OFF = frozenset({"0", "false", "no", "off"})
 MAX_TOKENS = 100_000_000
-"""Far above any window, low enough to catch a slip of the keyboard."""
+"""Far above any window, low enough to catch a typing error."""
 
 
 class ValueKind(Protocol):
-    """One sort of value; both methods raise `ValueError` for one that is not of it."""
+    """A kind of value; both methods raise `ValueError` or `TypeError` for an invalid one."""
 
     @property
     def allowed(self) -> str:
-        """For people, after "must be"."""
+        """The end of a message that begins with "must be"."""
         ...
 
     def checked(self, value: Json) -> Json: ...
@@ -33,7 +33,7 @@ class ValueKind(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """Text on one line; one of `choices` where there are any."""
+    """Text on one line; one of `choices`, if there are any."""
 
     choices: tuple[str, ...] = ()
 
@@ -69,7 +69,7 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The base of an HTTP interface."""
+    """The base URL of an HTTP API."""
 
     allowed: str = "an address that starts with http:// or https://"
 
@@ -86,7 +86,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number between two bounds, whole unless told otherwise."""
+    """A number between two bounds, by default a whole one."""
 
     low: float = 1
     high: float = MAX_TOKENS
@@ -112,7 +112,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Yes or no; with `auto`, a third answer that leaves it to the layer."""
+    """A boolean; with `has_auto`, also `auto`, which lets the layer decide."""
 
     has_auto: bool = False
 
@@ -171,7 +171,7 @@ class NumberTable:
 
 @dataclass(frozen=True, slots=True)
 class TextList:
-    """A list of texts; a variable holds a JSON list, or one text."""
+    """A list of texts; a variable contains a JSON list or one text."""
 
     allowed: str = "a list of texts"
 
@@ -189,7 +189,7 @@ PREFIX = "NACRE_"
 
 
 class SettingsLevel(Enum):
-    """Where a value can come from, strongest first."""
+    """The sources of values, strongest first."""
 
     POLICY = "policy"
     CLI = "command line"
@@ -200,7 +200,7 @@ class SettingsLevel(Enum):
 
 
 class SettingScope(Enum):
-    """Which of these a setting listens to."""
+    """Which sources may set a setting."""
 
     ANYWHERE = "anywhere"
     TRUSTED = "in a project's directory only once the user trusts it"
@@ -217,12 +217,12 @@ class SettingKey:
     name: str
     kind: ValueKind
     field: str = ""
-    """Path to its field in `Settings` where that does not follow from the name."""
+    """Path of its field in `Settings`, if it does not follow from the name."""
     reach: SettingScope = SettingScope.ANYWHERE
     aliases: tuple[str, ...] = ()
-    """Variables of existing harnesses; nacre's own name wins (M7)."""
+    """Variables of other programs; nacre's own variable takes precedence (M7)."""
     adds_up: bool = False
-    """A list to which every source adds, instead of the strongest deciding."""
+    """A list to which every source adds, instead of the strongest one replacing it."""
 
     @property
     def variable(self) -> str:
@@ -238,10 +238,10 @@ def _snake(name: str) -> str:
 
 
 SECONDS = Number(low=0.1, high=86_400, is_whole=False)
-"""Up to a day: longer than that is a slip, not a wish."""
+"""At most a day; more is a mistake."""
 DOLLARS = Number(low=0, high=1_000_000, is_whole=False)
 PAID_TOKENS = Number(low=0, high=1_000_000_000_000)
-"""What a cap can be: a day of many sessions pays for far more tokens than any window holds."""
+"""Limits on spending: a day of many sessions uses far more tokens than any window has."""
 MODES = ("default", "acceptEdits", "bypassPermissions")
 _AUTO = {"keep_warm", "recall_selector", "extract", "dream"}
 
@@ -392,4 +392,4 @@ GROUPS = frozenset(name.rpartition(".")[0] for name in KEYS) - {""}
 """Objects that hold settings, such as `roles`."""
 
 OTHER_VARIABLES = frozenset({"DEBUG", "MCP_TOKEN"})
-"""Variables of ours that are not settings, without the prefix."""
+"""nacre's variables that are not settings, without the prefix."""

@@ -1,4 +1,4 @@
-"""Where settings come from: each source becomes a list of what it gives and what is wrong with it."""
+"""Reads the sources of settings: files, environment and command line, with their problems."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from nacre.settings.schema import GROUPS, KEYS, OTHER_VARIABLES, PREFIX, Setting
 from nacre.settings.values import SettingsProblem
 
 MAX_FILE_BYTES = 1_000_000
-"""A settings file is a page or two; a link to an endless device must not hang the start."""
+"""Limit for a settings file, so that a link to an endless device does not block the start."""
 SHOWN_CHARS = 40
-"""Enough of a bad value to recognise it."""
+"""How much of an invalid value is shown."""
 LIKENESS = 0.75
-"""Two letters swapped in a word of five still count as the same word; half a word does not."""
+"""Similarity for suggestions: two swapped letters in a word of five are accepted."""
 _RENAMED = {"roles.main": "model"}
 FOREIGN_SECRETS = frozenset({"apikey", "api_key", "authtoken", "auth_token", "token"})
 
 
 @dataclass(frozen=True, slots=True)
 class SettingValue:
-    """One value that one source gives for one setting, already checked."""
+    """A checked value of one setting from one source."""
 
     key: SettingKey
     value: Json
@@ -36,19 +36,19 @@ class SettingValue:
 
 @dataclass(frozen=True, slots=True)
 class SettingsSource:
-    """All that one place says."""
+    """All values of one source."""
 
     layer: SettingsLevel
     given: tuple[SettingValue, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     """A file's `env` block."""
     environ_given: tuple[SettingValue, ...] = ()
-    """What the variables in that block say."""
+    """Settings from the variables in that block."""
     problems: tuple[SettingsProblem, ...] = ()
 
 
 def from_file(path: Path, layer: SettingsLevel) -> SettingsSource:
-    """What a settings file says; nothing when there is none. Raises `ConfigError` when it cannot be read."""
+    """Read a settings file; empty if there is none. Raises `ConfigError` if it cannot be read."""
     found: list[SettingValue] = []
     problems: list[SettingsProblem] = []
     environ: dict[str, str] = {}
@@ -65,7 +65,7 @@ def from_file(path: Path, layer: SettingsLevel) -> SettingsSource:
 
 
 def from_file_lenient(path: Path, layer: SettingsLevel) -> SettingsSource:
-    """What a settings file says; one that cannot be read says nothing, and that is its problem."""
+    """Read a settings file; one that cannot be read is empty, with a problem."""
     try:
         return from_file(path, layer)
     except ConfigError as error:
@@ -79,7 +79,7 @@ def from_environment(
     *,
     place: str = "environment ",
 ) -> SettingsSource:
-    """What variables say, nacre's own names before those of other harnesses (M7)."""
+    """Read settings from variables; nacre's names take precedence over those of other programs (M7)."""
     found: list[SettingValue] = []
     problems: list[SettingsProblem] = []
     for key in KEYS.values():
@@ -101,7 +101,7 @@ def from_environment(
 
 
 def from_command_line(values: Mapping[str, Json]) -> SettingsSource:
-    """What the options of the command say, by the names of the settings."""
+    """Read settings from command-line options, by the names of the settings."""
     problems: list[SettingsProblem] = []
     found = []
     for name, raw in values.items():
@@ -148,7 +148,7 @@ def _refuse(word: str) -> NoReturn:
 def _leaves(
     document: JsonObject, place: str, problems: list[SettingsProblem], prefix: str = ""
 ) -> Iterator[tuple[str, Json]]:
-    """The settings in a document, by their full names; what is not one goes to the problems."""
+    """Yield the settings in a document by their full names; unknown names are added to the problems."""
     for word, value in document.items():
         name = prefix + word
         if name in KEYS:
@@ -167,13 +167,13 @@ def _leaves(
 
 
 def _checked(key: SettingKey, raw: Json, place: str, problems: list[SettingsProblem]) -> Json:
-    """The value if it is of the key's kind; null is as good as absent."""
+    """Return the value if it is valid, else None; null counts as absent."""
     if raw is None:
         return None
     try:
         return key.kind.checked(raw)
     except (ValueError, TypeError):
-        # An `env` block or a hook can hold a secret, so a bad one is not shown.
+        # An `env` block or a hook may contain a secret, so that the value is not shown.
         shown = "" if isinstance(raw, dict) else f", not {_shown(raw)}"
         problems.append(
             SettingsProblem(place, f"{key.name!r} must be {key.kind.allowed}{shown}", is_error=True)
@@ -187,7 +187,7 @@ def _shown(value: Json) -> str:
 
 
 def _did_you_mean(word: str, known: Iterable[str], *, prefix: str = "") -> str:
-    # Imported when something is misspelt: start-up does not pay for it.
+    # Imported only after a misspelling, so that it does not slow down the start.
     from difflib import get_close_matches  # noqa: PLC0415
 
     close = get_close_matches(word[:80], sorted(known), n=1, cutoff=LIKENESS)

@@ -1,6 +1,7 @@
-"""Which directories the user trusts: a short list in the home, by canonical path.
+"""Which directories the user trusts, and which files outside a project its instructions may include (M23).
 
-Trust holds for exactly one directory, so that a repository cloned below a trusted one is not trusted with it.
+Both are lists in the home. Trust holds for exactly one directory, so that a repository cloned below a trusted
+one is not trusted. Consent holds for one real path, so that a link that changes needs consent again.
 """
 
 from __future__ import annotations
@@ -23,29 +24,29 @@ DECLINED_FILE = "declined.json"
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
-    """The list as read, and what was wrong with its file."""
+    """The trusted directories, and a problem with their file."""
 
     directories: frozenset[str] = frozenset()
     problem: SettingsProblem | None = None
 
 
 def is_trusted(home: Path, directory: Path) -> bool:
-    """Whether the user trusts this very directory."""
+    """Return whether the user trusts this directory."""
     return canonical(directory) in read_trusted(home).directories
 
 
 def trust(home: Path, directory: Path) -> None:
-    """Add a directory to the list; a list that cannot be read is left alone and the user is told."""
+    """Trust a directory; raises `ConfigError` if the list cannot be read or written."""
     _add(home, FILE, directory)
 
 
 def decline(home: Path, directory: Path) -> None:
-    """Remember that the user does not trust a directory."""
+    """Record that the user does not trust a directory."""
     _add(home, DECLINED_FILE, directory)
 
 
 def is_declined(home: Path, directory: Path) -> bool:
-    """Whether the user was asked about this directory and said no."""
+    """Return whether the user declined to trust this directory."""
     return canonical(directory) in read_trusted(home, DECLINED_FILE).directories
 
 
@@ -68,7 +69,7 @@ def _add(home: Path, name: str, directory: Path) -> None:
 
 
 def read_trusted(home: Path, name: str = FILE) -> Trusted:
-    """The list; a file that is not one counts as empty and is reported, never deleted."""
+    """Return the list; an invalid file counts as empty and is reported, never deleted."""
     path = home / name
     try:
         value = json.loads(os.fsdecode(path.read_bytes()))
@@ -82,7 +83,7 @@ def read_trusted(home: Path, name: str = FILE) -> Trusted:
 
 
 def canonical(directory: Path) -> str:
-    """The one spelling of a directory: absolute, links resolved."""
+    """Return the absolute path of a directory with links resolved."""
     return str(directory.resolve())
 
 
@@ -93,13 +94,13 @@ def _unreadable(path: Path) -> SettingsProblem:
 
 CONSENT_FILE = "consent.json"
 _FOLDER = "/"
-"""How a folder ends; consent for a file does not become one for a folder that takes its name."""
+"""The suffix of folders: consent for a file does not hold for a folder of the same name."""
 
 
 def consented(home: Path, root: Path) -> frozenset[Path]:
-    """Real paths outside a project that its instructions may name; a folder stands for all below it.
+    """Return the real paths outside a project that its instructions may include; folders with their content.
 
-    A file that cannot be read counts as no consent at all: then the person is asked again.
+    A list that cannot be read counts as empty, so that the person is asked again.
     """
     try:
         return frozenset(
@@ -110,7 +111,7 @@ def consented(home: Path, root: Path) -> frozenset[Path]:
 
 
 def consent(home: Path, root: Path, path: Path) -> Path:
-    """Remember that a project may pull in a file or a folder; returns the real path that was meant."""
+    """Record that a project may include a file or a folder; return its real path."""
     real = Path(os.path.realpath(path))
     if not real.exists():
         raise ConfigError(f"there is no {path} to allow; `nacre instructions list` shows what waits")
@@ -119,14 +120,14 @@ def consent(home: Path, root: Path, path: Path) -> Path:
 
 
 def withdraw(home: Path, root: Path, path: Path) -> bool:
-    """Take consent back; says whether there was any."""
+    """Withdraw consent; return whether there was any."""
     real = os.path.realpath(path)
     named = {str(path), real, str(path) + _FOLDER, real + _FOLDER}
     return _change(home, root, drop=frozenset(named))
 
 
 def _change(home: Path, root: Path, *, add: str = "", drop: frozenset[str] = frozenset()) -> bool:
-    """Whether the list is another one now."""
+    """Change the list of a project; return whether it is different now."""
     path = home / CONSENT_FILE
     try:
         with one_writer(path):
@@ -137,7 +138,7 @@ def _change(home: Path, root: Path, *, add: str = "", drop: frozenset[str] = fro
                 return False
             kept = {name: texts for name, texts in {**known, canonical(root): after}.items() if texts}
             text = json.dumps(kept, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-            disk.replace_file(path, os.fsencode(text), temp_name=f".{FILE}.tmp")
+            disk.replace_file(path, os.fsencode(text), temp_name=f".{CONSENT_FILE}.tmp")
     except StoreError as error:
         raise ConfigError(str(error)) from error
     except OSError as error:
@@ -150,7 +151,7 @@ def _real(text: str) -> Path:
 
 
 def _holds(text: str) -> bool:
-    """Whether what was agreed to is still what it was: a folder, or no folder, at this very place."""
+    """Return whether the path is unchanged: no link, and still a folder or not."""
     path = _real(text)
     return os.path.realpath(path) == str(path) and path.is_dir() == text.endswith(_FOLDER)
 

@@ -1,4 +1,4 @@
-"""The settings as frozen values: what each means, and what it is when nobody says anything."""
+"""The settings as frozen values, with their meaning and their defaults."""
 
 from __future__ import annotations
 
