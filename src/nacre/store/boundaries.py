@@ -1,7 +1,7 @@
-"""Where a log's compactions stand, so that resuming reads the last stretch and not the whole file (T9).
+"""Index of a log's compactions, so that a resume reads the last part and not the whole file (T9).
 
-The index lives in a small sidecar. It is only ever a shortcut: absent, stale or damaged, it is made again by
-a scan of bytes that parses nothing but the few lines it is about.
+The index is a small sidecar file, used only to save time: absent, stale or damaged, it is rebuilt by a scan
+of bytes that parses only the lines it is about.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nacre.store.lines import line_around, open_log, whole_lines
 
 FORMAT = 2
 FINGERPRINT_BYTES = 256
-"""So much of the covered end must be unchanged for an index to be trusted; a replaced file differs there."""
+"""Bytes at the covered end that must be unchanged for a valid index; a replaced file differs there."""
 
 TOKENS = (b'"compact_boundary"', b'"isCompactSummary"', b'"compacted"', b'"undone"')
 """A line without any of these never changes the index."""
@@ -33,18 +33,19 @@ class Boundary:
     offset: int
     id: str
     whole: bool
-    """It stands for everything before it, but for what it keeps; a partial one needs its surroundings."""
+    """Whether it replaces everything before it, except what it keeps; a partial one needs the text around it.
+    """
     starts: int
-    """Where reading must begin for the view after it to be complete, kept messages included."""
+    """Offset at which reading must begin for a complete view after it, kept messages included."""
     summary: str = ""
-    """The id under which its summary stands in the view, when that has no line of its own."""
+    """Id of its summary in the view, if the summary has no line of its own."""
     waits: bool = False
-    """Its summary has not come yet; without one the compaction did not happen, and all before it stands."""
+    """Whether its summary is missing; without one the compaction has no effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeFrom:
-    """Where to begin reading, and how much that is."""
+    """The offset at which to begin reading, and the size."""
 
     offset: int
     bytes_to_read: int
@@ -63,7 +64,7 @@ class BoundaryIndex:
     fingerprint: str = ""
 
     def resume(self, size: int) -> ResumeFrom:
-        """Where a log of this size must be read from."""
+        """Return where a log of this size must be read from."""
         dead: set[str] = set()
         for undo, target in reversed(self.undone):
             if undo not in dead:
@@ -75,7 +76,7 @@ class BoundaryIndex:
 
 
 def up_to_date(path: Path, known: BoundaryIndex | None) -> BoundaryIndex:
-    """The index of the whole log as it is now, reading only what the known one does not cover."""
+    """Return the index of the whole log, reading only what the known one does not cover."""
     with open_log(path) as file:
         found = os.fstat(file.fileno())
     if known is None or not _still_true(path, known, found):
@@ -90,7 +91,7 @@ def up_to_date(path: Path, known: BoundaryIndex | None) -> BoundaryIndex:
 
 
 def extended(path: Path, index: BoundaryIndex, at: int, block: bytes) -> BoundaryIndex:
-    """The index with what one stretch of whole lines adds to it."""
+    """Return the index extended by one range of whole lines."""
     for begin, line in _interesting(block):
         record = _parsed(line)
         if record.get("subtype") == "compact_boundary" and record.get("isSidechain") is not True:
@@ -107,7 +108,7 @@ def extended(path: Path, index: BoundaryIndex, at: int, block: bytes) -> Boundar
 
 
 def _summarised(index: BoundaryIndex, parent: str) -> BoundaryIndex:
-    """The index once a summary came: of the boundary it hangs on, else of the last that waits for one."""
+    """Return the index with a summary: of its parent boundary, else of the last one without a summary."""
     waiting = [place for place, each in enumerate(index.boundaries) if each.waits]
     if not waiting:
         return index
@@ -117,7 +118,7 @@ def _summarised(index: BoundaryIndex, parent: str) -> BoundaryIndex:
 
 
 def _interesting(block: bytes) -> Iterator[tuple[int, bytes]]:
-    """Lines with one of the tokens; inside a string the quotes are escaped, so few are there by chance."""
+    """Yield lines with one of the tokens; inside a string quotes are escaped, so chance matches are rare."""
     places = []
     for token in TOKENS:
         found = block.find(token)
@@ -136,15 +137,15 @@ def _boundary(path: Path, index: BoundaryIndex, offset: int, record: JsonObject)
     first, kept = _span(record)
     span = record.get("compacted")
     wanted = [*kept, *([first] if first else [])]
-    # What it names stood in the view, so it is where that view is read from; if not, look before.
+    # The record it names was in the view, so that view is read from there; if not, search before.
     view_from = index.resume(offset).offset
     found = _offsets_of(path, wanted, view_from, offset)
     found += _offsets_of(path, wanted, 0, view_from) if len(found) < len(set(wanted)) else []
-    # An id that is nowhere keeps nothing: that is how the fold reads it, too.
+    # An unknown id keeps nothing: the fold reads it the same way.
     starts = min([offset, *found])
     spans = [each.starts for each in index.boundaries if each.summary and each.summary in wanted]
     starts = min([starts, *spans])
-    # A kept tail may reach back over an earlier compaction; that one must then be read with all it needs.
+    # A kept tail may begin before an earlier compaction, which must then be read with all it needs.
     for earlier in reversed(index.boundaries):
         if earlier.offset < starts and not _summary_at(path, earlier, starts):
             break
@@ -154,7 +155,7 @@ def _boundary(path: Path, index: BoundaryIndex, offset: int, record: JsonObject)
 
 
 def _summary_at(path: Path, earlier: Boundary, offset: int) -> bool:
-    """Whether the line at an offset is the summary that belongs to the boundary on the line before."""
+    """Return whether the line at an offset is the summary of the boundary on the line before."""
     with open_log(path) as file:
         file.seek(earlier.offset)
         file.readline()
@@ -162,7 +163,7 @@ def _summary_at(path: Path, earlier: Boundary, offset: int) -> bool:
 
 
 def _span(record: JsonObject) -> tuple[str | None, list[str]]:
-    """The first record it stands for (none: all) and those it keeps, in the spellings that occur."""
+    """Return the first record it replaces (None: all) and those it keeps, from any known spelling."""
     first: str | None = None
     kept: list[str] = []
     for place in (record, record.get("compactMetadata"), record.get("compacted")):
@@ -183,13 +184,13 @@ def _span(record: JsonObject) -> tuple[str | None, list[str]]:
 
 
 def _offsets_of(path: Path, ids: Iterable[str], start: int, end: int) -> list[int]:
-    """Where the records with these ids begin, each at its first place in a stretch."""
+    """Return the first offset of the records with these ids in a range."""
     wanted = set(ids)
     found: list[int] = []
     if not wanted:
         return found
     quoted = [re.escape(json.dumps(each)).encode() for each in sorted(wanted)]
-    # One id alone is a plain literal, which is found several times faster than a choice of ids.
+    # One id alone is a plain literal, which is found several times faster than an alternation.
     one_of = rb'"uuid"\s*:\s*(?:' + b"|".join(quoted) + rb")"
     pattern = re.compile(quoted[0] if len(quoted) == 1 else one_of)
     for at, block in whole_lines(path, start=start, end=end):
@@ -205,7 +206,7 @@ def _offsets_of(path: Path, ids: Iterable[str], start: int, end: int) -> list[in
 
 
 def _id(record: JsonObject) -> str:
-    """Messages carry a uuid, decisions an id."""
+    """Return the id: messages have a uuid, decisions an id."""
     return _text(record.get("uuid") or record.get("id"))
 
 
@@ -222,21 +223,22 @@ def _text(value: Json) -> str:
 
 
 def _still_true(path: Path, known: BoundaryIndex, found: os.stat_result) -> bool:
-    """Logs only grow: same size means same time, and what is covered must end as it did."""
+    """Return whether the index is valid: logs only grow, so an equal size needs an equal time, and the
+    covered part must end as it did."""
     if known.size > found.st_size or (known.size == found.st_size and known.mtime_ns != found.st_mtime_ns):
         return False
     return known.fingerprint == fingerprint(path, known.size)
 
 
 def fingerprint(path: Path, size: int) -> str:
-    """A digest of the last bytes before an offset."""
+    """Return a digest of the last bytes before an offset."""
     with open_log(path) as file:
         file.seek(max(0, size - FINGERPRINT_BYTES))
         return hashlib.blake2b(file.read(min(size, FINGERPRINT_BYTES)), digest_size=8).hexdigest()
 
 
 def save(sidecar: Path, index: BoundaryIndex) -> None:
-    """Write the index beside its log."""
+    """Write the index next to its log."""
     body = {
         "format": FORMAT,
         "size": index.size,
@@ -253,7 +255,7 @@ def save(sidecar: Path, index: BoundaryIndex) -> None:
 
 
 def load(sidecar: Path) -> BoundaryIndex | None:
-    """The index as it was saved, or nothing when there is none that can be read."""
+    """Return the saved index; None if there is no readable one."""
     try:
         body = json.loads(sidecar.read_bytes())
         if body["format"] != FORMAT:

@@ -22,7 +22,7 @@ from nacre.store import disk
 
 FILE = "derived.db"
 FORMAT = 1
-"""Raised when the table changes: a file of another format is deleted, never migrated."""
+"""Incremented when the table changes: a file of another format is deleted, never migrated."""
 READ_WAIT = 0.2
 """Seconds a reader waits for another process's commit, which takes milliseconds."""
 WRITE_WAIT = 1.0
@@ -46,7 +46,7 @@ class DerivedCache:
         self.scope = folder.name
 
     def get(self, name: str, fingerprint: str = "") -> Any | None:
-        """Return a value, or None when there is none with this fingerprint."""
+        """Return a value, or None if there is none with this fingerprint."""
         found = self._rows("name = ? and fingerprint = ?", _encoded(name), _encoded(fingerprint))
         return found[name][1] if name in found else None
 
@@ -73,7 +73,7 @@ class DerivedCache:
         )
 
     def clear(self) -> None:
-        """Delete every value of the scope, with its bytes; raises OSError when even the file cannot go."""
+        """Delete every value of the scope, with its bytes; raises OSError if even the file cannot go."""
         if not self.path.exists():
             return
         if not self._is_written(("delete from value where scope = ?", [(self.scope,)])):
@@ -132,7 +132,7 @@ class DerivedCache:
         return False
 
     def _make_file(self) -> None:
-        """SQLite would create the file with the mode that the umask allows."""
+        """Create the file, because SQLite would use the mode that the umask allows."""
         if not self.path.exists():
             disk.make_folder(self.path.parent)
             with suppress(FileExistsError):
@@ -144,7 +144,7 @@ class DerivedCache:
 
 
 def _encoded(text: str) -> bytes:
-    """SQLite takes no text with lone surrogates, which a path can have."""
+    """Encode a text: SQLite takes no lone surrogates, which a path can have."""
     return text.encode("utf-8", "surrogatepass")
 
 

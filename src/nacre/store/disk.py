@@ -27,15 +27,15 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _DRIVE = re.compile(r"[A-Za-z]:")
 _DECODE_ROUNDS = 3
-"""Percent-encoding nests (`%252e`); three rounds see through what a careless reader would decode."""
+"""Percent-encoding nests (`%252e`); three rounds cover what a careless reader would decode."""
 
 
 class NotRegularError(OSError):
-    """The path names a FIFO, a socket, a device or a directory."""
+    """Raised when the path is a FIFO, a socket, a device or a directory."""
 
 
 def explain(error: OSError, path: str | os.PathLike[str]) -> str:
-    """Return one line that says what went wrong with a path and what to do about it."""
+    """Return one line that explains an error of a path and what to do about it."""
     if error.errno in _FULL:
         return f"disk full: {path} is as it was before; free some space and try again"
     if error.errno in _FORBIDDEN:

@@ -1,7 +1,8 @@
 """A bare git repository on disk: loose objects, packs, trees, one branch (M15).
 
-Written and read without a git binary and without a library: dulwich takes 40 ms to import, brings 11 MB with
-urllib3 and flushes as it likes, where a save may cost four flushes in all. We need little of the format.
+Written and read without a git binary and without a library: dulwich takes 40 ms to import, adds 11 MB with
+urllib3 and flushes without control, while a save may cost four flushes in all. Little of the format is
+needed.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from nacre.store.git_packs import COMPRESSION, GitPack, write_pack
 BRANCH = "refs/heads/main"
 _CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = false\n\tbare = true\n[gc]\n\tauto = 0\n"
 _TEMP = "tmp_obj_nacre"
-"""git's own clean-up removes files of such names. One is enough: the caller holds a lock."""
+"""git's own clean-up removes files with this name. One is enough: the caller holds a lock."""
 ID_CHARS = 40
 _FANOUT_CHARS = 2
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}")
 SMALL_PACK = 262_144
-"""Bytes. Larger packs are never written again: that would cost more than one more pack."""
+"""Bytes. Larger packs are never rewritten: that would cost more than one more pack."""
 MERGE_FROM = 8
-"""So many small packs become one: each is two files, and is looked through for every object."""
+"""Number of small packs that are merged: each is two files, and is searched for every object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class LooseObject:
 
 
 def blob_id(data: bytes) -> str:
-    """The id git gives a file of this content."""
+    """Return git's id of a file with this content."""
     return _digest("blob", data)
 
 
@@ -58,14 +59,14 @@ def _digest(kind: str, data: bytes) -> str:
 
 
 class GitRepository:
-    """Objects by id, and the branch that says which commit is the newest."""
+    """Objects by id, and the branch that points to the newest commit."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._packs: dict[Path, GitPack] = {}
 
     def make(self) -> None:
-        """Create what is missing of an empty repository; `HEAD` comes last, it is what makes one."""
+        """Create what is missing of an empty repository; `HEAD` last, because it marks a repository."""
         if (self.path / "HEAD").exists():
             return
         disk.make_folder(self.path / "objects" / "pack")
@@ -75,20 +76,20 @@ class GitRepository:
         disk.sync_folder(self.path.parent)
 
     def head(self) -> str:
-        """The newest commit; empty before the first."""
+        """Return the newest commit; empty before the first."""
         with contextlib.suppress(FileNotFoundError):
             return (self.path / BRANCH).read_text(encoding="ascii").strip()
         with contextlib.suppress(FileNotFoundError):
-            # Where `git gc` and `git pack-refs` put it.
+            # `git gc` and `git pack-refs` put it there.
             for line in (self.path / "packed-refs").read_text(encoding="utf-8").splitlines():
                 if line.endswith(f" {BRANCH}"):
                     return line[:ID_CHARS]
         return ""
 
     def move_head(self, commit: str) -> None:
-        """Let a commit be the newest.
+        """Point the branch to a commit.
 
-        One write of 41 bytes over 41 bytes: whole or not at all, and it needs no room on the disk.
+        One write of 41 bytes over 41 bytes: whole or not at all, and it needs no disk space.
         """
         self.stage_head()
         branch = self.path / BRANCH
@@ -102,17 +103,17 @@ class GitRepository:
             os.close(descriptor)
 
     def stage_head(self) -> None:
-        """Give the branch a file of its own again after `git gc` moved it to the packed ones."""
+        """Create the branch's own file again after `git gc` moved it to the packed ones."""
         branch = self.path / BRANCH
         if not branch.exists() and (newest := self.head()):
             disk.make_folder(branch.parent)
             disk.replace_file(branch, newest.encode() + b"\n", temp_name=f"{branch.name}.lock")
 
     def read(self, name: str) -> tuple[str, bytes]:
-        """The kind and content of an object."""
+        """Return the kind and content of an object."""
         with contextlib.suppress(FileNotFoundError):
             return self._read_loose(name)
-        # `git gc` or another process may pack or merge after the packs are listed, or meanwhile.
+        # `git gc` or another process may pack or merge after the packs are listed.
         for refreshed in (False, True, True):
             for pack in self._known_packs(refresh=refreshed):
                 if name in pack:
@@ -128,7 +129,7 @@ class GitRepository:
         return data
 
     def has(self, name: str) -> bool:
-        """Whether it is there and whole."""
+        """Return whether the object exists and is whole."""
         try:
             kind, data = self.read(name)
         except (StoreError, zlib.error, ValueError):
@@ -136,7 +137,7 @@ class GitRepository:
         return _digest(kind, data) == name
 
     def write(self, objects: Iterable[LooseObject], *, sync: bool = False) -> list[Path]:
-        """Add objects and return the files that are new; an object that is there already stays."""
+        """Add objects and return the files that are new; existing objects stay."""
         written = []
         try:
             for one in objects:
@@ -154,7 +155,7 @@ class GitRepository:
         return written
 
     def restore(self, one: LooseObject) -> None:
-        """Put an object back that a power cut may have torn."""
+        """Restore an object that a power cut may have torn."""
         if not self.has(one.id):
             self._loose_path(one.id).unlink(missing_ok=True)
             self.write([one])
@@ -165,12 +166,12 @@ class GitRepository:
             path.unlink(missing_ok=True)
 
     def names(self) -> set[str]:
-        """Return the id of every object, whether anything points to it or not."""
+        """Return the id of every object, reachable or not."""
         packed = {name for pack in self._known_packs(refresh=True) for name in pack.names()}
         return packed | self._loose_files().keys()
 
     def count_loose_folders(self) -> int:
-        """Return how many folders hold loose objects; up to about a hundred, that is how many objects."""
+        """Return the number of folders with loose objects; up to about a hundred, the number of objects."""
         try:
             return sum(len(each.name) == _FANOUT_CHARS for each in (self.path / "objects").iterdir())
         except FileNotFoundError:
@@ -181,7 +182,7 @@ class GitRepository:
         loose = self._loose_files()
         small = [pack for pack in self._known_packs(refresh=True) if pack.size <= SMALL_PACK]
         merged = small if len(small) >= MERGE_FROM else []
-        # What a power cut tore, the journal of the directory restored; anything else is not ours to lose.
+        # The journal of the directory restored what a power cut tore; any other object must not be lost.
         names = [name for name in loose if self.has(name)]
         names += sorted({name for pack in merged for name in pack.names()} - loose.keys())
         if names:
@@ -193,7 +194,7 @@ class GitRepository:
                     folder.rmdir()
             for pack in merged:
                 if pack.index != written.with_suffix(".idx"):
-                    # git looks for indexes: without its index a pack is not there any more.
+                    # git searches indexes: without its index a pack does not exist.
                     pack.index.unlink(missing_ok=True)
                     pack.index.with_suffix(".pack").unlink(missing_ok=True)
         branch = self.path / BRANCH
@@ -206,7 +207,7 @@ class GitRepository:
             disk.sync_folder(branch.parent)
 
     def _is_there(self, one: LooseObject, path: Path) -> bool:
-        """A file of the length we would write is taken as it is; another may be what a power cut left."""
+        """Return whether a file of the expected length exists; another length may be left by a power cut."""
         try:
             return path.stat().st_size == len(one.file) or self.has(one.id)
         except FileNotFoundError:
@@ -256,11 +257,11 @@ def _write(path: Path, data: bytes, *, sync: bool) -> None:
 
 
 SPLIT_ABOVE = 256
-"""Files of one folder; up to here its tree is about 10 KB, which costs less than two trees do."""
+"""Maximum files of an unsplit folder; up to here its tree is about 10 KB, cheaper than two trees."""
 SHARDS = 64
-"""About the root of the number of files a large memory has, where both trees are small."""
+"""About the square root of the number of files of a large memory, so that both trees are small."""
 REMEMBERED = 512
-"""Parsed trees that are kept, a few megabytes at most."""
+"""Maximum number of cached parsed trees, a few megabytes at most."""
 _SHARD = re.compile(rb"~[0-3][0-9a-f]")
 _LINE = re.compile(rb"(\d+) ([^\0]+)\0(.{20})", re.DOTALL)
 _FILE_MODE = b"100644"
@@ -269,7 +270,7 @@ _FOLDER_MODE = b"40000"
 
 @dataclass(slots=True)
 class _TreeFolder:
-    """One folder as the tree that holds it: ids of files, folders, and trees its files are split over."""
+    """One folder as parsed from its tree: ids of files, folders, and trees its files are split over."""
 
     files: dict[bytes, bytes] = field(default_factory=dict)
     folders: dict[bytes, bytes] = field(default_factory=dict)
@@ -282,15 +283,15 @@ class _TreeFolder:
 _Pair = tuple[bytes | None, bytes | None]
 _Path = tuple[bytes, ...]
 _NOTHING = b""
-"""Stands for the tree of an empty folder, which git does not keep."""
+"""The tree of an empty folder, which git does not store."""
 
 
 class GitTrees:
     """Files as the trees of one repository: look up, change, list and compare.
 
-    A folder of up to 256 files is one tree, as git would have it. A larger one keeps its files in 64 trees
-    named `~00` to `~3f` by a digest of the file's name, for good: a save then writes two trees of about 150
-    lines and not one of 10,000. `git log -- '*name.md'` finds a file in either.
+    A folder of up to 256 files is one tree, as in git. A larger one keeps its files in 64 trees named `~00`
+    to `~3f` by a digest of the file's name, permanently: a save then writes two trees of about 150 lines and
+    not one of 10,000. `git log -- '*name.md'` finds a file in either.
     """
 
     def __init__(self, repository: GitRepository) -> None:
@@ -298,7 +299,7 @@ class GitTrees:
         self._parsed: dict[bytes, _TreeFolder] = {}
 
     def lookup(self, tree: str, file: str) -> str | None:
-        """The id of a file's content."""
+        """Return the id of a file's content."""
         *folders, name = _encoded(file).split(b"/")
         at = bytes.fromhex(tree)
         for part in folders:
@@ -309,11 +310,12 @@ class GitTrees:
         return None if found is None else found.hex()
 
     def listed(self, tree: str) -> dict[str, str]:
-        """Every file and the id of its content."""
+        """Return every file and the id of its content."""
         return {_decoded(path): name.hex() for path, name in self._walked(bytes.fromhex(tree), b"")}
 
     def compared(self, old: str, new: str) -> dict[str, tuple[str | None, str | None]]:
-        """Every file that differs, with its content before and after; an empty tree is the empty string."""
+        """Return every file that differs, with its content before and after; an empty tree is the empty
+        string."""
         pairs = self._differing(bytes.fromhex(old), bytes.fromhex(new), b"")
         return {
             _decoded(path): (one.hex() if one else None, other.hex() if other else None)
@@ -321,7 +323,7 @@ class GitTrees:
         }
 
     def changed(self, tree: str, files: Mapping[str, str | None]) -> tuple[str, list[LooseObject]]:
-        """The tree after files got other contents or went, and the trees that must be written for it."""
+        """Return the tree with changed or removed files, and the trees that must be written for it."""
         written: list[LooseObject] = []
 
         def keep(one: LooseObject) -> bytes:
@@ -361,7 +363,7 @@ class GitTrees:
     def _spread(
         self, folder: _TreeFolder, files: Mapping[bytes, bytes | None], keep: Callable[[LooseObject], bytes]
     ) -> None:
-        """Change files of a folder that is split."""
+        """Change files of a split folder."""
         by_shard: dict[bytes, dict[bytes, bytes | None]] = {}
         for part, name in files.items():
             by_shard.setdefault(_shard_of(part), {})[part] = name
@@ -402,7 +404,7 @@ class GitTrees:
         return files
 
     def _folder(self, tree: bytes) -> _TreeFolder:
-        """What a tree says; not to be changed."""
+        """Return a parsed tree; must not be changed."""
         if tree not in self._parsed:
             if len(self._parsed) >= REMEMBERED:
                 self._parsed.clear()
@@ -411,7 +413,7 @@ class GitTrees:
 
 
 def is_reserved(file: str) -> bool:
-    """Whether a part of the path looks like one of our own trees."""
+    """Return whether a part of the path looks like one of nacre's own trees."""
     return "~" in file and any(_SHARD.fullmatch(part) for part in _encoded(file).split(b"/"))
 
 
@@ -435,7 +437,7 @@ def _put(names: dict[bytes, bytes], part: bytes, name: bytes | None) -> None:
 
 
 def _written(folder: _TreeFolder, keep: Callable[[LooseObject], bytes]) -> bytes:
-    """The id of the tree; nothing at all stands for an empty one, as git has no empty folders."""
+    """Return the id of the tree; empty for an empty one, as git has no empty folders."""
     lines = [(part, _FILE_MODE, part, name) for part, name in folder.files.items()]
     for names in (folder.folders, folder.shards):
         # git sorts a folder as if its name ended with a slash.

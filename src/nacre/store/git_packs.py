@@ -24,11 +24,11 @@ _INDEX_MAGIC = b"\xfftOc\x00\x00\x00\x02"
 _FAN_OUT = 256
 _NAME_BYTES = 20
 _FAR = 0x8000_0000
-"""An offset with this bit stands in the index's second table: packs above 2 GB."""
+"""An offset with this bit is in the index's second table: packs above 2 GB."""
 COMPRESSION = 1
-"""The fastest: memory files are small, and the time falls on a save."""
+"""The fastest: memory files are small, and the time adds to a save."""
 _MAX_DELTA_DEPTH = 4_096
-"""git stops at 50 by default and 4,095 at most; more is a damaged pack that points in a circle."""
+"""git stops at 50 by default and 4,095 at most; more is a damaged pack with a cycle."""
 
 Find = Callable[[str], tuple[str, bytes]]
 
@@ -53,13 +53,13 @@ class GitPack:
         return len(self._data)
 
     def names(self) -> list[str]:
-        """Return the id of every object it holds."""
+        """Return the id of every object in it."""
         end = self._names + _NAME_BYTES * self._fan[-1]
         table = self._index[self._names : end]
         return [table[at : at + _NAME_BYTES].hex() for at in range(0, len(table), _NAME_BYTES)]
 
     def read(self, name: str, find: Find) -> tuple[str, bytes]:
-        """The kind and content of an object it holds; `find` fetches the base of a delta from elsewhere."""
+        """Return the kind and content of an object; `find` fetches the base of a delta from elsewhere."""
         offset = self._offset(bytes.fromhex(name))
         if offset is None:
             raise KeyError(name)
@@ -140,7 +140,7 @@ def _back_offset(data: mmap.mmap, at: int) -> tuple[int, int]:
 
 
 def _patched(base: bytes, delta: bytes) -> bytes:
-    """A delta is two sizes, then pieces: copied from the base, or given."""
+    """Apply a delta: two sizes, then pieces copied from the base or given."""
     _, at = _varint(delta, 0)
     size, at = _varint(delta, at)
     pieces: list[bytes] = []
@@ -194,7 +194,7 @@ class _PackEntry:
 def write_pack(folder: Path, objects: Iterable[tuple[str, str, bytes]], *, count: int) -> Path:
     """Write (id, kind, content) objects as one flushed pack with its index, and return the pack.
 
-    The index takes its name last: git looks for indexes, so it never sees half a pack.
+    The index is renamed last: git searches indexes, so it never sees half a pack.
     """
     disk.make_folder(folder)
     temp = folder / "tmp_pack_nacre"

@@ -1,8 +1,8 @@
 """The git history of a directory: commit, log, read, compare, purge (M14b, M15).
 
-Files go in as names and bytes; the directory itself is never read. The caller holds a lock, so that one
-process at a time commits. No git library: see `git_objects`.
-Any git reads it: `git log`, `git show`, `git log -- '*name.md'`.
+Files are passed as names and bytes; the directory itself is never read. The caller holds a lock, so that one
+process at a time commits. No git library: see `git_objects`. Any git can read it: `git log`, `git show`, `git
+log -- '*name.md'`.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDiff:
-    """How one file differs between two commits."""
+    """The difference of one file between two commits."""
 
     file: str
     before: str | None
-    """The id of its content; none where there was no file."""
+    """Id of its content; None if there was no file."""
     after: str | None
     text: str
     """A unified diff."""
@@ -151,7 +151,7 @@ class History:
         return None if name is None else self.repository.content(name, "blob")
 
     def version(self, commit: str, file: str) -> str:
-        """Return the id of a file's content after a commit; empty when there was no file."""
+        """Return the id of a file's content after a commit; empty if there was no file."""
         return self._id(self._tree(commit), file) or ""
 
     def tree(self, commit: str) -> Mapping[str, str]:
@@ -278,9 +278,9 @@ class PurgedHistory:
     """Where the purged text was, and where it still is."""
 
     commits: int
-    """How many commits held some of it, in a file, a name or a reason."""
+    """Number of commits that held some of it, in a file, a name or a reason."""
     files: tuple[str, ...]
-    """The files it stood in at some time, sorted."""
+    """The files that ever contained it, sorted."""
     left: tuple[str, ...]
     """Objects that still hold some of it; always empty unless something is wrong."""
 
@@ -353,7 +353,7 @@ def _last_part(file: str) -> bytes:
 
 
 def finish_purge(path: Path) -> None:
-    """Finish or remove what a killed purge left beside the history."""
+    """Finish or remove what a killed purge left next to the history."""
     aside = _aside(path)
     old = _old(path)
     if aside.exists() and not path.exists():
@@ -366,7 +366,7 @@ def finish_purge(path: Path) -> None:
 def _put_in_place(path: Path) -> None:
     aside = _aside(path)
     if not is_swapped(aside, path):
-        # Two renames; `settle` knows what a kill between them left.
+        # Two renames; `settle` handles what a kill between them left.
         path.rename(_old(path))
         aside.rename(path)
         shutil.rmtree(_old(path))
@@ -434,7 +434,7 @@ class _HistoryRewrite:
                 has_hit = True
                 continue
             files[file] = self._blob(file, new) if new else None
-            # A commit that only removes the text held it too, in what it removed.
+            # A commit that only removes the text held it too, in the removed lines.
             has_hit |= any(name is not None and self._is_hit(name) for name in (old, new))
         result, trees = self._after.changed(tree, files)
         self.into.write(trees)
@@ -455,6 +455,6 @@ class _HistoryRewrite:
 
     def _signature(self, signed: Signature) -> tuple[Signature, bool]:
         reason = self._scrub(signed.reason.encode()).decode("utf-8", "replace").strip("\n")
-        # A reason that names a commit, as a confirmation does, goes on naming the same one.
+        # A reason that names a commit, as a confirmation does, must still name the same one.
         named = _COMMIT.sub(lambda found: self._names.get(found[0], found[0]), reason)
         return replace(signed, reason=named or "purged"), reason != signed.reason

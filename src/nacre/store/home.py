@@ -1,4 +1,4 @@
-"""Where nacre's home is, and how a working directory becomes the name of its project folder (M1, M2)."""
+"""nacre's home, and the name of the project folder of a working directory (M1, M2)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEPT = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 def slug(path: str) -> str:
-    """The folder name that stands for a path: every UTF-16 unit outside [A-Za-z0-9] becomes a dash."""
+    """Return the folder name of a path: every UTF-16 unit outside [A-Za-z0-9] becomes a dash."""
     units = _utf16_units(path)
     plain = "".join(chr(unit) if chr(unit) in _KEPT else "-" for unit in units)
     if len(plain) <= MAX_PLAIN_UNITS:
@@ -25,13 +25,13 @@ def slug(path: str) -> str:
 
 
 def _utf16_units(text: str) -> list[int]:
-    # Lone surrogates stand for undecodable bytes of a path; each counts as one unit.
+    # Lone surrogates represent undecodable bytes of a path; each counts as one unit.
     encoded = text.encode("utf-16-le", "surrogatepass")
     return [encoded[i] | encoded[i + 1] << 8 for i in range(0, len(encoded), 2)]
 
 
 def _signed_hash(units: list[int]) -> int:
-    """`h * 31 + unit` in 32-bit two's complement, the string hash every Java and JavaScript reader knows."""
+    """Return `h * 31 + unit` in 32-bit two's complement, the string hash of Java and common in JavaScript."""
     value = 0
     for unit in units:
         value = (value * 31 + unit) & 0xFFFF_FFFF
@@ -48,7 +48,7 @@ def _base36(number: int) -> str:
 
 
 def home(environ: Mapping[str, str]) -> Path:
-    """nacre's home: NACRE_HOME, else CLAUDE_CONFIG_DIR, else ~/.nacre."""
+    """Return nacre's home: NACRE_HOME, else CLAUDE_CONFIG_DIR, else ~/.nacre."""
     named = environ.get("NACRE_HOME") or environ.get("CLAUDE_CONFIG_DIR")
     if not named:
         return Path(environ.get("HOME") or Path.home()) / ".nacre"
@@ -59,12 +59,13 @@ def home(environ: Mapping[str, str]) -> Path:
 
 
 def canonical(cwd: str | os.PathLike[str]) -> str:
-    """The working directory as its folder is named after it: absolute, with symlinks resolved."""
+    """Return the working directory for the folder name: absolute, with symlinks resolved."""
     return os.path.realpath(cwd)
 
 
 def same_folder(name: str, cwd_slug: str) -> bool:
-    """Whether a project folder may belong to this slug; runtimes differ in the hash after the 200 (M2)."""
+    """Return whether a project folder may belong to this slug; runtimes differ in the hash after the 200
+    (M2)."""
     if len(cwd_slug) <= MAX_PLAIN_UNITS:
         return name == cwd_slug
     return name[: MAX_PLAIN_UNITS + 1] == cwd_slug[: MAX_PLAIN_UNITS + 1] and len(name) > MAX_PLAIN_UNITS

@@ -1,4 +1,4 @@
-"""What a person typed before, across sessions: one file of lines, the newest last, as readline keeps it."""
+"""Typed input across sessions: one file of lines, the newest last, as in readline."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from nacre.store import disk
 
 FILE = "chat_history"
 MAX_LINES = 1_000
-"""Older lines are of no more use than the transcripts they also stand in."""
+"""Older lines are no more useful than the transcripts that also contain them."""
 GOES_ON = "\\"
 """At the end of a line: the next one belongs to the same message."""
 
 
 def read_typed(home: Path) -> list[str]:
-    """Messages as they were typed, the oldest first; a file that cannot be read holds none."""
+    """Return typed messages, the oldest first; empty if the file cannot be read."""
     try:
         lines = (home / FILE).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -37,5 +37,5 @@ def write_typed(home: Path, messages: Sequence[str]) -> None:
     lines = [line for one in messages for line in one.replace("\n", f"{GOES_ON}\n").split("\n")][-MAX_LINES:]
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     data = "".join(f"{line}\n" for line in lines).encode(errors="replace")
-    # All or nothing, for a full disk must not cost what was there; two chats may end at the same time.
+    # All or nothing, because a full disk must not lose the old lines; two chats may end at the same time.
     disk.replace_file(home / FILE, data, temp_name=f".{FILE}.{os.getpid()}.tmp")

@@ -19,20 +19,20 @@ LEASE_FOLDER = LOCK_FOLDER
 
 
 class Lease:
-    """Held from `take` until `release`, or until the process ends in whatever way."""
+    """Held from `take` until `release`, or until the process ends in any way."""
 
     def __init__(self, lock: FileLock, holder: Path) -> None:
         self._lock = lock
         self._holder = holder
 
     def release(self) -> None:
-        """Give the session free; a second call does nothing."""
+        """Release the session; a second call does nothing."""
         if self._lock.is_locked:
             self._holder.unlink(missing_ok=True)
             self._lock.release()
 
     def drop(self) -> None:
-        """Give a session free that is gone for good, and leave nothing that says it was there."""
+        """Release a session that is gone for good, and remove the files of its lease."""
         if self._lock.is_locked:
             # No process waits for it: a session is looked up before its lease is taken.
             Path(self._lock.lock_file).unlink(missing_ok=True)
@@ -62,12 +62,12 @@ def take(home: Path, log: Path) -> Lease:
 
 
 def was_taken(home: Path, log: Path) -> bool:
-    """Whether nacre ever worked on this log; on one that another program wrote it may not have."""
+    """Return whether nacre ever worked on this log, which another program may have written."""
     return (home / LEASE_FOLDER / f"{_name(log)}.lock").exists()
 
 
 def _name(log: Path) -> str:
-    # The same id may stand in two project folders, so the path is part of the name.
+    # The same id may occur in two project folders, so the path is part of the name.
     return f"{log.stem}-{hashlib.blake2b(os.fsencode(os.path.realpath(log)), digest_size=4).hexdigest()}"
 
 

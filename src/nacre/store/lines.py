@@ -1,4 +1,4 @@
-"""Lines of a log in bounded memory: one by one, or many at a time for scans that rarely look inside (T9)."""
+"""Lines of a log in bounded memory: one by one, or many at a time for scans that rarely parse (T9)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from nacre.errors import SessionNotFound, TranscriptError
 from nacre.store import disk
 
 CHUNK = 65_536
-"""Bytes read at a time. Measured: larger buffers go back to the system and are faulted in again, which
-costs more than the scan itself."""
+"""Bytes read at a time. Measured: larger buffers are returned to the system and faulted in again, which costs
+more than the scan itself."""
 
 
 def open_log(path: Path) -> BinaryIO:
-    """A log open for reading; a FIFO or a folder by that name is an error, never a wait."""
+    """Open a log for reading; a FIFO or a folder is an error and never blocks."""
     try:
         return os.fdopen(disk.open_regular(path, os.O_RDONLY), "rb", buffering=CHUNK)
     except FileNotFoundError:
@@ -28,7 +28,7 @@ def open_log(path: Path) -> BinaryIO:
 
 
 def read_lines(path: Path, *, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """Each line without its line end, from an offset to another or to the size the file has now."""
+    """Yield each line without its line end, from an offset to another or to the current end."""
     with open_log(path) as file:
         stop = os.fstat(file.fileno()).st_size if end is None else end
         file.seek(start)
@@ -39,7 +39,7 @@ def read_lines(path: Path, *, start: int = 0, end: int | None = None) -> Iterato
 
 
 def whole_lines(path: Path, *, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
-    """Chunks that begin and end at line ends, each with its offset; a last line without end comes last."""
+    """Yield chunks that begin and end at line ends, each with its offset; an unfinished line comes last."""
     with open_log(path) as file:
         stop = os.fstat(file.fileno()).st_size if end is None else end
         file.seek(start)
@@ -61,7 +61,7 @@ def whole_lines(path: Path, *, start: int = 0, end: int | None = None) -> Iterat
 
 
 def line_around(block: bytes, at: int) -> tuple[int, bytes]:
-    """The line that holds a place in a chunk, and where it begins in the chunk."""
+    """Return the line around a position in a chunk, and its start in the chunk."""
     begin = block.rfind(b"\n", 0, at) + 1
     end = block.find(b"\n", at)
     return begin, block[begin : len(block) if end < 0 else end]

@@ -17,7 +17,7 @@ from nacre.errors import StoreError
 from nacre.store import disk
 
 LOCK_FOLDER = "locks"
-"""Beside the files and not among the projects, so that other programs that scan logs never see a lock."""
+"""Outside the projects, so that other programs that scan logs never see a lock."""
 
 
 WAIT_SECONDS = 10.0
@@ -25,7 +25,7 @@ WAIT_SECONDS = 10.0
 
 
 POLL_SECONDS = 0.05
-"""Between two tries; callers that share a file with many frequent writers pass a smaller value."""
+"""Seconds between two tries; callers that share a file with many frequent writers pass a smaller value."""
 
 
 @contextmanager

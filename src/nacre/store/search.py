@@ -1,4 +1,4 @@
-"""A narrow grep over session logs: streaming, and parsing only lines that could match (T7)."""
+"""Search session logs: streaming, and parsing only lines that could match (T7)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from nacre.store.lines import line_around, whole_lines
 from nacre.store.summaries import one_line, parsed
 
 SNIPPET_CHARS = 160
-"""As much around a match as fits two lines of a terminal."""
+"""Characters around a match: two lines of a terminal."""
 MIN_LITERAL = 3
 """Characters. A shorter run of letters is on nearly every line and would filter nothing."""
 
 _UNSEARCHED = frozenset({"signature", "data", "id", "tool_use_id", "type", "media_type"})
 _TEXT_FIELDS = ("content", "summary", "customTitle", "aiTitle", "title")
 _ESCAPED = re.compile(r"""[^ !#-.0-9:;=?@A-Z\[\]^_`a-z{|}~]""")
-"""Characters that some writer of JSON escapes: quotes, backslash, slash, <, >, & and all outside ASCII."""
+"""Characters that some JSON writers escape: quotes, backslash, slash, <, >, & and all outside ASCII."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +35,24 @@ class Hit:
     role: str | None
     snippet: str
     record: str | None = None
-    """The id of the record, by which a message in view is known."""
+    """Id of the record, by which a message in view is identified."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """What to look for in texts, and a test of raw bytes that every matching line passes.
+    """A pattern for texts, and a test of raw bytes that every matching line passes.
 
-    The test knows ASCII case only: that `re` lets the long ſ match an s is not worth a slower search.
+    The test handles ASCII case only: that `re` lets the long ſ match an s is not worth a slower search.
     """
 
     pattern: re.Pattern[str]
     candidate: re.Pattern[bytes] | None
     lowered: bool = False
-    """The test is for bytes in lower case, which is many times faster than one that ignores case."""
+    """Whether the test is for bytes in lower case, which is many times faster than one that ignores case."""
 
 
 def query(text: str, *, regex: bool = False, ignore_case: bool = True) -> LogQuery:
-    """Make a query of plain text or of a regular expression."""
+    """Return a query for plain text or a regular expression."""
     flags = re.IGNORECASE if ignore_case else re.NOFLAG
     if not text:
         raise TranscriptError("nothing to search for: give some text")
@@ -72,9 +72,9 @@ def query(text: str, *, regex: bool = False, ignore_case: bool = True) -> LogQue
 def search_log(
     path: Path, wanted: LogQuery, *, clean: Callable[[str], str] = str, with_added: bool = False
 ) -> Iterator[Hit]:
-    """Every matching line of one log, in order; one that matches only in what `clean` takes out is none.
+    """Yield the matching lines of one log, in order, except those that match only in what `clean` removes.
 
-    What a program added, such as the memories ahead of a conversation, is looked at `with_added` only.
+    Text that a program added, such as the memories ahead of a conversation, is searched `with_added` only.
     """
     lines_before = 0
     for _, block in whole_lines(path):
@@ -109,7 +109,7 @@ def _candidates(block: bytes, wanted: LogQuery) -> Iterator[tuple[int, bytes]]:
 
 
 def _either_spelling(text: str, ignore_case: bool) -> re.Pattern[bytes] | None:
-    """Text without a plain run stands in a log as UTF-8 or as escapes; cased letters as either case."""
+    """Return a test for text without a plain run: as UTF-8 or as escapes, cased letters in either case."""
     if ignore_case and text.lower() != text.upper():
         return None
     raw = json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
@@ -120,9 +120,9 @@ def _either_spelling(text: str, ignore_case: bool) -> re.Pattern[bytes] | None:
 
 
 def _sure_literal(pattern: str) -> str | None:
-    """A run of characters that every match of a regular expression holds, if one is easily seen.
+    """Return a run of characters in every match of a regular expression, if one is easily found.
 
-    Looks at the top level only: groups, classes and alternatives are passed over, never understood.
+    Reads the top level only: groups, classes and alternatives are skipped, not parsed.
     """
     if "|" in pattern or "(?" in pattern:
         return None
@@ -143,7 +143,7 @@ def _longest(runs: list[str]) -> str | None:
 
 
 def _texts(record: JsonObject) -> Iterator[str]:
-    """What a person would call the text of a record: not its ids, signatures and pictures."""
+    """Return the readable text of a record: not its ids, signatures and images."""
     message = record.get("message")
     if isinstance(message, dict):
         yield from _strings(message.get("content"))

@@ -23,23 +23,23 @@ from nacre.store.home import canonical, slug
 from nacre.store.lines import CHUNK, read_lines, whole_lines
 
 SIDECAR_FROM = 262_144
-"""Bytes. A shorter log without a boundary gets no sidecar: scanning it costs less than a second file."""
+"""Bytes. A shorter log without a boundary gets no sidecar: a scan costs less than a second file."""
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
 def log_path(home: Path, cwd: str | os.PathLike[str], session: str) -> Path:
-    """Where the log of a session that works in a directory lies (T1)."""
+    """Return the path of the log of a session in a working directory (T1)."""
     if not _SESSION_ID.fullmatch(session):
         raise TranscriptError(f"{session!r} cannot be a session id; use letters, digits, '-', '_' and '.'")
     return home / "projects" / slug(canonical(cwd)) / f"{session}.jsonl"
 
 
 def branch(source: Path, session: str, *, home: Path) -> SessionLog:
-    """Continue a session under a new id, beside the old one, which may be open elsewhere (T8b).
+    """Continue a session under a new id, next to the old one, which may be open elsewhere (T8b).
 
-    Copies what resuming would read, in whole lines. Bytes stay as they are but for the envelope's session id
-    (`"sessionId":"old"`, outside of strings); the old session's folder stays where it is and stays readable.
+    Copies what a resume would read, in whole lines. Bytes stay unchanged except the envelope's session id
+    (`"sessionId":"old"`, outside of strings); the old session's folder stays in place and readable.
     """
     index = boundaries.up_to_date(source, boundaries.load(_sidecar(source)))
     start = index.resume(index.size).offset
@@ -57,7 +57,7 @@ def branch(source: Path, session: str, *, home: Path) -> SessionLog:
 
 
 class SessionLog:
-    """One session's log, ours alone until `close`; made by `create`, `open` or `branch`."""
+    """One session's log, leased until `close`; made by `create`, `open` or `branch`."""
 
     def __init__(self, path: Path, file: BinaryIO, held: lease.Lease, *, home: Path) -> None:
         self.path = path
@@ -70,12 +70,12 @@ class SessionLog:
 
     @classmethod
     def create(cls, home: Path, cwd: str | os.PathLike[str], *, session: str) -> SessionLog:
-        """Start an empty log; one that exists already is an error."""
+        """Create an empty log; an existing one is an error."""
         return cls.create_at(log_path(home, cwd, session), home=home)
 
     @classmethod
     def create_at(cls, path: Path, *, home: Path) -> SessionLog:
-        """Start an empty log at a path."""
+        """Create an empty log at a path."""
         if not _SESSION_ID.fullmatch(path.stem):
             raise TranscriptError(
                 f"{path.stem!r} cannot be a session id; use letters, digits, '-', '_' and '.'"
@@ -93,7 +93,7 @@ class SessionLog:
 
     @classmethod
     def open(cls, path: Path, *, home: Path) -> SessionLog:
-        """Continue a log: take its lease, mend its end; `repaired` says what had to be mended."""
+        """Open a log to continue it: take its lease, repair its end; `repaired` reports the repair."""
         if not path.exists():
             raise SessionNotFound(
                 f"there is no session log at {path}; `nacre sessions list` shows what there is"
@@ -120,7 +120,7 @@ class SessionLog:
 
     @property
     def folder(self) -> Path:
-        """What belongs to the session beside its log: tool results, notes, torn bytes, the index."""
+        """Folder of the session next to its log: tool results, notes, torn bytes, the index."""
         return self.path.with_suffix("")
 
     @property
@@ -128,7 +128,7 @@ class SessionLog:
         return os.fstat(self._file.fileno()).st_size
 
     def append(self, lines: bytes, *, sync: bool = False) -> int:
-        """Add whole lines with one write and return the new size; a failed write leaves no torn line."""
+        """Append whole lines with one write and return the new size; a failed write leaves no torn line."""
         if not lines.endswith(b"\n"):
             raise ValueError("a log takes whole lines: the bytes must end with a line end")
         with _as_transcript_error(self.path):
@@ -146,26 +146,26 @@ class SessionLog:
             os.fsync(self._file.fileno())
 
     def read(self, from_offset: int = 0) -> Iterator[bytes]:
-        """Lines from an offset to the present end, without line ends, one in memory at a time."""
+        """Yield lines from an offset to the current end, without line ends, one in memory at a time."""
         return read_lines(self.path, start=from_offset, end=self.size)
 
     def boundaries(self) -> tuple[Boundary, ...]:
-        """Every compaction in the log, oldest first."""
+        """Return every compaction in the log, oldest first."""
         return self._refresh().boundaries
 
     def resume_offset(self) -> ResumeFrom:
-        """Where reading must start so that the present view is complete."""
+        """Return where reading must start so that the current view is complete."""
         index = self._refresh()
         if index.size - self._saved_size >= SIDECAR_FROM:
             self._save()
         return index.resume(self.size)
 
     def branch(self, session: str) -> SessionLog:
-        """Continue this session under a new id, beside it."""
+        """Continue this session under a new id, next to it."""
         return branch(self.path, session, home=self.home)
 
     def close(self) -> None:
-        """Give the session free; a second call does nothing."""
+        """Release the session; a second call does nothing."""
         if self._file.closed:
             return
         try:
@@ -192,7 +192,7 @@ class SessionLog:
         return self._index
 
     def _save(self) -> None:
-        """The index is only a shortcut: a disk that is too full for it does not stop the session."""
+        """Save the index, which only saves time: a full disk does not stop the session."""
         if self._index is None:
             return
         try:
@@ -221,21 +221,21 @@ def _as_transcript_error(path: Path) -> Iterator[None]:
 
 
 MAX_CHECKED = 33_554_432
-"""Bytes. A last line longer than this is not parsed: whether it ends in a line end has to do."""
+"""Bytes. A longer last line is not parsed: only its line end is checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What opening a log had to mend."""
+    """What was repaired when a log was opened."""
 
     torn_bytes: int
-    """How many bytes left the log; none when a whole record only lacked its line end."""
+    """Bytes removed from the log; 0 if a whole record only lacked its line end."""
     kept_in: Path | None
-    """Where they are now."""
+    """File that holds them now."""
 
 
 def repair_tail(file: BinaryIO, folder: Path) -> Repair | None:
-    """Make the log end with a whole line; the file is open for reading and appending, and ours alone."""
+    """Make the log end with a whole line; the file is open for reading and appending, and leased."""
     size = os.fstat(file.fileno()).st_size
     begin, end = _last_line(file, size)
     if begin == end:
@@ -245,7 +245,7 @@ def repair_tail(file: BinaryIO, folder: Path) -> Repair | None:
     if is_whole and has_line_end:
         return None
     if is_whole:
-        # The record is complete and only its line end was lost: nothing to throw away.
+        # The record is complete and only its line end was lost: nothing to remove.
         disk.append_whole(file.fileno(), b"\n")
         os.fsync(file.fileno())
         return Repair(0, None)
@@ -258,7 +258,7 @@ def repair_tail(file: BinaryIO, folder: Path) -> Repair | None:
 
 
 def _last_line(file: BinaryIO, size: int) -> tuple[int, int]:
-    """Where the last line that is not blank begins and ends, without line end; equal when there is none."""
+    """Return start and end of the last line that is not blank, without line end; equal if there is none."""
     end = size
     at = size
     seen = b""
@@ -286,7 +286,7 @@ def _is_record(file: BinaryIO, begin: int, end: int) -> bool:
 
 
 def _refuse_foreign(file: BinaryIO, torn_at: int) -> None:
-    """Cut nothing off a file that was never a log: its first record, torn or not, begins like one."""
+    """Refuse to truncate a file that was never a log: its first record, torn or not, begins like one."""
     file.seek(0)
     start = file.read(min(CHUNK, 64)).lstrip()
     if start[:1] == b"{" or (torn_at == 0 and not start.strip(b"\0")):
@@ -297,7 +297,7 @@ def _refuse_foreign(file: BinaryIO, torn_at: int) -> None:
 
 
 def free_name(folder: Path) -> Path:
-    """Where torn bytes can be put beside a log without replacing earlier ones."""
+    """Return a free name for torn bytes next to a log, which does not replace earlier ones."""
     disk.make_folder(folder)
     taken = {path.name for path in folder.glob("torn-*.bin")}
     return next(

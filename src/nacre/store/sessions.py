@@ -18,9 +18,9 @@ from nacre.store.search import Hit, LogQuery, query, search_log
 from nacre.store.summaries import SessionSummary, summarise
 
 NEAR_IDS = 3
-"""So many similar ids are offered when one is not found; more would not be read."""
+"""Maximum number of similar ids offered if one is not found; more would not be read."""
 SHOWN_AMBIGUOUS = 5
-"""So many ids with a shared prefix are named."""
+"""Maximum number of ids shown for an ambiguous prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Sessions:
         self.home = home
 
     def list(self, cwd: str | os.PathLike[str] | None = None) -> list[SessionSummary]:
-        """Summaries, newest first, of one working directory or of all."""
+        """Return summaries, newest first, of one working directory or of all."""
         cache = DerivedCache(self.home / "cache" / "sessions")
         cached = cache.all()
         summaries: dict[str, SessionSummary] = {}
@@ -61,7 +61,7 @@ class Sessions:
         return sorted(wanted, key=lambda each: (each.modified, each.session), reverse=True)
 
     def find(self, id_or_prefix: str) -> Path:
-        """The log with this id, or the only one whose id begins so."""
+        """Return the log with this id, or the only one whose id begins with it."""
         logs = list(self._logs())
         exact = [log for log in logs if log.path.stem == id_or_prefix]
         if exact:  # a copied project has the same ids again; the newer one is meant
@@ -77,7 +77,7 @@ class Sessions:
         return begun[0]
 
     def latest(self, cwd: str | os.PathLike[str]) -> Path | None:
-        """The log of this directory that was written to last."""
+        """Return the log of this directory that was written last."""
         listed = self.list(cwd)
         return next((each.path for each in listed if each.bytes), None)
 
@@ -90,22 +90,22 @@ class Sessions:
         cwd: str | os.PathLike[str] | None = None,
         with_added: bool = False,
     ) -> Iterator[Hit]:
-        """Matching lines of all logs, newest log first; a bad query is refused before anything is read.
+        """Yield matching lines of all logs, newest log first; a bad query is refused before anything is read.
 
-        `with_added` looks also into what a program added to a conversation.
+        `with_added` also searches text that a program added to a conversation.
         """
         wanted = query(text, regex=regex, ignore_case=ignore_case)
         logs = sorted(self._logs(cwd), key=lambda log: log.mtime_ns, reverse=True)
         return (hit for log in logs for hit in _hits(log.path, wanted, with_added=with_added))
 
     def _logs(self, cwd: str | os.PathLike[str] | None = None) -> Iterator[_LogFile]:
-        """Regular files only: a FIFO among them must not hold up a listing."""
+        """Return regular files only: a FIFO must not block a list."""
         name = None if cwd is None else slug(canonical(cwd))
         for folder in _entries(self.home / "projects"):
             if not folder.is_dir() or (name is not None and not same_folder(folder.name, name)):
                 continue
             for entry in _entries(Path(folder.path)):
-                # Older clients keep the logs of sub-agents beside those of sessions.
+                # Older clients keep the logs of sub-agents next to those of sessions.
                 if not entry.name.endswith(".jsonl") or entry.name.startswith("agent-"):
                     continue
                 try:
@@ -127,7 +127,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _belongs(summary: SessionSummary, cwd: str) -> bool:
-    """Two directories can share a slug (`a_b`, `a-b`); the log itself knows which one it was."""
+    """Return whether a log is of this directory, because two can share a slug (`a_b`, `a-b`)."""
     return summary.cwd is None or canonical(summary.cwd) == cwd or slug(canonical(summary.cwd)) != slug(cwd)
 
 

@@ -1,6 +1,6 @@
 """Summarise a session log by a scan of its bytes: counts by token, JSON for a handful of lines.
 
-A JSON string escapes its quotes, so a token with bare quotes around it is structure and never part of a text.
+A JSON string escapes its quotes, so a token in bare quotes is structure and never part of a text.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from nacre.messages.user_quotes import PROGRAM_OPENINGS
 from nacre.store.lines import line_around, open_log, whole_lines
 
 TITLE_CHARS = 80
-"""A title is one line of a listing."""
+"""A title is one line of a list."""
 HEAD_LINES = 40
-"""So many first lines are parsed for the directory, the start and the opening words."""
+"""Number of first lines parsed for the directory, the start and the first message."""
 
 _MESSAGES = frozenset({b"user", b"assistant"})
 _TYPE = re.compile(rb'"type":\s?"(user|assistant|summary|custom-title|ai-title)"')
@@ -27,14 +27,14 @@ _REPLY = re.compile(rb'"type":\s?"assistant"')
 _BOUNDARY = b'"compact_boundary"'
 _UNDONE = b'"kind":"undone"'
 _ASIDE = re.compile(rb'"isSidechain":\s?true|"<synthetic>"')
-"""Replies that are not the conversation's: another agent's, or written by the client itself."""
+"""Replies outside the conversation: another agent's, or written by the client itself."""
 _TITLE_TYPES = ("custom-title", "ai-title", "summary")
-"""Records that name a session, the one to prefer first; of each the last counts."""
+"""Records that name a session, the preferred one first; the last of each counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """One line of a listing of sessions."""
+    """One line of a list of sessions."""
 
     session: str
     cwd: str | None
@@ -43,18 +43,18 @@ class SessionSummary:
     messages: int
     """User and assistant records, tool results included; one reply may be several records."""
     tokens: int
-    """What the context held after the last reply or compaction; zero when unknown."""
+    """Context size after the last reply or compaction; zero if unknown."""
     compactions: int
     bytes: int
     title: str | None
-    """Its name if it was given one, else the user's first words."""
+    """Its name if it has one, else the start of the user's first message."""
     slug: str
     path: Path
 
 
 @dataclass(slots=True)
 class _Findings:
-    """What the scan has seen so far."""
+    """What the scan has found so far."""
 
     messages: int = 0
     compactions: int = 0
@@ -94,7 +94,7 @@ def summarise(path: Path) -> SessionSummary:
 
 
 def _look_at_types(block: bytes, seen: _Findings) -> None:
-    """Count messages and note names in one pass: each further pass would cost as much as reading the file."""
+    """Count messages and names in one pass: each further pass would cost as much as reading the file."""
     for match in _TYPE.finditer(block):
         if block[max(0, match.start() - 3) : match.start()].replace(b" ", b"").endswith(b":{"):
             continue  # nested in another record, such as a progress report
@@ -148,11 +148,11 @@ def _note_name(line: bytes, seen: _Findings) -> None:
 
 
 def _last_usage(block: bytes) -> bytes:
-    """The last line that says how much the main thread held, unparsed: a later one may follow."""
+    """Return the last line with the size of the main thread, unparsed: a later one may follow."""
     at = len(block)
     while (at := max(block.rfind(one, 0, at) for one in (b'"usage"', _BOUNDARY, _UNDONE))) >= 0:
         begin, line = line_around(block, at)
-        # Notes name what requests beside the conversation cost, and a boundary carries some of them.
+        # Notes contain the usage of side requests, and a boundary carries some of them.
         if _BOUNDARY in line or _UNDONE in line or (_REPLY.search(line) and not _ASIDE.search(line)):
             return line
         at = begin
@@ -160,7 +160,7 @@ def _last_usage(block: bytes) -> bytes:
 
 
 def _total(record: JsonObject) -> int:
-    """After a compaction, what it says is left; nothing where another program or an undoing does not say."""
+    """Return the size, after a compaction the one it reports; 0 if a program or an undo reports none."""
     if isinstance(boundary := record.get("compactMetadata"), dict):
         return left if isinstance(left := boundary.get("postTokens"), int) else 0
     message = record.get("message")
@@ -172,7 +172,7 @@ def _total(record: JsonObject) -> int:
 
 
 def moment(value: Json) -> datetime | None:
-    """A timestamp as logs write it, or nothing."""
+    """Parse a timestamp of a log, or return None."""
     try:
         read = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
@@ -181,13 +181,13 @@ def moment(value: Json) -> datetime | None:
 
 
 def one_line(text: str, most: int) -> str:
-    """The words on one line, cut to size."""
+    """Return the text on one line, cut to size."""
     flat = " ".join(text[: most * 8].split())
     return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"
 
 
 def parsed(line: bytes) -> JsonObject:
-    """The record on a line; an empty one when the line holds none."""
+    """Return the record on a line; an empty one if there is none."""
     try:
         value: Json = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Tool results on disk beside a session's log: one file a call, written once, read back, pruned (C4, C8)."""
+"""Tool results on disk next to a session's log: one file per call, written once, read, pruned (C4, C8)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from nacre.messages.blocks import Json
 from nacre.store import disk
 
 FOLDER = "tool-results"
-"""Where a session keeps them, beside its log."""
+"""Folder of the results, next to the session's log."""
 PIECE_CHARS = 1_048_576
-"""A text is encoded so much at a time: one of two gigabytes is not held a second time."""
+"""Characters encoded at a time: a text of two gigabytes is not copied whole."""
 TEMP_PREFIX = ".writing-"
-"""What a killed process may leave behind; never listed, and pruned with the rest."""
+"""Files that a killed process may leave; never listed, and pruned with the rest."""
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
-"""Ids that are their own file name: those of every known provider. The length leaves room for an ending."""
+"""Ids that are their own file name: those of every known provider. The length leaves room for a suffix."""
 _ERRORS = "surrogatepass"
-"""Half a surrogate pair is written as its three bytes, so that what is read back is what was put."""
+"""A lone surrogate is written as its three bytes, so that the text read equals the text stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,31 +47,31 @@ class ResultFile:
 
 
 class ToolResultStore:
-    """The results of one session that are on disk; without a folder nothing can be kept."""
+    """The results of one session on disk; without a folder nothing can be stored."""
 
     def __init__(self, folder: Path | None, *, sync: bool = True) -> None:
         self.folder = folder
         self._sync = sync
         """Whether a file must survive a power cut before a pointer to it is recorded."""
         self._known: dict[str, set[str]] | None = None
-        """Names by what a file system that ignores case makes of them."""
+        """Names by their form on a file system that ignores case."""
 
     def path(self, call_id: str, *, structured: bool = False) -> Path | None:
-        """Where the result of a call is or would be; an id can hold anything, a file name cannot."""
+        """Return the path for the result of a call; an id can contain anything, a file name cannot."""
         if self.folder is None:
             return None
         ending = ".json" if structured else ".txt"
         name = call_id + ending
         if _PLAIN.fullmatch(call_id) is None or self._is_taken_in_another_case(name):
-            # No plain id holds a "=", so that no other id can have this name.
+            # No plain id contains "=", so that no other id can have this name.
             name = f"id={_digest(call_id)}{ending}"
         return self.folder / name
 
     def keep(self, call_id: str, text: str, *, structured: bool = False) -> StoredResult:
-        """Keep a text whole, in a file that holds this very text even where an id comes a second time.
+        """Store a whole text, in a file with exactly this text even if an id is used a second time.
 
-        Some servers count their ids from one in every conversation or after every restart.
-        Raises `StoreError` when the disk refuses.
+        Some servers count their ids from one in every conversation or after every restart. Raises
+        `StoreError` if the disk refuses.
         """
         path = self._place(call_id, structured=structured)
         with _as_store_error(path):
@@ -83,7 +83,7 @@ class ToolResultStore:
             return StoredResult(path, path.stat().st_size)
 
     def read(self, call_id: str, *, structured: bool = False) -> str | None:
-        """The text as it was put; nothing when it is not here."""
+        """Return the stored text; None if it is not here."""
         path = self.path(call_id, structured=structured)
         if path is None:
             return None
@@ -94,11 +94,11 @@ class ToolResultStore:
                 return None
 
     def held(self) -> list[ResultFile]:
-        """Every file, oldest first; half-written ones are not among them."""
+        """Return every file, oldest first, without half-written ones."""
         return [one for one in self._listed() if not one.path.name.startswith(TEMP_PREFIX)]
 
     def leavings(self) -> list[ResultFile]:
-        """What a killed process left half-written."""
+        """Return the half-written files of killed processes."""
         return [one for one in self._listed() if one.path.name.startswith(TEMP_PREFIX)]
 
     def _place(self, call_id: str, *, structured: bool) -> Path:
@@ -108,9 +108,9 @@ class ToolResultStore:
         return path
 
     def _create(self, path: Path, text: str) -> bool:
-        """Write aside, then give it its name: no reader ever sees half, and no file is written over.
+        """Write a temporary file, then rename it: no reader ever sees half, and no file is overwritten.
 
-        False when the name was taken first.
+        False if the name was taken first.
         """
         disk.make_folder(path.parent)
         descriptor, name = tempfile.mkstemp(prefix=TEMP_PREFIX, dir=path.parent)
@@ -132,7 +132,7 @@ class ToolResultStore:
         return is_first
 
     def _is_taken_in_another_case(self, name: str) -> bool:
-        """Whether a file system that ignores case would take this name for another one's."""
+        """Return whether a file system that ignores case would confuse this name with another."""
         same = self._names().get(name.casefold(), set())
         return bool(same) and name not in same
 
@@ -163,7 +163,7 @@ class ToolResultStore:
 
 
 def _name(temp: Path, path: Path) -> bool:
-    """Give a file its name unless another has it; a file system without hard links gets a rename."""
+    """Link a file to its name unless it is taken; without hard links, rename it."""
     try:
         path.hardlink_to(temp)
     except FileExistsError:
@@ -176,7 +176,7 @@ def _name(temp: Path, path: Path) -> bool:
 
 
 def _holds(path: Path, text: str) -> bool:
-    """Whether a file holds exactly this text, compared piece by piece."""
+    """Return whether a file contains exactly this text, compared piece by piece."""
     with path.open("rb") as file:
         for start in range(0, len(text), PIECE_CHARS):
             expected = text[start : start + PIECE_CHARS].encode(errors=_ERRORS)
@@ -206,14 +206,14 @@ def as_result_store(results: ToolResultStore | str | os.PathLike[str]) -> ToolRe
 
 
 def result_store_in(folder: Path | None) -> ToolResultStore:
-    """The shelf of a session; one that leaves nothing on disk has none to speak of."""
+    """Return the store of a session; without a folder it stores nothing."""
     return ToolResultStore(folder / FOLDER if folder else None)
 
 
 def result_folders_named(folders: Iterable[Json], home: Path) -> set[Path]:
-    """Of the folders a log names, those that sessions of this home keep results in.
+    """Return those of the folders a log names in which sessions of this home keep results.
 
-    A branch goes on with what its origin kept; but a log can come from anywhere, and must open nothing else.
+    A branch uses what its origin stored; but a log can come from anywhere, and must open nothing else.
     """
     places = {Path(os.path.normpath(str(folder))) for folder in folders}
     return {one for one in places if one.name == FOLDER and one.is_relative_to(home / "projects")}
@@ -221,11 +221,11 @@ def result_folders_named(folders: Iterable[Json], home: Path) -> set[Path]:
 
 PERSISTED = prompts.load(__package__, "persisted")
 PERSISTED_CUT = prompts.load(__package__, "persisted_cut")
-"""The same for a result that its tool had cut: the file does not hold all of it."""
+"""The same for a result that its tool had cut: the file does not contain all of it."""
 OPENING = PERSISTED.partition("\n")[0]
-"""How every pointer begins."""
+"""Start of every pointer."""
 LONG_LINE_CHARS = 2_000
-"""What Read shows of a line: of a longer one the rest needs another tool."""
+"""Characters that Read shows of a line: the rest of a longer one needs another tool."""
 BY_LINES = "Read it with Read (offset and limit choose the lines) or search it with Grep."
 BY_PIECES = (
     f" It has lines of more than {LONG_LINE_CHARS:,} characters: take pieces of them in Bash with `cut -c`"
@@ -240,7 +240,7 @@ class Advice:
 
     by_lines: str = BY_LINES
     by_pieces: str = BY_PIECES
-    """Added where there are lines that Read would cut."""
+    """Added if there are lines that Read would cut."""
 
 
 USUAL = Advice()
@@ -255,9 +255,9 @@ def pointer(
     advice: Advice = USUAL,
     cut: str | None = None,
 ) -> str:
-    """The words that stand for these texts from now on.
+    """Return the text that replaces these texts from now on.
 
-    `cut` says how much of its result the tool returned, where that is not all.
+    `cut` is how much of its result the tool returned, if not all.
     """
     is_list = len(texts) > 1
     by_pieces = advice.by_pieces * (is_list or has_long_line(texts[0]))
@@ -275,7 +275,7 @@ def pointer(
 
 
 def preview(text: str, limit: int) -> str:
-    """The first bytes of a text, cut at the last line end if that is past half, never inside a character."""
+    """Return the first bytes of a text, cut at the last line end if past half, never in a character."""
     head = text[:limit].encode(errors="surrogatepass")
     if len(head) > limit:
         end = limit
@@ -290,7 +290,7 @@ def preview(text: str, limit: int) -> str:
 
 
 def has_long_line(text: str) -> bool:
-    """Whether Read would cut a line of this; looks only where a line must have ended by."""
+    """Return whether Read would cut a line; checks only positions by which a line must have ended."""
     start = 0
     while len(text) - start > LONG_LINE_CHARS:
         end = text.rfind("\n", start, start + LONG_LINE_CHARS + 1)
@@ -301,7 +301,7 @@ def has_long_line(text: str) -> bool:
 
 
 CLEARED = "clear"
-"""The kind of note, and the reason of the rewrite, by which a cleared result is recorded."""
+"""Kind of the note, and reason of the rewrite, for a cleared result."""
 KEPT = "[This old result was cleared to save room. Its full text is in {path}; read it there if you need it.]"
 
 
@@ -312,7 +312,7 @@ KEPT_CUT = (
 
 
 def pointed_to(text: str) -> str | None:
-    """The file that a cleared result names; none where its text could not be kept."""
+    """Return the file that a cleared result names; None if its text could not be stored."""
     for sentence in (KEPT, KEPT_CUT):
         ahead, _, behind = sentence.partition("{path}")
         if text.startswith(ahead) and text.endswith(behind):
