@@ -72,7 +72,7 @@ async def make(
     """Create a worktree of the repository around a directory; raises `ToolError` if that fails."""
     if not _ID.fullmatch(agent):
         raise ToolError(f"{agent!r} cannot name a worktree; use letters and digits")
-    git = GitRepository(repository)
+    git = WorktreeRepository(repository)
     base = await _stands_at(git)
     tree = Worktree(
         path=await _place(git, home) / f"agent-{agent[:SHORT]}",
@@ -118,7 +118,7 @@ async def finish(tree: Worktree) -> KeptWorktree | None:
     """Remove an unchanged worktree with its branch, or return what it has."""
     left = await changes(tree)
     if left is None:
-        await _removed(GitRepository(tree.repository), tree)
+        await _removed(WorktreeRepository(tree.repository), tree)
     return left
 
 
@@ -135,14 +135,14 @@ async def tidy(
     found = await leftovers(home, clock=clock)
     for one in found:
         if one.left is None:
-            await _removed(GitRepository(one.record.tree.repository), one.record.tree)
+            await _removed(WorktreeRepository(one.record.tree.repository), one.record.tree)
     gone = [one for one in found if one.left is None]
     return gone, [one for one in found if one.left is not None]
 
 
 async def changes(tree: Worktree) -> KeptWorktree | None:
     """Return what a worktree or its branch has that is nowhere else, without changing it."""
-    git = GitRepository(tree.repository)
+    git = WorktreeRepository(tree.repository)
     stays = KeptWorktree(path=tree.path, branch=tree.branch)
     try:
         tip = await git.run("rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}^{{commit}}")
@@ -163,7 +163,7 @@ async def _in(record: WorktreeRecord, clock: Clock) -> KeptWorktree | None:
     if record.state == "ready":
         return await changes(tree)
     with contextlib.suppress(ToolError, OSError):
-        entry = await _entry(GitRepository(tree.repository), tree)
+        entry = await _entry(WorktreeRepository(tree.repository), tree)
         lock = (entry / "index.lock").stat() if entry else None
         # The process that requested it has ended, but git outlives a killed parent.
         if lock is not None and clock.now().timestamp() - lock.st_mtime < SECONDS:
@@ -171,7 +171,7 @@ async def _in(record: WorktreeRecord, clock: Clock) -> KeptWorktree | None:
     return None
 
 
-async def _looked_into(git: GitRepository, tree: Worktree, stays: KeptWorktree) -> KeptWorktree:
+async def _looked_into(git: WorktreeRepository, tree: Worktree, stays: KeptWorktree) -> KeptWorktree:
     entry = await _entry(git, tree)
     if entry is None or not _leads_to(tree.path / ".git", entry):
         is_empty = not any(tree.path.iterdir())
@@ -190,7 +190,7 @@ async def _looked_into(git: GitRepository, tree: Worktree, stays: KeptWorktree) 
     return replace(stays, files=files, why="it stands elsewhere than on its branch" if is_elsewhere else "")
 
 
-async def _removed(git: GitRepository, tree: Worktree) -> None:
+async def _removed(git: WorktreeRepository, tree: Worktree) -> None:
     """Remove an unchanged worktree: rename it first, then delete it.
 
     If this is interrupted, the record still exists and a second call removes the rest. The branch is deleted
@@ -216,7 +216,7 @@ def _remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-async def _entry(git: GitRepository, tree: Worktree) -> Path | None:
+async def _entry(git: WorktreeRepository, tree: Worktree) -> Path | None:
     """Return git's administrative folder of a worktree."""
     common = Path(git.directory, await git.tell("rev-parse", "--git-common-dir"))
     for entry in sorted((common / "worktrees").glob(f"{tree.path.name}*")):
@@ -234,7 +234,7 @@ def _leads_to(file: Path, place: Path) -> bool:
     return os.path.realpath(file.parent / named) == os.path.realpath(place)
 
 
-async def _stands_at(git: GitRepository) -> str:
+async def _stands_at(git: WorktreeRepository) -> str:
     ran = await git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if ran.code == 0:
         return os.fsdecode(ran.out).strip()
@@ -244,25 +244,25 @@ async def _stands_at(git: GitRepository) -> str:
     raise ToolError(f"the repository at {git.directory} has no commit yet; commit something first")
 
 
-async def _place(git: GitRepository, home: Path) -> Path:
+async def _place(git: WorktreeRepository, home: Path) -> Path:
     """Return the folder for worktrees of this repository."""
     common = canonical(git.directory / await git.tell("rev-parse", "--git-common-dir"))
     return Path(canonical(home)) / FOLDER / slug(common.removesuffix("/.git"))
 
 
-async def _inside(git: GitRepository) -> str:
+async def _inside(git: WorktreeRepository) -> str:
     """Return the path of the directory in its checkout; empty in a bare repository."""
     ran = await git.run("rev-parse", "--show-prefix")
     return "" if ran.code else os.fsdecode(ran.out).removesuffix("\n").rstrip("/")
 
 
-async def _refuse_taken(git: GitRepository, tree: Worktree) -> None:
+async def _refuse_taken(git: WorktreeRepository, tree: Worktree) -> None:
     has_branch = not (await git.run("show-ref", "--verify", "--quiet", f"refs/heads/{tree.branch}")).code
     if has_branch or tree.path.exists() or record_path(tree.path).exists():
         raise ToolError(f"there is a worktree or a branch {tree.branch} already; start the agent once more")
 
 
-async def _counted(git: GitRepository, base: str, tip: str) -> int:
+async def _counted(git: WorktreeRepository, base: str, tip: str) -> int:
     """Return the number of commits on the branch, at least one if it has moved."""
     if base == tip:
         return 0
@@ -279,7 +279,7 @@ _KEYS = {"smudge": "", "clean": "", "process": "", "required": "false"}
 """The settings of a filter, with the values of an absent one."""
 
 
-class GitRepository:
+class WorktreeRepository:
     """A git repository, given any directory in it."""
 
     def __init__(self, directory: Path) -> None:
