@@ -10,6 +10,10 @@ from typing import Any, ClassVar
 
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
 from textual.worker import Worker, WorkerCancelled, WorkerFailed
 
 from nacre.app.chat_session import Leave, Reopen
@@ -21,7 +25,6 @@ from nacre.session.session import Session
 from nacre.store.input_history import read_typed, write_typed
 from nacre.tools.guard import PermissionAnswer, PermissionQuestion
 from nacre.tui.editing import Editor
-from nacre.tui.leaving import ClosingScreen
 from nacre.tui.memory import MemoryBrowser
 from nacre.tui.meter import Meter, pill_words
 from nacre.tui.pieces import NoticeLine, Piece
@@ -376,3 +379,16 @@ class ChatApp(App[int]):
         error = self._exception
         self.crash = error.error if isinstance(error, WorkerFailed) else error
         self._close_messages_no_wait()
+
+
+class ClosingScreen(ModalScreen[None]):
+    """Shown until everything is closed."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static("closing the session", id="countdown", markup=False)
+            yield Static(Content.styled("Ctrl-C leaves at once", "dim"))
+
+    def tell(self, line: str) -> None:
+        if self.is_mounted:
+            self.query_one("#countdown", Static).update(printable(line) or "closing the session")

@@ -10,7 +10,7 @@ import pytest
 
 from nacre.agents.registry import AgentState
 from nacre.app.session_text import ended_line, pills, waiting_line
-from nacre.cli.chat.agent_notices import Beside
+from nacre.cli.chat.chat import AgentNotices
 from nacre.cli.chat.render import TurnPrinter
 from nacre.messages.blocks import ToolCall
 from nacre.messages.events import Event, TextDelta, ToolCallEvent
@@ -73,7 +73,7 @@ def test_an_end_is_told_in_the_turn_above_the_prompt_or_later_and_only_once() ->
         states[state.name] = state
         beside.changed(state)
 
-    beside = Beside(lambda: list(states.values()), lambda line: can_be_shown and not above.append(line))
+    beside = AgentNotices(lambda: list(states.values()), lambda line: can_be_shown and not above.append(line))
     done = replace(DYER, status="completed", result="Red.")
     put(DYER)
     put(done)
@@ -98,9 +98,9 @@ async def test_how_long_somebody_is_waited_for_is_told_anew_until_the_turn_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Patched, so that the test need not wait for seconds to go by."""
-    monkeypatch.setattr("nacre.cli.chat.agent_notices.TICK_SECONDS", 0.001)
+    monkeypatch.setattr("nacre.cli.chat.chat.TICK_SECONDS", 0.001)
     clock, printer = FrozenClock(NOW), Heard()
-    beside = Beside(lambda: [WEAVER], lambda line: False, clock=clock)
+    beside = AgentNotices(lambda: [WEAVER], lambda line: False, clock=clock)
     async with beside.shown(printer):
         for seconds in (0, 1, 2):
             while printer.shown[-1:] != [f"~weaver: Reading loom.py ({seconds} s)"]:

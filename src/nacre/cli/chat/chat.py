@@ -5,21 +5,22 @@ Ctrl-C stops the turn, not the program.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
+from nacre.agents.registry import AgentState
 from nacre.app.chat_session import Ending, Leave, OpenedChat, Reopen, open_chat, switch_session
 from nacre.app.instruction_paths import instruction_paths
 from nacre.app.open_agent import OpenedAgent
-from nacre.app.session_text import failed_line, resumed_lines, stopped_line, working
-from nacre.cli.chat.agent_notices import Beside
+from nacre.app.session_text import ended_line, failed_line, resumed_lines, stopped_line, waiting_line, working
 from nacre.cli.chat.input_history import InputHistory
 from nacre.cli.chat.loop_thread import LoopThread
 from nacre.cli.chat.render import TurnPrinter, status_line, styled
@@ -28,8 +29,10 @@ from nacre.cli.options import RunOptions, load_settings, run_options
 from nacre.cli.output import has_colour, is_terminal, print_error, printable
 from nacre.cli.progress import countdown
 from nacre.cli.signals import end_on_signals
+from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import NacreError
 from nacre.memory.instructions.load import load_instructions
+from nacre.messages.events import Notice
 from nacre.session.background import IN_BACKGROUND
 from nacre.settings import Settings, decline, trust
 from nacre.settings.trust import consent
@@ -105,7 +108,7 @@ class _Here:
     """The current session as a terminal shows it."""
 
     place: OpenedChat
-    beside: Beside
+    beside: AgentNotices
     """Receives changes of its agents."""
 
     @property
@@ -124,7 +127,7 @@ class _Conversation:
         self._colour = has_colour()
         self._printer = TurnPrinter()
         """One for all turns: a question can be asked in one turn and answered in another."""
-        self._beside = Beside(tuple, self._history.above)
+        self._beside = AgentNotices(tuple, self._history.above)
 
     def hold(self, session: str | None) -> None:
         here = self._open(session)
@@ -154,10 +157,10 @@ class _Conversation:
             self._settings, session, ask=self._ask if self._is_person else None, tell=countdown
         )
 
-    def _told_of_agents(self, ready: OpenedAgent) -> Beside:
+    def _told_of_agents(self, ready: OpenedAgent) -> AgentNotices:
         if ready.team is None:
-            return Beside(tuple, self._history.above)
-        beside = Beside(ready.team.states, self._history.above)
+            return AgentNotices(tuple, self._history.above)
+        beside = AgentNotices(ready.team.states, self._history.above)
         ready.team.shared.registry.on_change.append(beside.changed)
         return beside
 
@@ -264,7 +267,7 @@ class _Conversation:
         print(styled("/help lists commands", "dim", colour=self._colour))
 
 
-async def _play(ready: OpenedAgent, text: str | None, printer: TurnPrinter, beside: Beside) -> None:
+async def _play(ready: OpenedAgent, text: str | None, printer: TurnPrinter, beside: AgentNotices) -> None:
     async with beside.shown(printer), aclosing(ready.agent.stream(text)) as events:
         async for event in events:
             printer.show(event)
@@ -316,3 +319,71 @@ def _style(line: str) -> str:
     if line.startswith("+"):
         return "green"
     return "red" if line.startswith("-") else "dim"
+
+
+TICK_SECONDS = 1.0
+"""Seconds between two updates of the elapsed time."""
+
+
+class AgentNotices:
+    """Receives every change of an agent, in the thread of the session."""
+
+    def __init__(
+        self,
+        states: Callable[[], Sequence[AgentState]],
+        above: Callable[[str], bool],
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`above` shows a line above the input line and returns whether it could."""
+        self.printer: TurnPrinter | None = None
+        """Printer of the current turn; None between turns."""
+        self._states = states
+        self._above = above
+        self._clock = clock
+        self._running: set[str] = set()
+        self._untold: list[str] = []
+
+    def changed(self, state: AgentState) -> None:
+        """Show a temporary line while an agent runs, and a permanent one when it has ended."""
+        if state.is_running:
+            self._running.add(state.name)
+        elif state.name in self._running:
+            self._running.discard(state.name)
+            if state.background:
+                self._tell(ended_line(state))
+        self._pass_on(self.printer)
+
+    @asynccontextmanager
+    async def shown(self, printer: TurnPrinter) -> AsyncIterator[None]:
+        """During a turn its printer shows the changes and the waiting time."""
+        self.printer = printer
+        ticking = asyncio.create_task(self._tick(printer), name="whom a turn waits for")
+        try:
+            yield
+        finally:
+            self.printer = None
+            ticking.cancel()
+            await asyncio.wait({ticking})
+
+    def untold(self) -> list[str]:
+        """Return lines that could not be shown."""
+        lines = self._untold
+        self._untold = []
+        return lines
+
+    async def _tick(self, printer: TurnPrinter) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            if any(each.is_running and not each.background for each in self._states()):
+                self._pass_on(printer)
+
+    def _pass_on(self, printer: TurnPrinter | None) -> None:
+        if printer is not None:
+            printer.passing(waiting_line(self._states(), self._clock.now()))
+
+    def _tell(self, line: str) -> None:
+        if self.printer is not None:
+            self.printer.show(Notice(line))
+        elif not self._above(f"· {line}"):
+            self._untold.append(line)

@@ -10,13 +10,12 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
 from nacre.cache.warmth import KeepWarmSettings, Lifetime
 from nacre.devtools.replay.other_policies import TRUNCATE
-from nacre.devtools.replay.recorded_clock import RecordedClock
 from nacre.devtools.replay.schema import (
     LayerAction,
     PolicyAnswer,
@@ -255,3 +254,24 @@ class _Refreshing:
 
     async def close(self) -> None:
         return None
+
+
+class RecordedClock:
+    """Stands still until it is moved; its ids count up."""
+
+    def __init__(self) -> None:
+        self.at = datetime(2000, 1, 1, tzinfo=UTC)
+        self._count = 0
+
+    def now(self) -> datetime:
+        return self.at
+
+    def seconds(self) -> float:
+        return self.at.timestamp()
+
+    def new_id(self) -> str:
+        self._count += 1
+        return f"replay-{self._count}"
+
+    def chance(self) -> float:
+        return 0.5

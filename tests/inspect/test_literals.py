@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nacre.inspect.credentials import KeyPath, read_literal, strings_in, write_literal
 from nacre.messages.blocks import Json
-from nacre.messages.literals import Path, read_literal, strings_in, write_literal
 
 TEXTS = st.text(max_size=20)
 VALUES: st.SearchStrategy[Json] = st.recursive(
@@ -19,7 +19,7 @@ VALUES: st.SearchStrategy[Json] = st.recursive(
 )
 
 
-def expected(value: Json, path: Path = ()) -> Iterator[tuple[Path, str]]:
+def expected(value: Json, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, list):
