@@ -1,4 +1,4 @@
-"""Which place the setting `memory.teamRemote` means: a git remote by name or address, or a folder (M18)."""
+"""Resolve the setting `memory.teamRemote`: a git remote by name or address, or a folder (M18)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
 _URL = re.compile(r"(?:https?|ssh|git|file)://(?!-)\S+")
 _SCP = re.compile(r"(?:\w[\w.-]*@)?\w[\w.-]*:(?!:|//|-)\S+")
 _PROGRAM = re.compile(r"[A-Za-z0-9+.-]*::")
-"""`ext::` and its kin: an address that starts a program."""
+"""`ext::` and similar: an address that starts a program."""
 
 
 async def remote_of(
     setting: str | None, team: Location, *, clock: Clock = SYSTEM_CLOCK, seconds: float | None = None
 ) -> TeamRemote:
-    """The place to share a team's memory through; `seconds` bounds each step of the way."""
+    """Return the remote of a team's memory; `seconds` limits each step."""
     text = (setting or "").strip()
     if not text:
         raise ConfigError(
@@ -43,7 +43,7 @@ async def remote_of(
 
 
 def _is_address(text: str) -> bool:
-    """Whether this is an address that git may be given as it stands; what is unsafe is refused."""
+    """Return whether this is an address that git may use unchanged; an unsafe one is refused."""
     if text.startswith("-") or _PROGRAM.match(text) or not text.isprintable():
         raise ConfigError(
             f"{SETTING} is nothing that git may be given; use a name, an address or folder:/path"
@@ -54,7 +54,7 @@ def _is_address(text: str) -> bool:
 
 
 async def _named(name: str, root: Path | None) -> str:
-    """The address that the project's own settings of git give a remote, checked like one that was typed."""
+    """Return the address of a remote in the project's git configuration, checked like a typed one."""
     if not _NAME.fullmatch(name) or root is None:
         raise ConfigError(f"{SETTING} is {name!r}, which is no name, no address and no folder:/path")
     asked = await run_git(root, "config", "--local", "--no-includes", "--get", f"remote.{name}.url")
@@ -70,7 +70,7 @@ async def _named(name: str, root: Path | None) -> str:
         raise ConfigError(
             f"the git remote {name!r} of {root} is not used: its address would start a program"
         ) from error
-    # What is no address is a path from where the project lies.
+    # Anything else than an address is a path relative to the project.
     return address if is_address else str(root / address)
 
 

@@ -1,6 +1,6 @@
-"""A team's memory in a plain folder that everybody reaches: a network share, a synchronised drive (M18).
+"""A team's memory in a plain shared folder: a network share, a synchronised drive (M18).
 
-One holder of the lock at a time reads or writes. Files are written first and the list of what is known last:
+One holder of the lock at a time reads or writes. Files are written first and the list of known versions last:
 a process killed in between leaves whole files, and the next sync corrects the list.
 """
 
@@ -44,7 +44,7 @@ _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class FolderRemote:
-    """One folder; it has to be there, because an empty place for one that is not mounted would mislead."""
+    """One folder, which must exist, because an empty folder in place of an unmounted one would mislead."""
 
     def __init__(self, folder: Path, *, clock: Clock = SYSTEM_CLOCK, wait: float = LOCK_WAIT) -> None:
         self.address = f"folder:{folder}"
@@ -87,7 +87,7 @@ class FolderRemote:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        """Alone in the folder; a killed holder gives it up."""
+        """Hold the lock of the folder; a killed holder releases it."""
         try:
             mode = self._folder.stat().st_mode
             if not stat.S_ISDIR(mode):
@@ -144,7 +144,7 @@ class FolderRemote:
             raise StoreError(f"{self._folder} holds over {MAX_FILES:,} memories; at most so many are read")
 
     def _read(self, file: str, limit: int | None = None) -> bytes:
-        """A regular file's bytes, without following any link on the way."""
+        """Return a regular file's bytes, without following links."""
         with self._opened(file) as (folder, name):
             descriptor = os.open(name, _OPEN_FILE, dir_fd=folder)
         with os.fdopen(descriptor, "rb") as source:
@@ -178,7 +178,7 @@ class FolderRemote:
 
     @contextmanager
     def _opened(self, file: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """The folder a file lies in, reached step by step, and its name there."""
+        """Open the folder of a file step by step; return it and the file's name in it."""
         *folders, name = file.split("/")
         descriptor = os.open(self._folder, _OPEN_FOLDER & ~os.O_NOFOLLOW)
         try:
@@ -203,7 +203,7 @@ def _is_made(folder: int, name: str) -> bool:
 
 
 def _text(file: str) -> str:
-    """The name, if it is text at all."""
+    """Return the name if it is valid text."""
     try:
         file.encode()
     except UnicodeEncodeError as error:

@@ -1,7 +1,7 @@
-"""Runs git on a repository of our own: no prompts, no hooks, no programs that settings name, bounded.
+"""Runs git on nacre's own repository: no prompts, no hooks, no programs that settings name, bounded.
 
-The person's own settings of git are in force as far as they say how to reach a place (keys, proxies, stored
-passwords); whatever a variable of the environment could aim elsewhere is gone.
+The user's git settings apply as far as they say how to reach a remote (keys, proxies, stored passwords);
+environment variables that could redirect git are removed.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from nacre.store import disk
 from nacre.tools.git_config import NO_PROGRAMS
 
 SECONDS = 60.0
-"""For one command: a slow network has done with a few pages of text long before."""
+"""Maximum seconds of one command: far more than a few pages of text need on a slow network."""
 MAX_OUTPUT = 67_108_864
-"""Of one command: far more than a team's memory, and little enough to hold."""
+"""Maximum output of one command: far more than a team's memory, and small enough for memory."""
 _TOLD_CHARS = 300
-"""Of what git said, in one line for a person."""
+"""Maximum characters of git's output in a one-line message."""
 _ALLOWED = "file:git:http:https:ssh"
-"""Ways to another repository that start no program an address names, whatever the settings allow."""
+"""Protocols that start no program named in an address, whatever the settings allow."""
 _SETTINGS = (
     *(f"{key}={value}" for key, value in NO_PROGRAMS.items()),
     "core.askPass=",
@@ -58,16 +58,16 @@ _USERINFO = re.compile(r"(?<=://)[^/@\s]*@")
 
 @dataclass(frozen=True, slots=True)
 class GitResult:
-    """How a command of git ended."""
+    """Result of a git command."""
 
     code: int
     out: bytes
     err: str
-    """Without passwords that stood in an address."""
+    """Without passwords of an address."""
 
     @property
     def message(self) -> str:
-        """What git has to say for itself, in one line."""
+        """The error message of git, in one line."""
         lines = [line.strip() for line in self.err.splitlines() if line.strip()]
         wanted = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ssh:"))] or lines
         text = "; ".join(line.removeprefix("fatal: ").removeprefix("error: ") for line in wanted[:3])
@@ -82,13 +82,13 @@ async def run_git(
     limit: int = MAX_OUTPUT,
     variables: Mapping[str, str] | None = None,
 ) -> GitResult:
-    """Run one command in a directory to its end; `StoreError` when it takes too long or says too much.
+    """Run one command in a directory to its end; `StoreError` if it takes too long or prints too much.
 
-    `variables` stand beside those of the environment, and before what is said here about them.
+    `variables` are added to the environment and take precedence over it.
     """
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     output = bytearray()
-    # A file, because what ssh leaves in the background would hold a pipe open for hours.
+    # A file, because ssh in the background would hold a pipe open for hours.
     with tempfile.TemporaryFile() as errors:
         spec = ProcessSpec(
             argv=("git", "--no-pager", *settings, "-C", str(directory), *arguments),
@@ -131,16 +131,16 @@ BRANCH = "refs/heads/nacre-team-memory"
 THEIRS = "refs/nacre/theirs"
 OURS = "refs/nacre/ours"
 MAX_LISTING = 8_388_608
-"""Bytes of a listing: ten thousand long names. A tree can be made that lists without end."""
+"""Maximum bytes of a listing: ten thousand long names. A tree can be made that lists without end."""
 NOBODY = "nacre <nacre@localhost>"
-"""The author where git has no name of the user."""
+"""The author if git has no name of the user."""
 
 _ROW = re.compile(rb"(\d{6}) (\w+) ([0-9a-f]{40,64}) +(\d+|-)\t(.*)", re.DOTALL)
 _FILE_MODES = (b"100644", b"100755")
 _BROKEN = ("corrupt", "bad object", "unable to read", "not a git repository", "did not send all necessary")
-"""What git says of a repository that a power cut left; ours is only a cache."""
+"""Errors of git for a repository damaged by a power cut; nacre's is only a cache."""
 _BUSY = ("cannot lock ref", "failed to update ref", "incorrect old value", "reference already exists")
-"""What a remote says during another push."""
+"""Errors of a remote during another push."""
 
 
 class GitRemote:
@@ -183,13 +183,13 @@ class GitRemote:
         if not pushed.code:
             return True
         said = f"{pushed.out.decode(errors='replace')} {pushed.err}"
-        # Whatever it says: if the branch has moved, another push came first.
+        # For any message: if the branch has moved, another push came first.
         if any(word in said for word in _BUSY) or (await self.pull()).version != base.version:
             return False
         raise StoreError(f"the team's remote takes no push ({pushed.message}); nothing is lost")
 
     async def _prepare(self) -> None:
-        """Make a bare repository without hooks, and remove locks that a killed git left in it."""
+        """Create a bare repository without hooks, and remove locks of a killed git."""
         if not (self._repository / "HEAD").is_file():
             disk.make_folder(self._repository)
             made = await run_git(
@@ -232,7 +232,7 @@ class GitRemote:
         return RemoteSnapshot(version=commit, files=files, known=known, refused=tuple(refused))
 
     async def _contents(self, versions: Collection[str]) -> dict[str, bytes]:
-        """Blobs by their ids; listed ones are small."""
+        """Return blobs by id; listed ones are small."""
         if not versions:
             return {}
         asked = "".join(f"{version}\n" for version in sorted(versions)).encode()
@@ -250,7 +250,7 @@ class GitRemote:
         return found
 
     async def _commit(self, parent: str, changes: Mapping[str, bytes | None], reason: str) -> str:
-        """A commit on the parent that differs in these files only; whatever else lies there stays."""
+        """Create a commit on the parent that changes these files only; all others stay."""
         who = (await self._git("-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT")).out.decode(
             errors="replace"
         )
@@ -274,7 +274,7 @@ class GitRemote:
         return made.decode().strip()
 
     async def _checked(self, *arguments: str, stdin: bytes = b"", limit: int | None = None) -> bytes:
-        """The output of a command that must not fail; where it does, the cache is thrown away."""
+        """Return the output of a command that must not fail; on failure the cache is deleted."""
         ran = await self._git(*arguments, stdin=stdin, limit=limit)
         if ran.code:
             shutil.rmtree(self._repository, ignore_errors=True)
@@ -282,14 +282,14 @@ class GitRemote:
         return ran.out
 
     async def _git(self, *arguments: str, stdin: bytes = b"", limit: int | None = None) -> GitResult:
-        # Named outright: git must not look for a repository around this one when it is gone.
+        # Given explicitly: git must not search for a repository around this one if it is gone.
         where = f"--git-dir={self._repository}"
         run = run_git if limit is None else partial(run_git, limit=limit)
         return await run(self._repository, where, *arguments, stdin=stdin, seconds=self._seconds)
 
 
 def _rows(listing: bytes) -> Iterator[tuple[str, str, str]]:
-    """Name, version and objection of everything a tree lists."""
+    """Yield name, version and objection of every entry of a tree."""
     for row in listing.split(b"\0"):
         found = _ROW.fullmatch(row)
         if found is None:
@@ -318,5 +318,5 @@ def _data(data: bytes) -> bytes:
 
 
 def _quoted(file: str) -> str:
-    """A path as fast-import reads it; names with control characters never come this far."""
+    """Return a path quoted for fast-import; names with control characters were refused before."""
     return '"' + file.replace("\\", "\\\\").replace('"', '\\"') + '"'

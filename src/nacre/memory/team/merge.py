@@ -1,7 +1,7 @@
-"""What a sync does with each file: three versions in, one verdict out; pure (M18).
+"""Decide what a sync does with each file: three versions in, one verdict out; pure (M18).
 
-`mine` is what lies here, `theirs` what the others have, `base` what both had when they were last in step. The
-empty version stands for no file.
+`mine` is the local version, `theirs` the remote one, `base` the one both had at their last sync. The empty
+version means no file.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from nacre.store import disk
 
 Verdict: TypeAlias = Literal["same", "take", "drop", "give", "withdraw", "keep_mine", "keep_theirs", "both"]
 """`take` and `drop` change this side, `give` and `withdraw` the other; the last three are conflicts, in which
-nothing is lost: a changed text outlives its deletion, and of two changed texts both are kept."""
+nothing is lost: a changed text survives its deletion, and of two changed texts both are kept."""
 
 Had: TypeAlias = Callable[[str, str], bool]
 """Whether this side once had a file in a version."""
 
 
 def verdict(mine: str, theirs: str, base: str) -> Verdict:
-    """What becomes of one file."""
+    """Return the verdict for one file."""
     if mine == theirs:
         return "same"
     if mine == base:
@@ -54,10 +54,10 @@ def base_of(
     known: Mapping[str, Collection[str]],
     had: Had,
 ) -> str:
-    """The version both sides were last in step with; worked out where it is not on record.
+    """Return the version of the last sync; derived if it is not on record.
 
-    `last` is the record, none when it is lost. `known` are the versions the others ever had, so that a file
-    that is neither there nor named in it was not forgotten: the place was lost, or is a new one.
+    `last` is the record, None if it is lost. `known` are all versions the others ever had, so that a file
+    neither present nor named in it was not forgotten: the remote was lost, or is a new one.
     """
     if last is not None and file in last:
         return ABSENT if not theirs and file not in known else last[file]
@@ -69,26 +69,26 @@ def base_of(
 
 
 THEIRS = "_theirs_"
-"""In the name of the second of two texts."""
+"""Part of the name of the second of two texts."""
 DIGEST_CHARS = 8
-"""Of a version, in that name."""
+"""Characters of a version in that name."""
 MAX_STEM_CHARS = 120
-"""What is left of a long name when the second text is named after it."""
+"""Characters kept of a long name when the second text is named after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """Both sides changed one memory, and nothing of it is lost."""
+    """A memory that both sides changed; nothing of it is lost."""
 
     file: str
     why: str
     copy: str = ""
-    """Where the others' text is, when both are kept."""
+    """File with the others' text, if both are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalTeamFiles:
-    """What lies in the directory."""
+    """The files of the directory."""
 
     directory: Path
     files: Mapping[str, bytes]
@@ -104,7 +104,7 @@ class LocalTeamFiles:
             if why := size_objection(stamp[2]):
                 odd.append(RefusedFile(file, why))
                 continue
-            # Gone or no longer a file while we looked: the next sync sees what became of it.
+            # Gone or no longer a file: the next sync handles it.
             with contextlib.suppress(StoreError, disk.NotRegularError):
                 data = folder.read(file)
                 if data is not None:
@@ -114,22 +114,22 @@ class LocalTeamFiles:
 
 @dataclass(slots=True)
 class Merge:
-    """What a sync has to do; built by `merge`, then only read."""
+    """What a sync must do; built by `merge`, then only read."""
 
     writes: dict[str, bytes | None] = field(default_factory=dict)
-    """Here; None removes."""
+    """Local writes; None removes."""
     bases: dict[str, str] = field(default_factory=dict)
     """The versions that the writes replace."""
     gives: dict[str, bytes | None] = field(default_factory=dict)
-    """There; None forgets."""
+    """Remote writes; None forgets."""
     conflicts: list[Conflict] = field(default_factory=list)
     refused: list[RefusedFile] = field(default_factory=list)
     stayed: list[str] = field(default_factory=list)
-    """What is to stay on this machine, and does."""
+    """Files that must stay on this machine."""
     missing: set[str] = field(default_factory=set)
-    """Files of the others whose content is needed and was not given."""
+    """Remote files whose content is needed and was not given."""
     last: dict[str, str] = field(default_factory=dict)
-    """What both sides have been seen to have, once the writes are made."""
+    """What both sides have, once the writes are made."""
     indexes: dict[str, str] = field(default_factory=dict)
 
 
@@ -229,7 +229,7 @@ class _MergeWork:
         )
 
     def _may_come(self, file: str) -> bool:
-        """Whether the others' text may be written here; what may not be stays as it is on both sides."""
+        """Return whether the others' text may be written here; otherwise both sides stay unchanged."""
         why = name_objection(self.here.directory, file)
         if not why and file not in self.contents:
             self.done.missing.add(file)
@@ -248,7 +248,7 @@ class _MergeWork:
         return not why
 
     def index(self, file: str) -> None:
-        """Bring an index in step: one that is missing on a side says nothing about its lines."""
+        """Merge an index: if it is missing on one side, that is no statement about its lines."""
         done = self.done
         base = self.state.indexes.get(file, "").encode(errors="surrogateescape")
         theirs = base
@@ -276,7 +276,8 @@ class _MergeWork:
             done.gives[file] = public
 
     def _is_listed(self, index: str) -> Callable[[str], bool]:
-        """Whether the index may have a line for a file: it is here afterwards, and not untrusted (M16b)."""
+        """Return whether the index may have a line for a file: it exists afterwards, and is not untrusted
+        (M16b)."""
         prefix = _prefix(index)
         writes = self.done.writes
         kept = {*self.here.files, *(one.file for one in self.here.odd)}
@@ -290,7 +291,7 @@ class _MergeWork:
         return is_listed
 
     def _with_kept(self, index: str, data: bytes) -> bytes:
-        """What a conflict left here has its line, whatever either side did to that."""
+        """Return the index with a line for what a conflict kept here, whatever either side did to it."""
         kept = {name for one in self.done.conflicts for name in (one.file, one.copy) if name}
         for file in sorted(kept):
             text = self.done.writes.get(file) or self.here.files.get(file)
@@ -311,7 +312,7 @@ class _MergeWork:
 
 
 def _lookalikes(here: LocalTeamFiles, shared: RemoteSnapshot, done: Merge) -> set[str]:
-    """Names that some file system takes for another one's: of two such, the one that is here stays."""
+    """Return names that some file system confuses with another: of two such, the local one stays."""
     taken = {_alike(file): file for file in here.files}
     found: set[str] = set()
     for file in sorted(shared.files.keys() - here.files.keys()):
@@ -332,17 +333,17 @@ def _prefix(index: str) -> str:
 
 
 def _undated(data: bytes) -> bytes:
-    """What two people saved alike differs in its dates only."""
+    """Return a memory without dates, because the same text saved by two people differs only in them."""
     return MarkdownFile.parse(data).with_fields(created=None, modified=None)
 
 
 def merged_index(mine: bytes, theirs: bytes, base: bytes, *, is_listed: Callable[[str], bool]) -> bytes:
-    """One index; only lines of files that may be listed here are in it."""
+    """Return the merged index, with lines only of files that may be listed here."""
     return _cleaned(_merged(mine, theirs, base), is_listed)
 
 
 def public_index(data: bytes, *, is_shared: Callable[[str], bool]) -> bytes:
-    """The index without the lines of files that the others do not get: a line tells, too."""
+    """Return the index without lines of files that are not shared: a line discloses, too."""
     return _cleaned(data, is_shared)
 
 
@@ -364,7 +365,7 @@ def _merged(mine: bytes, theirs: bytes, base: bytes) -> bytes:
 def _with_changes(
     start: MemoryIndex, other: MemoryIndex, old: MemoryIndex, *, has_last_word: bool = False
 ) -> bytes:
-    """What the other side did to pointers since `old`, done to `start`; the later change wins ties."""
+    """Apply the other side's changes of pointers since `old` to `start`; the later change wins ties."""
     data = start.data
     mine = _lines(start)
     was = _lines(old)
@@ -375,14 +376,14 @@ def _with_changes(
         if _words(line) != before and (here in {before, None} or has_last_word):
             data = MemoryIndex.parse(data).with_pointer(line.file, line.title, line.hook)
     for file, words in was.items():
-        # A line that was reworded on one side while it was removed on the other stays, if its file does.
+        # A line that was reworded on one side and removed on the other stays, if its file does.
         if file not in kept and mine.get(file) == words:
             data = MemoryIndex.parse(data).without(file)
     return data
 
 
 def _with_words(data: bytes, other: MemoryIndex, old: MemoryIndex) -> bytes:
-    """Both sides wrote around the pointers: what only the other wrote comes at the end."""
+    """Merge text around the pointers: what only the other side wrote is added at the end."""
     present = {*_prose(MemoryIndex.parse(data)), *_prose(old)}
     new = [line for line in _prose(other) if line not in present]
     if not new:
@@ -399,7 +400,7 @@ def _cleaned(data: bytes, keeps: Callable[[str], bool]) -> bytes:
 
 
 def _single(data: bytes) -> MemoryIndex:
-    """The first of several pointers to one file stands for them: what is merged is one line a file."""
+    """Keep the first of several pointers to one file: a merge has one line per file."""
     index = MemoryIndex.parse(data)
     seen = set[str]()
     raws = []
@@ -412,7 +413,7 @@ def _single(data: bytes) -> MemoryIndex:
 
 
 def _prose(index: MemoryIndex) -> list[str]:
-    """What stands around the pointers, without blank lines."""
+    """Return the text around the pointers, without blank lines."""
     return [line.raw.rstrip() for line in index.lines if line.kind != "pointer" and line.raw.strip()]
 
 

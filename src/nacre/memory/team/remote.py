@@ -1,8 +1,8 @@
-"""Where a team's memory is shared: the port, and what every place of the kind tells and keeps (M18).
+"""The port for a team's shared memory, and what every remote reports and stores (M18).
 
-Beside the memories stands one file, `KNOWN_FILE`: each memory with every version it ever had there. One that
-is named in it and is not there was forgotten: that is its tombstone. By the same list an old copy is
-distinguished from a new text, even if the state of the last sync is lost.
+One file is stored with the memories, `KNOWN_FILE`: each memory with every version it ever had there. One that
+is named in it and absent was forgotten: that is its tombstone. By the same list an old copy is distinguished
+from a new text, even if the state of the last sync is lost.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from nacre.memory.files.scan import MAX_TOPIC_BYTES
 KNOWN_FILE = ".nacre-team.json"
 FORMAT = 1
 MAX_KNOWN = 100
-"""Versions of one memory that are remembered; an older copy than that is taken for a text of its own."""
+"""Versions stored per memory; an older copy is taken for a new text."""
 MAX_KNOWN_BYTES = 16_777_216
-"""What is read of that file: about three hundred thousand versions."""
+"""Maximum bytes read of that file: about three hundred thousand versions."""
 MAX_FILES = 10_000
-"""As many memories as the rest of nacre is measured with; more than that is no memory but an attack."""
+"""As many memories as the rest of nacre is measured with; more is no memory but an attack."""
 VERSION_CHARS = 40
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class RefusedFile:
-    """A file that is not taken over, and why."""
+    """A file that is not accepted, and why."""
 
     file: str
     why: str
@@ -36,41 +36,41 @@ class RefusedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteSnapshot:
-    """What the others have, at one moment."""
+    """The remote's files at one moment."""
 
     version: str = ""
-    """What a push is compared with; empty where nothing was shared yet."""
+    """What a push is compared with; empty if nothing was shared yet."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Every memory and its version, which is the id git gives its content."""
     known: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Every memory that ever was, with its versions, oldest first."""
+    """Every memory that ever existed, with its versions, oldest first."""
     refused: tuple[RefusedFile, ...] = ()
-    """What lies there and is no memory; it is left alone."""
+    """Other files than memories; they are not touched."""
 
 
 class TeamRemote(Protocol):
-    """A place that everybody on the repository reaches."""
+    """A remote that everyone on the repository can reach."""
 
     @property
     def address(self) -> str:
-        """What tells this place from others; may hold a password, so it is never shown."""
+        """Identifies the remote; may contain a password, so it is never shown."""
         ...
 
     async def pull(self) -> RemoteSnapshot:
-        """What is there now; `StoreError` when the place cannot be reached."""
+        """Return the current files; `StoreError` if the remote cannot be reached."""
         ...
 
     async def read(self, shared: RemoteSnapshot, files: Collection[str]) -> Mapping[str, bytes]:
-        """The contents of files as they were pulled; those that changed since may be left out."""
+        """Return the contents of files as pulled; those that changed since may be left out."""
         ...
 
     async def push(self, base: RemoteSnapshot, changes: Mapping[str, bytes | None], reason: str) -> bool:
-        """Make all changes (None forgets) if the place still is as it was pulled; False when it is not."""
+        """Make all changes (None forgets) if the remote is still as pulled; False if it is not."""
         ...
 
 
 def known_after(base: RemoteSnapshot, changed: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Every memory that ever was, once these have these versions; what others put there by hand included."""
+    """Return all known memories after these changes, including what others put there by hand."""
     known = dict(base.known)
     for file, version in [*base.files.items(), *changed.items()]:
         before = known.get(file, ())
@@ -81,15 +81,15 @@ def known_after(base: RemoteSnapshot, changed: Mapping[str, str]) -> dict[str, t
 
 
 def encode_known(known: Mapping[str, tuple[str, ...]]) -> bytes:
-    """The file's bytes; same versions, same bytes."""
+    """Return the file's bytes; same versions, same bytes."""
     rows = {file: [*known[file]] for file in sorted(known)}
     return (json.dumps({"format": FORMAT, "known": rows}, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def parse_known(data: bytes) -> dict[str, tuple[str, ...]]:
-    """What the file says; what cannot be understood in it is left out.
+    """Parse the file; invalid parts are left out.
 
-    Raises `StoreError` when a newer nacre wrote it (M27), `ValueError` when it is no such file at all.
+    Raises `StoreError` if a newer nacre wrote it (M27), `ValueError` if it is no such file at all.
     """
     if len(data) > MAX_KNOWN_BYTES:
         raise ValueError(f"is {len(data):,} bytes; at most {MAX_KNOWN_BYTES:,} are read")
@@ -110,7 +110,7 @@ def parse_known(data: bytes) -> dict[str, tuple[str, ...]]:
 
 
 def size_objection(size: int) -> str:
-    """Why a file of this size is not taken over, or nothing."""
+    """Return why a file of this size is not accepted; empty if it is."""
     if size > MAX_TOPIC_BYTES:
         return f"is {size:,} bytes; a memory has at most {MAX_TOPIC_BYTES:,}"
     return ""

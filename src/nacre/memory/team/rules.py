@@ -1,7 +1,7 @@
-"""What a team's memory may hold: no secrets, nothing personal, nothing unconfirmed from outside.
+"""What a team's memory may contain: no secrets, nothing personal, nothing unconfirmed from outside.
 
-M16: secrets never leave; M16b: what is untrusted does not go there without the person; M18: what is about a
-person is always private; M27: what says `local-only` stays.
+M16: secrets are never shared; M16b: untrusted memories need the user's consent; M18: memories about a person
+are always private; M27: `local-only` files stay.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOCAL_ONLY = "says `local-only: true`"
 
 
 def refuse_for_team(file: str, data: bytes) -> None:
-    """Raise `StoreError` when these bytes may not become a memory of the team."""
+    """Raise `StoreError` if these bytes may not become a memory of the team."""
     if why := content_objection(data):
         raise StoreError(f"{file} {why}; take it out: the team's memory never holds such a thing")
     if why := sharing_objection(file, data):
@@ -30,14 +30,14 @@ def refuse_for_team(file: str, data: bytes) -> None:
 
 
 def sharing_objection(file: str, data: bytes) -> str:
-    """Why a file may not leave this machine, or nothing."""
+    """Return why a file may not leave this machine; empty if it may."""
     if why := content_objection(data):
         return why
     return "" if is_index(file) else entry_objection(read_entry(file, data))
 
 
 def content_objection(data: bytes) -> str:
-    """Why these bytes may neither leave nor come in, or nothing."""
+    """Return why these bytes may neither be sent nor received; empty if they may."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -50,7 +50,7 @@ def content_objection(data: bytes) -> str:
 
 
 def entry_objection(entry: Entry) -> str:
-    """Why a memory may not go to the team, or nothing."""
+    """Return why a memory may not be shared with the team; empty if it may."""
     if entry.local_only:
         return LOCAL_ONLY
     if entry.kind == "user":
@@ -59,7 +59,7 @@ def entry_objection(entry: Entry) -> str:
 
 
 def name_objection(directory: Path, file: str) -> str:
-    """Why a file of this name cannot lie in the directory, or nothing; what disguises itself is refused."""
+    """Return why a file name is not allowed here; empty if it is; disguised names are refused."""
     try:
         key = Folder(directory).key(file)
         if not is_index(file):
@@ -76,7 +76,7 @@ def is_index(file: str) -> bool:
 
 
 def _taken(directory: Path, file: str) -> str:
-    """What stands in the way of this file, or nothing."""
+    """Return what conflicts with this file; empty for nothing."""
     *folders, _ = Path(file).parts
     place = directory
     for part in folders:

@@ -1,4 +1,4 @@
-"""What both sides had when they were last in step; in the cache, so it may be lost at any time (M18)."""
+"""The state of the last sync; in the cache, so it may be lost at any time (M18)."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ REPOSITORY = "remote.git"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamSyncState:
-    """The record of one place; that of another place counts as lost."""
+    """The record of one remote; that of another remote counts as lost."""
 
     address: str
     files: Mapping[str, str] | None = None
-    """Versions by file, empty for one that was forgotten; none when the record is lost."""
+    """Versions by file, empty for a forgotten one; None if the record is lost."""
     indexes: Mapping[str, str] = field(default_factory=dict)
-    """The texts of the indexes, against which changes of single lines are found."""
+    """Texts of the indexes, to find changes of single lines."""
 
 
 def read_state(cache: Path, address: str) -> TeamSyncState:
-    """The record, or an empty one."""
+    """Return the record, or an empty one."""
     lost = TeamSyncState(address=address)
     try:
         value = json.loads((cache / FILE).read_text(encoding="utf-8", errors="surrogateescape"))
@@ -45,7 +45,7 @@ def read_state(cache: Path, address: str) -> TeamSyncState:
 
 
 def write_state(cache: Path, state: TeamSyncState) -> None:
-    """Put it on record, all or nothing."""
+    """Write the record, all or nothing."""
     value = {
         "format": FORMAT,
         "place": _digest(state.address),
@@ -58,10 +58,10 @@ def write_state(cache: Path, state: TeamSyncState) -> None:
 
 
 def forget_copies(cache: Path, file: str) -> None:
-    """Drop the copy of the remote, and a file's lines from the recorded indexes (M14b).
+    """Delete the copy of the remote, and a file's lines from the recorded indexes (M14b).
 
-    That the file was there stays on record: without it the next sync would take what was purged here for
-    something new of the others'.
+    The record still names the file: otherwise the next sync would take what was purged here for a new file of
+    the others.
     """
     shutil.rmtree(cache / REPOSITORY, ignore_errors=True)
     try:
@@ -78,5 +78,5 @@ def forget_copies(cache: Path, file: str) -> None:
 
 
 def _digest(address: str) -> str:
-    """Not the address itself, which may hold a password."""
+    """Return a digest, because the address itself may contain a password."""
     return hashlib.blake2b(os.fsencode(address), digest_size=16).hexdigest()

@@ -1,7 +1,7 @@
 """Synchronise a team's memory: pull, merge, push, and again while others push first (M18).
 
-What comes in is one transaction by `team`. The record of what both sides had is written after it and after
-the push; a kill at any moment leaves a state from which the next sync goes on, without loss or doubles.
+Received changes are one transaction by `team`. The state is written after it and after the push; a kill at
+any moment leaves a state from which the next sync continues, without loss or duplicates.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_TRIES = 25
 """Rounds, of which all but the last lost to another push; a whole team that syncs at once needs a few."""
 FIRST_PAUSE = 0.05
 MAX_PAUSE = 2.0
-"""Seconds between rounds, doubled and drawn by lot, so that two do not stay in step."""
+"""Seconds between rounds, doubled and randomised, so that two do not stay in step."""
 LOCK_WAIT = 120.0
 """Seconds to wait for another sync of the same directory."""
 LOCK_POLL = 0.05
@@ -49,13 +49,13 @@ class SyncReport:
     deleted: tuple[str, ...] = ()
     """Deleted here, because another member forgot them."""
     withdrawn: tuple[str, ...] = ()
-    """Gone there, because they were forgotten here."""
+    """Deleted there, because they were forgotten here."""
     conflicts: tuple[Conflict, ...] = ()
     refused: tuple[RefusedFile, ...] = ()
     stayed: tuple[str, ...] = ()
-    """What says `local-only` and is not shared."""
+    """Files marked `local-only`, which are not shared."""
     commit: str = ""
-    """The newest commit that brought something in; empty when nothing came."""
+    """The newest commit with received changes; empty if there are none."""
 
 
 async def sync(
@@ -66,7 +66,7 @@ async def sync(
     watch: Watch | None = None,
     is_dry: bool = False,
 ) -> SyncReport:
-    """Pull, merge and push; `StoreError` when the place cannot be reached, and then nothing is lost."""
+    """Pull, merge and push; `StoreError` if the remote cannot be reached, and then nothing is lost."""
     async with _alone(team, clock):
         report = SyncReport()
         for attempt in range(MAX_TRIES):
@@ -93,7 +93,7 @@ async def sync(
 
 @asynccontextmanager
 async def _alone(team: Location, clock: Clock) -> AsyncIterator[None]:
-    """One sync of a directory at a time; a killed one gives way."""
+    """Allow one sync of a directory at a time; a killed one releases the lock."""
     path = team.cache / "sync.lock"
     with as_store_error(path):
         disk.make_folder(team.cache)
@@ -127,7 +127,7 @@ def _merged(
 
 
 def _forgotten(team: Location, *, is_lost: bool) -> Had:
-    """Whether a file was had here and then forgotten on purpose, as the history tells it."""
+    """Return whether the history shows that a file was here and then forgotten on purpose."""
     history = History(team.history)
 
     def had(file: str, version: str) -> bool:
@@ -153,7 +153,7 @@ async def _brought_in(
     change = MemoryChange(author="team", reason="synced with the team")
     async with transact(team, change, clock=clock, watch=watch) as tx:
         done = await asyncio.to_thread(_merged, team, shared, contents, state)
-        # With a part of the texts an index would lose the lines of the rest.
+        # With only a part of the texts an index would lose the lines of the rest.
         for file, data in () if done.missing else done.writes.items():
             if data is None:
                 tx.delete(file, if_version=done.bases[file])
@@ -166,7 +166,7 @@ async def _brought_in(
 
 
 async def _is_given(team: Location, remote: TeamRemote, shared: RemoteSnapshot, done: Merge) -> bool:
-    """Whether our changes were pushed; False when another push came first."""
+    """Return whether the local changes were pushed; False if another push came first."""
     if done.gives and not await remote.push(shared, done.gives, _reason(done.gives)):
         return False
     given = {file: version_of(data) for file, data in done.gives.items()}
@@ -194,7 +194,7 @@ def _reason(gives: Mapping[str, bytes | None]) -> str:
 
 
 def _with_writes(report: SyncReport, done: Merge, commit: str) -> SyncReport:
-    """The report with what one round brought in; a later round may bring more."""
+    """Return the report with what one round received; a later round may receive more."""
     came = [file for file, data in done.writes.items() if data is not None]
     gone = [file for file, data in done.writes.items() if data is None]
     conflicts = {one.file: one for one in (*report.conflicts, *done.conflicts)}
@@ -208,7 +208,7 @@ def _with_writes(report: SyncReport, done: Merge, commit: str) -> SyncReport:
 
 
 def _with_gives(report: SyncReport, done: Merge) -> SyncReport:
-    """The report with what the last round sent and refused."""
+    """Return the report with what the last round sent and refused."""
     return replace(
         report,
         pushed=tuple(sorted(file for file, data in done.gives.items() if data is not None)),
