@@ -18,16 +18,16 @@ from nacre.store import disk
 
 INDEX_FILE = "MEMORY.md"
 MAX_NAME_BYTES = 200
-"""Below the 255 bytes of common file systems, with room for a temporary name beside it."""
+"""Below the 255 bytes of common file systems, with room for a temporary name."""
 MAX_PATH_BYTES = 800
-"""Topics lie one or two folders deep; a longer path is a mistake or an attack."""
+"""Topics are one or two folders deep; a longer path is a mistake or an attack."""
 MAX_DECODINGS = 8
-"""Percent-encoding nests (`%25252e`); what still changes after so many rounds is refused as it is."""
+"""Percent-encoding nests (`%25252e`); a text that still changes after so many rounds is refused."""
 
 _RESERVED_FILES = frozenset({"memory.md", "claude.md", "claude.local.md", "agents.md"})
 """The index, and names that would be read as instructions instead of as a memory."""
 _RESERVED_FOLDERS = frozenset({"team", "logs"})
-"""Shared and daily memory: written through their own doors, which have rules of their own (M17, M18)."""
+"""Shared and daily memory: written through their own functions, with rules of their own (M17, M18)."""
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.DOTALL)
 """Names that mean a device on Windows, where a team's memory may be checked out."""
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -37,13 +37,14 @@ _LOOKALIKES = str.maketrans({
     **dict.fromkeys("\u2216\u29f5\u29f9\u2572\u27cd", "\\"),
     **dict.fromkeys("\u3002\uff61\u06d4\u0701\u0702", "."),
 })  # fmt: skip
-"""Slashes, backslashes and dots that Unicode's own folding leaves alone."""
+"""Slashes, backslashes and dots that Unicode's own folding does not change."""
 _TURNING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Marks that change the direction of writing make one name look like another."""
+"""Characters that change the writing direction make one name look like another."""
 
 
 def contains(root: Path, path: str | Path) -> bool:
-    """Whether a path, absolute or relative to the root, may be written: below the root, and not the root."""
+    """Return whether a path, absolute or relative to the root, may be written: below the root, and not the
+    root."""
     try:
         inside(root, path)
     except OutsideStore:
@@ -52,7 +53,7 @@ def contains(root: Path, path: str | Path) -> bool:
 
 
 def inside(root: Path, path: str | Path) -> Path:
-    """The real file that a path below the root means; `OutsideStore` for anything else, however disguised."""
+    """Return the real file of a path below the root; `OutsideStore` for anything else, however disguised."""
     text = os.fspath(path)
     real_root = Path(os.path.realpath(root))
     if "\0" in text:
@@ -74,7 +75,7 @@ def inside(root: Path, path: str | Path) -> Path:
 
 
 def topic_inside(root: Path, path: str | Path) -> Path:
-    """The real file of a topic: inside the root, Markdown, and not a name that means something else."""
+    """Return the real file of a topic: inside the root, Markdown, and not a reserved name."""
     found = inside(root, path)
     relative = found.relative_to(os.path.realpath(root)).as_posix()
     plain = _folded(relative)
@@ -90,10 +91,10 @@ def topic_inside(root: Path, path: str | Path) -> Path:
 
 @contextmanager
 def folder_inside(root: Path, path: str | Path, *, make: bool = False) -> Iterator[tuple[int, str]]:
-    """The opened folder that a path lies in, and the name there; no link is followed on the way.
+    """Open the folder of a path; return it and the name in it; no link is followed.
 
-    The folder is reached step by step from the root, so that a symlink planted after the check is refused,
-    and what is then done by descriptor and name happens inside, whatever becomes of the path.
+    The folder is opened step by step from the root, so that a symlink planted after the check is refused, and
+    operations by descriptor and name stay inside, whatever becomes of the path.
     """
     real_root = Path(os.path.realpath(root))
     *folders, name = inside(root, path).relative_to(real_root).parts
@@ -109,7 +110,7 @@ def folder_inside(root: Path, path: str | Path, *, make: bool = False) -> Iterat
 
 
 def open_inside(root: Path, path: str | Path, flags: int) -> int:
-    """A descriptor of a regular file inside the root; with `O_CREAT` missing folders are made, too."""
+    """Open a regular file inside the root; with `O_CREAT` missing folders are created, too."""
     with folder_inside(root, path, make=bool(flags & os.O_CREAT)) as (folder, name):
         wanted = flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
@@ -131,9 +132,9 @@ def _refusal(text: str, reason: str) -> OutsideStore:
 
 
 def _below(real_root: Path, text: str, *spellings: Path) -> str | None:
-    """What of an absolute path comes after the root; the root is known by its name or by what it is.
+    """Return the part of an absolute path after the root; the root is matched by name or by identity.
 
-    By what it is, because a file system that ignores case has many names for one directory.
+    By identity, because a file system that ignores case has many names for one directory.
     """
     for start in (text, os.path.realpath(text)):
         for known in (real_root, *spellings):
@@ -173,9 +174,9 @@ def _objection(relative: str) -> str | None:
 
 
 def _folded(text: str) -> str:
-    """The text as the most careless reader could take it: decoded, look-alikes replaced, case ignored.
+    """Return the text as the most careless reader could take it: decoded, look-alikes replaced, case ignored.
 
-    What cannot be decoded to an end keeps a `%` in front of a code, or becomes a lone `%`.
+    What cannot be fully decoded keeps a `%` in front of a code, or becomes a lone `%`.
     """
     for _ in range(MAX_DECODINGS):
         before = text
@@ -191,11 +192,11 @@ def _folded(text: str) -> str:
 
 
 def _resolved(real_root: Path, relative: str) -> str | None:
-    """The path below the root after all links; none when one leads out or nowhere."""
+    """Return the path below the root after all links; None if one leads outside or to nothing."""
     step = real_root
     for part in relative.split("/"):
         step /= part
-        # What a dangling link names could be put there before we write.
+        # The target of a dangling link could be created before the write.
         if step.is_symlink() and not step.exists():
             return None
     resolved = os.path.realpath(real_root / relative)

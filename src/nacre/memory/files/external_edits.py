@@ -1,6 +1,6 @@
 """Find and commit what other programs changed in a memory directory since the last commit (M15).
 
-Every file's stamp is compared with what it was at a commit; only files that differ are read. An edit is the
+Every file's stamp is compared with its stamp at a commit; only files that differ are read. An edit is the
 user's unless an agent was live on the directory: an agent's shell could have made it.
 """
 
@@ -25,9 +25,9 @@ from nacre.store.history import Signature
 EditKind: TypeAlias = Literal["added", "changed", "removed"]
 
 LIVE = "live"
-"""The folder of marks, one for each agent that is live, or was when it died."""
+"""Folder of marks, one for each agent that is live, or was when it died."""
 REWRITE_FROM = 16
-"""Unchanged files that had to be read, from which on the stamps are stored again."""
+"""Number of unchanged files read from which the stamps are stored again."""
 NAME = "seen"
 _FORMAT = "1"
 
@@ -45,13 +45,13 @@ class ExternalEdits:
     """The edits, and the stamps of all files."""
 
     edits: Mapping[str, bytes | None]
-    """New contents; None for files that are gone."""
+    """New contents; None for deleted files."""
     stamps: Mapping[str, Stamp]
-    """Of all files; empty when a watch named those that changed."""
+    """Stamps of all files; empty if a watch named those that changed."""
     now: int
-    """When the stamps were taken, by the file system's clock."""
+    """Time of the stamps, by the file system's clock."""
     looked_at: int
-    """How many files had to be read."""
+    """Number of files that had to be read."""
 
 
 def pick_up(storage: MemoryStorage, clock: Clock) -> str:
@@ -91,7 +91,7 @@ def find(storage: MemoryStorage, newest: str) -> ExternalEdits:
         doubtful = _doubtful(storage, newest, stamps)
     edits: dict[str, bytes | None] = {}
     for file in sorted(filter(_is_kept, doubtful)):
-        # What is too large for a memory, or no regular file by now, is left to `lint`.
+        # What is too large for a memory, or no longer a regular file, is left to `lint`.
         with contextlib.suppress(StoreError, disk.NotRegularError):
             data = storage.folder.read(file)
             if version_of(data) != storage.history.version(newest, file):
@@ -100,7 +100,7 @@ def find(storage: MemoryStorage, newest: str) -> ExternalEdits:
 
 
 def _touched(storage: MemoryStorage, newest: str) -> set[str] | None:
-    """Return the files that may differ, by a watch and by commits since; None when that is unknown."""
+    """Return the files that may differ, by a watch and by commits since; None if that is unknown."""
     watch = storage.watch
     touched = None if watch is None else watch.touched()
     if watch is None or touched is None:
@@ -112,7 +112,7 @@ def _touched(storage: MemoryStorage, newest: str) -> set[str] | None:
 
 
 def _is_kept(file: str) -> bool:
-    """Whether a name found in the folder can stand in the history; other names are left to `lint`."""
+    """Return whether a file name can be part of the history; other names are left to `lint`."""
     try:
         return is_ours(disk.check_key(file))
     except OutsideStore:
@@ -129,14 +129,14 @@ def kinds(storage: MemoryStorage, edits: Mapping[str, bytes | None], newest: str
 
 
 def has_marks(storage: MemoryStorage) -> bool:
-    """Whether an agent is live on the directory, or was since edits were last picked up."""
+    """Return whether an agent is live on the directory, or was since edits were last picked up."""
     with contextlib.suppress(FileNotFoundError):
         return any((storage.cache / LIVE).iterdir())
     return False
 
 
 def drop_stale_marks(storage: MemoryStorage) -> None:
-    """Forget agents that ended without saying so: what they may have done is committed now."""
+    """Remove marks of agents that ended without removing them: what they may have done is committed now."""
     with contextlib.suppress(FileNotFoundError):
         for mark in list((storage.cache / LIVE).iterdir()):
             lock = FileLock(mark, mode=disk.FILE_MODE, thread_local=False)

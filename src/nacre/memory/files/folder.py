@@ -1,7 +1,7 @@
 """The files of a memory directory by name: read, list, put and take, without destroying what others wrote.
 
 A file is replaced by exchanging names, and the old one is checked before it is removed: what another program
-wrote at the same moment stays where it put it. No link is followed on the way to a file (M6).
+wrote at the same moment stays in place. No link is followed on the way to a file (M6).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from nacre.store.disk import NameInFolder, is_swapped, take_free
 from nacre.store.git_objects import blob_id, is_reserved
 
 MAX_BYTES = 4_194_304
-"""A memory is a page of text; what is larger was put there by mistake and is not carried into the history."""
+"""A memory is a page of text; a larger file was put there by mistake and is not added to the history."""
 SUFFIX = ".md"
 TEAM = "team"
-"""Team memory is a directory of its own with a history of its own, though it lies inside (M18)."""
+"""Team memory is a directory with its own history, although it is inside this one (M18)."""
 TEAM_PREFIX = f"{TEAM}/"
-"""How a file of the team is called beside private ones; no private file is called so."""
+"""Name prefix of the team's files among private ones; no private file has it."""
 ABSENT = ""
-"""The version of a file that is not there."""
+"""The version of a file that does not exist."""
 _STRANGE = "?"
-"""The version of a thing that is no file of ours: a link, a folder, something far too large."""
+"""The version of anything but a memory file: a link, a folder, something far too large."""
 
 Stamp: TypeAlias = tuple[int, int, int, int]
 """When a file was last written and changed, its size, and its inode."""
@@ -47,14 +47,14 @@ class Folder:
         self.root = root
 
     def key(self, file: str) -> str:
-        """The name under which a file is kept, or `OutsideStore` when it cannot be one of ours."""
+        """Return the key of a file, or raise `OutsideStore` if it cannot be a memory file."""
         inner = contain.inside(self.root, file).relative_to(os.path.realpath(self.root)).as_posix()
         if not is_ours(inner):
             raise OutsideStore(f"{file!r} is no memory file; choose a name that ends in {SUFFIX}")
         return disk.check_key(inner)
 
     def read(self, file: str) -> bytes | None:
-        """The content; none when there is no such file."""
+        """Return the content; None if there is no such file."""
         try:
             with self.opened(file) as name:
                 return _content(name)
@@ -66,7 +66,7 @@ class Folder:
             raise
 
     def version(self, file: str) -> str:
-        """What `version_of` says of its content; empty when there is none."""
+        """Return `version_of` its content; empty if there is none."""
         try:
             with self.opened(file) as name:
                 return _version(name)
@@ -74,7 +74,7 @@ class Folder:
             return ABSENT
 
     def written(self, file: str) -> int | None:
-        """When a file was last written, in nanoseconds; None when there is no such file."""
+        """Return the modification time of a file in nanoseconds; None if there is no such file."""
         try:
             with self.opened(file) as name:
                 return os.stat(name.name, dir_fd=name.folder, follow_symlinks=False).st_mtime_ns
@@ -82,17 +82,17 @@ class Folder:
             return None
 
     def put(self, file: str, temp: Path, *, old: str, new: str) -> None:
-        """Let a finished file take this name if the name still stands for the old version.
+        """Rename a finished file to this name if the name still has the old version.
 
-        With an old version the old file is afterwards found under the temporary name, where the system can
-        exchange names; where it cannot, there is a moment in which another program's write is lost.
+        With an old version the old file has the temporary name afterwards, if the system can exchange names;
+        if it cannot, there is a moment in which another program's write is lost.
         """
         with self.opened(file, make=True) as name:
             if old == ABSENT:
                 with _conflicts(file):
                     take_free(temp, name)
                 return
-            # Looked at before as well, so that others see ours in place of theirs as rarely as can be.
+            # Checked before as well, so that others rarely see the new file in place of theirs.
             if _version(name) != old:
                 raise conflict(file)
             with _conflicts(file):
@@ -104,29 +104,29 @@ class Folder:
                 raise conflict(file)
 
     def take(self, file: str, aside: Path, *, old: str) -> None:
-        """Move a file out of the folder if it still is the old version."""
+        """Move a file out of the folder if it still has the old version."""
         with self.opened(file) as name:
             with _conflicts(file):
                 take_free(name, aside)
             if version_at(aside) != old:
-                # Where they wrote once more meanwhile, that stays.
+                # If they wrote once more meanwhile, that stays.
                 with contextlib.suppress(FileExistsError):
                     take_free(aside, name)
                 raise conflict(file)
 
     def put_back(self, file: str, aside: Path, *, ours: str) -> None:
-        """Undo a `put` or `take` that left something aside; what others wrote on top of ours stays."""
+        """Undo a `put` or `take` that kept the old file; what others wrote over the new one stays."""
         with self.opened(file, make=True) as name:
             _swap_back(aside, name, ours=ours)
 
     def sync(self, files: Iterable[str]) -> None:
-        """Make what was renamed survive a power cut: one flush a folder."""
+        """Make renames survive a power cut: one flush per folder."""
         for parent in sorted({file.rpartition("/")[0] for file in files}):
             with contextlib.suppress(FileNotFoundError):
                 disk.sync_folder(self.root / parent)
 
     def scan(self) -> dict[str, Stamp]:
-        """Every file of ours with its stamp."""
+        """Return every memory file with its stamp."""
         found: dict[str, Stamp] = {}
         with contextlib.suppress(FileNotFoundError):
             _scan(self.root, "", found)
@@ -134,7 +134,7 @@ class Folder:
 
     @contextmanager
     def opened(self, file: str, *, make: bool = False) -> Iterator[NameInFolder]:
-        """The name of a file in its opened folder, reached step by step from the root."""
+        """Return the name of a file in its folder, opened step by step from the root."""
         *folders, last = file.split("/")
         if make:
             disk.make_folder(self.root)
@@ -153,7 +153,7 @@ class Folder:
 
 
 def is_ours(file: str) -> bool:
-    """Whether a path in a memory directory is carried into its history."""
+    """Return whether a path in a memory directory is part of its history."""
     return (
         file.casefold().endswith(SUFFIX)
         and not file.startswith((".", f"{TEAM}/"))
@@ -163,12 +163,12 @@ def is_ours(file: str) -> bool:
 
 
 def version_of(data: bytes | None) -> str:
-    """A version is the id that git gives the content."""
+    """Return the version of a content: its id in git."""
     return ABSENT if data is None else blob_id(data)
 
 
 def version_at(path: Path) -> str:
-    """The version of a file that lies elsewhere."""
+    """Return the version of a file at any path."""
     return _version(NameInFolder(-1, str(path)))
 
 
@@ -177,7 +177,7 @@ def conflict(file: str) -> VersionConflict:
 
 
 def _swap_back(aside: Path, name: NameInFolder, *, ours: str) -> None:
-    """Exchange back, again if another program wrote between two exchanges: what it wrote last stays."""
+    """Exchange back, again if another program wrote between two exchanges: its last write stays."""
     expected = ours
     while True:
         placed = version_at(aside)
@@ -229,7 +229,7 @@ def _content(name: NameInFolder) -> bytes:
 
 
 def _scan(folder: Path, prefix: str, found: dict[str, Stamp]) -> None:
-    """Kept free of calls per file: this is what a save costs where there are 10,000."""
+    """Avoids calls per file: this is the cost of a save with 10,000 files."""
     with os.scandir(folder) as entries:
         for entry in entries:
             name = entry.name
@@ -254,14 +254,14 @@ _SECOND_NS = 1_000_000_000
 
 
 def is_reliable(stamp: Stamp, now: int) -> bool:
-    """Whether a stamp tells one content from another: one that young may stand for two."""
+    """Return whether a stamp identifies one content: a very young one may have two."""
     written, changed, *_ = stamp
     tick = FINE_TICK_NS if written % _SECOND_NS else COARSE_TICK_NS
     return max(written, changed) < now - tick
 
 
 def file_system_time(cache: Path) -> int:
-    """What the file system takes for now, which is what stamps are in."""
+    """Return the file system's current time, the clock of the stamps."""
     clock = cache / "lock"
     os.utime(clock)
     return clock.stat().st_mtime_ns

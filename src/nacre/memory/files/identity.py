@@ -1,4 +1,4 @@
-"""The file that says whose memory a folder holds, and in which format it is written (M2, M27)."""
+"""The file that names the owner of a memory folder and its format (M2, M27)."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from nacre.messages.blocks import JsonObject
 from nacre.store import disk
 
 FORMAT = 1
-"""What this nacre writes; a higher number was written by a newer one, which may know rules we would break."""
+"""The format this nacre writes; a higher number is a newer nacre's, with rules this one might break."""
 FILE = "identity.json"
 MAX_BYTES = 1_048_576
 """An identity is a few paths; a larger file is something else."""
 MAX_DIRECTORIES = 200
-"""Of the working directories seen, so many of the latest are kept; worktrees come and go."""
+"""Maximum number of working directories stored, the latest; worktrees come and go."""
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-"""What file systems without hard links answer."""
+"""Errors of file systems without hard links."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Whose memory it is."""
+    """The owner of a memory."""
 
     format: int
     root: str
-    """The canonical root of the project, or the memory directory itself when it belongs to none."""
+    """The canonical root of the project, or the memory directory itself if it belongs to none."""
     directories: tuple[str, ...] = ()
-    """Where people worked when it was written to: the root, folders below it, worktrees."""
+    """Working directories at the time of writes: the root, folders below it, worktrees."""
 
     def belongs_to(self, root: Path) -> bool:
-        """Whether this is the same root, by name or, where case does not count, by what it is."""
+        """Return whether this is the same root, by name or, if case is ignored, by identity."""
         if self.root == str(root):
             return True
         try:
@@ -46,13 +46,13 @@ class Identity:
 
 
 def read_identity(file: Path) -> Identity | None:
-    """What the file says; none when there is none, `StoreError` when it cannot be understood."""
+    """Read the file; None if there is none, `StoreError` if it is invalid."""
     found = _read(file)
     return None if found is None else _parsed(found, file)
 
 
 def objection(file: Path, root: Path) -> str | None:
-    """Why nothing may be written to the folder of this identity, in one line, or nothing."""
+    """Return why the folder of this identity must not be written, in one line, or nothing."""
     try:
         found = read_identity(file)
     except StoreError as error:
@@ -61,10 +61,10 @@ def objection(file: Path, root: Path) -> str | None:
 
 
 def claim(file: Path, *, root: Path, cwd: Path, clock: Clock = SYSTEM_CLOCK) -> Identity:
-    """Write down whose memory this is, before anything else is written; `StoreError` when it is another's.
+    """Record the owner of this memory before anything else is written; `StoreError` if it is another's.
 
-    The first of two projects that share a folder's name gets it: the file is put in place whole, and only
-    where there is none.
+    The first of two projects that share a folder's name gets it: the file is created whole, and only if there
+    is none.
     """
     here = os.path.realpath(cwd)
     written = _read(file)
@@ -106,7 +106,7 @@ def _with_directory(file: Path, written: JsonObject, *, root: Path, here: str, c
 
 
 def _is_placed(file: Path, data: bytes, clock: Clock) -> bool:
-    """Whether we created the file; False when another process was first."""
+    """Return whether this process created the file; False if another was first."""
     aside = file.with_name(f"{disk.TEMP_PREFIX}{clock.new_id()}")
     try:
         disk.replace_file(aside, data, temp_name=f"{aside.name}-new")
@@ -125,7 +125,7 @@ def _is_placed(file: Path, data: bytes, clock: Clock) -> bool:
 
 
 def _write_new(file: Path, data: bytes) -> None:
-    """Where there are no hard links, a crash at this very moment leaves a file that someone must remove."""
+    """Without hard links, a crash at this moment leaves a file that must be removed by hand."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, disk.FILE_MODE)
     with os.fdopen(descriptor, "wb") as target:
         target.write(data)
@@ -134,9 +134,9 @@ def _write_new(file: Path, data: bytes) -> None:
 
 
 def _encoded(before: JsonObject, identity: Identity) -> bytes:
-    """What others put into the file is kept."""
+    """Unknown fields of the file are kept."""
     known = {"format": identity.format, "root": identity.root, "directories": list(identity.directories)}
-    # By the file system's rules, so that a path that is no valid text comes back as it was.
+    # By the file system's encoding, so that a path that is not valid text is restored exactly.
     return os.fsencode(json.dumps({**before, **known}, indent=2, ensure_ascii=False) + "\n")
 
 

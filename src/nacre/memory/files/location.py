@@ -1,4 +1,4 @@
-"""Where memory lives: a project's, the user's, the team's and an agent's own (M1-M5, M7b, M26)."""
+"""Locations of memory: a project's, the user's, the team's and an agent's own (M1-M5, M7b, M26)."""
 
 from __future__ import annotations
 
@@ -19,42 +19,43 @@ from nacre.store import disk
 from nacre.store.home import MAX_PLAIN_UNITS, same_folder, slug
 
 Scope: TypeAlias = Literal["user", "project", "local"]
-"""Whom an agent's own memory is for (M26)."""
+"""Scope of an agent's own memory (M26)."""
 
 HASH_LENGTHS = (8, 16, 64)
-"""Hex digits that tell two roots of one slug apart: short to read, longer only if even that name is taken."""
+"""Hex digits that distinguish two roots of one slug: short to read, longer only if even that name is taken.
+"""
 SAMPLED_LOGS = 5
-"""So many logs of a folder are asked which directory they are of; any one of them knows."""
+"""Number of logs of a folder that are read for their directory; any one of them has it."""
 SAMPLED_BYTES = 65_536
-"""The working directory stands on the first lines of a log."""
+"""The working directory is in the first lines of a log."""
 
 _AGENT_TYPE = re.compile(r"\w[\w.-]{0,79}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """A memory directory and what belongs to it elsewhere."""
+    """A memory directory and its files elsewhere."""
 
     directory: Path
     """The folder of Markdown files; real, absolute."""
     source: str
-    """What decided: `override`, `setting`, `remote`, `memoryHome`, `default`, `user`, `team`, `agent`,
+    """The deciding source: `override`, `setting`, `remote`, `memoryHome`, `default`, `user`, `team`, `agent`,
     `path`."""
     history: Path
     """The bare git repository with every change (M15), outside the memory folder."""
     cache: Path
     """Locks, journal and derived index, outside the memory folder."""
     root: Path | None = None
-    """The canonical git root or working directory it belongs to; none for the user's own memory."""
+    """The canonical git root or working directory it belongs to; None for the user's own memory."""
 
     @property
     def identity_file(self) -> Path:
-        """Beside the memory in a project's own folder; a directory that is not ours to fill has it apart."""
+        """Next to the memory in a project's own folder; elsewhere for a directory that is not nacre's."""
         return (self.directory.parent if self._is_in_project else self.cache) / identity.FILE
 
     @property
     def owner(self) -> Path:
-        """What the identity file names: the project, or the directory when no one project owns it."""
+        """The owner in the identity file: the project, or the directory if no one project owns it."""
         return self.root if self.root and self._is_in_project else self.directory
 
     @property
@@ -69,7 +70,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPaths:
-    """Everything that decides where memory is, already read from settings and environment."""
+    """All settings that determine where memory is, read from settings and environment."""
 
     home: Path
     cwd: Path
@@ -86,11 +87,11 @@ class MemoryPaths:
     home_origin: str = "the settings"
     """Where that setting was found, for the error message."""
     user_home: Path | None = None
-    """What `~` means; the account's own directory when none."""
+    """Meaning of `~`; None for the account's own directory."""
 
 
 def locate(paths: MemoryPaths) -> Location:
-    """The memory of the project around the working directory; the first of M4's sources decides."""
+    """Return the memory of the project around the working directory; the first of M4's sources decides."""
     root = canonical_root(paths.cwd)
     if paths.path_override:
         directory = configured(paths.path_override, "NACRE_MEMORY_PATH_OVERRIDE", bounds=_bounds(paths))
@@ -104,7 +105,7 @@ def locate(paths: MemoryPaths) -> Location:
 
 
 def project_location(base: Path, root: Path, *, source: str = "default") -> Location:
-    """The memory of a canonical root below a base, whether anything is there or not (M2)."""
+    """Return the memory of a canonical root below a base, whether it exists or not (M2)."""
     folder = _project_folder(base, root)
     return Location(
         directory=folder / "memory",
@@ -116,7 +117,7 @@ def project_location(base: Path, root: Path, *, source: str = "default") -> Loca
 
 
 def directory_location(path: str | os.PathLike[str], home: Path) -> Location:
-    """Return the memory in a directory that a program names; its history and locks lie below the home."""
+    """Return the memory in a directory that a program names; its history and locks are below the home."""
     directory = _real(Path(path).expanduser())
     reason = _too_wide(directory, Bounds(user_home=_real(Path.home()), home=_real(home)), is_base=False)
     if reason:
@@ -132,7 +133,7 @@ def memory_base(paths: MemoryPaths) -> Path:
 
 
 def user_location(base: Path) -> Location:
-    """What holds in every project (M7b)."""
+    """Return the memory that applies in every project (M7b)."""
     base = _real(base)
     return Location(
         directory=base / "memory",
@@ -143,8 +144,8 @@ def user_location(base: Path) -> Location:
 
 
 def team_location(project: Location) -> Location:
-    """What everybody on the repository shares, beside the private files (M18)."""
-    # The dot keeps the names apart from every slug.
+    """Return the memory that all users of the repository share, next to the private files (M18)."""
+    # The dot keeps the names distinct from every slug.
     return Location(
         directory=project.directory / "team",
         source="team",
@@ -155,7 +156,7 @@ def team_location(project: Location) -> Location:
 
 
 def agent_location(scope: Scope, agent_type: str, paths: MemoryPaths) -> Location:
-    """What a type of agent knows for itself (M26); in a repository it must really lie inside."""
+    """Return the memory of an agent type (M26); in a repository it must really be inside."""
     name = agent_type.replace(":", "-")
     if not _AGENT_TYPE.fullmatch(name):
         raise ConfigError(
@@ -171,14 +172,14 @@ def agent_location(scope: Scope, agent_type: str, paths: MemoryPaths) -> Locatio
     inside = root if scope == "local" else checkout_root(paths.cwd)
     kind = "agent-memory-local" if scope == "local" else "agent-memory"
     directory = _real(inside / ".claude" / kind / name)
-    # The link may have come with the repository, and anything could lie behind it.
+    # The link may come from the repository, and may lead anywhere.
     if not directory.is_relative_to(inside):
         raise ConfigError(f"{inside}/.claude/{kind}/{name} is a symlink out of {inside}; remove the link")
     return _apart(base, directory, source="agent", root=root)
 
 
 def prepare(location: Location) -> str | None:
-    """Make the directory, for its owner only; if it cannot be written to, the reason in one line."""
+    """Create the directory, for its owner only; return the reason in one line if it is not writable."""
     real = _real(location.directory)
     if real != location.directory:
         return (
@@ -195,12 +196,12 @@ def prepare(location: Location) -> str | None:
 
 
 def claim(location: Location, cwd: Path) -> identity.Identity:
-    """Write down whose memory this is; comes before the first write (M2, M27)."""
+    """Record the owner of this memory before the first write (M2, M27)."""
     return identity.claim(location.identity_file, root=location.owner, cwd=cwd)
 
 
 def _own_base(paths: MemoryPaths) -> Path:
-    """What the person chose, or the home; the histories and locks of a directory of its own lie there, too.
+    """Return the user's choice, or the home; also the base for histories and locks of own directories.
 
     Programs that share a memory must share its locks, or each would write as if it were alone.
     """
@@ -219,7 +220,7 @@ def _real(path: Path) -> Path:
 
 
 def _apart(base: Path, directory: Path, *, source: str, root: Path | None = None) -> Location:
-    """A directory that several projects may share: its history and locks are named after its own path."""
+    """Return a directory that several projects may share: history and locks are named after its path."""
     name = f"{slug(str(directory))}.{_digest(directory)[: HASH_LENGTHS[0]]}"
     return Location(
         directory=directory,
@@ -256,14 +257,14 @@ def _owner_of(folder: Path) -> identity.Identity | None:
 
 
 def _with_other_hash(projects: Path, plain: str) -> Iterator[Path]:
-    """Folders of a long path whose hash another runtime worked out."""
+    """Return folders of a long path with the hash of another runtime."""
     with contextlib.suppress(OSError):
         names = sorted(os.listdir(projects))  # noqa: PTH208 (only the names are wanted)
         yield from (projects / name for name in names if same_folder(name, plain))
 
 
 def _has_log_of(folder: Path, root: Path) -> bool:
-    """Whether a session in this folder ran in the root: many long paths begin alike."""
+    """Return whether a session in this folder ran in the root: many long paths begin alike."""
     quoted = json.dumps(str(root), ensure_ascii=False)[:-1]
     ran_here = re.compile(rf'"cwd":\s?{re.escape(quoted)}["/]')
     for log in sorted(folder.glob("*.jsonl"))[:SAMPLED_LOGS]:
@@ -282,7 +283,7 @@ def _digest(path: Path) -> str:
 
 
 def _make_real(directory: Path) -> None:
-    """Create a folder and its parents without following a link that is put there meanwhile."""
+    """Create a folder and its parents without following a link planted meanwhile."""
     there = directory
     while not os.path.lexists(there):
         there = there.parent
@@ -307,20 +308,20 @@ _DRIVE_ROOT = re.compile(r"[A-Za-z]:[\\/]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The two directories that memory must not take over; both real."""
+    """The two directories that a memory must not cover; both real."""
 
     user_home: Path
-    """What `~` means."""
+    """Meaning of `~`."""
     home: Path
     """nacre's own."""
 
 
 def configured(text: str, name: str, *, bounds: Bounds, tilde: bool = False, is_base: bool = False) -> Path:
-    """The real path that a setting or variable names, or a `ConfigError` that says what is wrong with it."""
+    """Return the real path of a setting or variable, or raise a `ConfigError` with the reason."""
     expanded = bounds.user_home / text[2:].lstrip("/") if tilde and text.startswith("~/") else Path(text)
     reason = _misspelt(text, expanded)
     if reason is None:
-        # As it is written and as it is meant: neither may be too wide.
+        # As written and as resolved: neither may be too wide.
         spellings = (Path(os.path.normpath(expanded)), Path(os.path.realpath(expanded)))
         reason = next(filter(None, (_too_wide(path, bounds, is_base) for path in spellings)), None)
     if reason:
@@ -350,14 +351,14 @@ def _too_wide(path: Path, bounds: Bounds, is_base: bool) -> str | None:
         return "is the root of the disk or directly below it"
     if _holds(path, bounds.user_home):
         return "would make the whole home directory writable"
-    # nacre's own files lie beside a memory, never in it; a base may well be the home under another name.
+    # nacre's own files are next to a memory, never in it; a base may be the home under another name.
     if not is_base and _holds(path, bounds.home):
         return "would hold nacre's own files"
     return None
 
 
 def _holds(path: Path, inner: Path) -> bool:
-    """By name, or by what it is where case does not count in names."""
+    """By name, or by identity if the file system ignores case."""
     return any(path == above or _is_same(path, above) for above in (inner, *inner.parents))
 
 

@@ -1,8 +1,8 @@
 """Make a change to a memory directory all or nothing, also when killed in the middle (M14, M15).
 
-New contents are written and flushed aside, then the journal says what is meant and is flushed, then names are
-exchanged and the history's branch moves. A kill before the journal's flush leaves the old state, one after it
-is completed at the next opening. Files that others changed meanwhile stay as those others left them.
+New contents are written and flushed aside, then the intent is written to the journal and flushed, then names
+are exchanged and the history's branch moves. A kill before the journal's flush leaves the old state, one
+after it is completed at the next opening. Files that others changed meanwhile stay as the others left them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from nacre.store.history import History, PreparedCommit
 from nacre.store.history import finish_purge as settle_purge
 
 PACK_AT_OPENING = 16
-"""Folders of loose objects, about four saves, from which on the first change of a process packs them: each
+"""Folders of loose objects, about four saves, from which the first change of a process packs them: each
 object takes two blocks of the disk, a pack of all of them three."""
 PACK_FROM = 192
-"""The same for later changes of a process, which rather wait: packing takes about as long as a save."""
+"""The same for later changes of a process, which wait longer: packing takes about as long as a save."""
 _ASIDE = "aside"
 _ASIDE_INSIDE = ".nacre-aside"
-"""Used only when the cache lies on another file system, from where nothing can be renamed into the folder."""
+"""Used only if the cache is on another file system, from which no file can be renamed into the folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def storage_of(location: Location, watch: Watch | None = None) -> MemoryStorage:
 
 @contextmanager
 def as_store_error(path: Path) -> Iterator[None]:
-    """Raise `StoreError` with one line that says what went wrong on disk and what to do."""
+    """Raise `StoreError` with one line that names the disk error and what to do."""
     try:
         yield
     except OSError as error:
@@ -111,9 +111,9 @@ def apply(
     bases: Mapping[str, str],
     times: Mapping[str, int] | None = None,
 ) -> None:
-    """Give files their new contents and record the commit, all or nothing.
+    """Write new contents of files and record the commit, all or nothing.
 
-    `VersionConflict` when a file no longer is the version named in `bases`. Files named in `times` get this
+    `VersionConflict` if a file no longer has the version named in `bases`. Files named in `times` get this
     modification time, in nanoseconds, instead of the present.
     """
     repository = storage.history.repository
@@ -154,14 +154,14 @@ def _carry_out(storage: MemoryStorage, intent: JournalEntry, written: list[Path]
         storage.history.repository.unwrite(written)
         _empty(storage.aside)
         raise
-    # Without this mark the next opening looks again and finds everything done.
+    # Without this mark the next opening checks again and finds everything done.
     with contextlib.suppress(OSError):
         storage.journal.settle()
         _empty(storage.aside)
 
 
 def _steps(files: Mapping[str, bytes | None], bases: Mapping[str, str]) -> tuple[FileStep, ...]:
-    """In an order that never lets the index point to nothing: write topics, write the index, remove."""
+    """Return steps in an order that never lets the index point to nothing: topics, the index, removals."""
 
     def rank(file: str) -> tuple[bool, bool, str]:
         return files[file] is None, file.rpartition("/")[2] == INDEX_FILE, file
@@ -231,7 +231,7 @@ def _complete(storage: MemoryStorage, intent: JournalEntry) -> None:
         waiting = version_at(aside)
         present = storage.folder.version(step.file)
         if waiting not in {ABSENT, step.old, step.new}:
-            # The exchange brought out another program's write, and the kill came before it was checked.
+            # The exchange returned another program's write, and the kill came before it was checked.
             storage.folder.put_back(step.file, aside, ours=step.new)
             continue
         if present != step.old or present == step.new:
@@ -260,7 +260,7 @@ def _let_lead(storage: MemoryStorage, intents: list[JournalEntry]) -> None:
 
 
 def _empty(aside: Path) -> None:
-    """Leave nothing aside; a folder inside the memory directory goes as well."""
+    """Remove temporary files, and their folder if it is inside the memory directory."""
     with contextlib.suppress(FileNotFoundError):
         for entry in list(os.scandir(aside)):
             if entry.is_dir(follow_symlinks=False):
@@ -272,7 +272,7 @@ def _empty(aside: Path) -> None:
 
 
 def _aside(location: Location) -> Path:
-    """A folder from which a file can be renamed into the memory directory."""
+    """Return a folder from which a file can be renamed into the memory directory."""
     outer = location.cache / _ASIDE
     return (
         outer if _mount(location.cache) == _mount(location.directory) else location.directory / _ASIDE_INSIDE
@@ -280,7 +280,7 @@ def _aside(location: Location) -> Path:
 
 
 def _mount(path: Path) -> tuple[int, str]:
-    """What of the file system tree a path, or what there is of it, lies on."""
+    """Return the mount of a path, or of its existing part."""
     while True:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -294,7 +294,7 @@ def _mount(path: Path) -> tuple[int, str]:
 
 
 def _mount_id(descriptor: int) -> str:
-    """Two mounts of one file system do not rename into each other; empty where the mount is unknown."""
+    """Two mounts of one file system do not rename into each other; empty if the mount is unknown."""
     with contextlib.suppress(OSError):
         lines = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii").splitlines()
         return next((line for line in lines if line.startswith("mnt_id:")), "")
@@ -302,7 +302,7 @@ def _mount_id(descriptor: int) -> str:
 
 
 MAX_BYTES = 16_777_216
-"""Of the journal, from which on the next change packs the history first: reading more is slow."""
+"""Size of the journal from which the next change packs the history first: reading more is slow."""
 
 _MAGIC = b"nacre journal 1 "
 _HEADER_BYTES = 64
@@ -310,7 +310,7 @@ _INTENT = b"\n[nacre intent]\n"
 _SETTLED = b"\n[nacre settled\n"
 _MARK_BYTES = 16
 _LENGTHS = struct.Struct(">QQ")
-"""How long the whole is, and how long the part that says what is meant."""
+"""Length of the whole, and of the part with the intent."""
 _DIGEST_BYTES = 32
 
 
@@ -322,9 +322,9 @@ class FileStep:
     old: str
     """The version that must be there; empty for none."""
     new: str
-    """Empty when the file goes."""
+    """Empty if the file is removed."""
     aside: str
-    """Where the new content waits, and where the old one is afterwards."""
+    """Path of the new content before, and of the old one afterwards."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,7 +351,7 @@ class Journal:
             return 0
 
     def is_settled(self) -> bool:
-        """Whether everything in it happened, during this run of the machine."""
+        """Whether everything in it was carried out since the machine started."""
         with self._opened(os.O_RDONLY) as descriptor:
             if descriptor is None or not (size := os.fstat(descriptor).st_size):
                 return True
@@ -359,12 +359,12 @@ class Journal:
             return tail == _SETTLED and self._is_of_this_run(os.pread(descriptor, _HEADER_BYTES, 0))
 
     def is_of_this_run(self) -> bool:
-        """Whether no power cut can lie between its writing and now."""
+        """Whether it was written since the machine started, so that no power cut came since."""
         with self._opened(os.O_RDONLY) as descriptor:
             return descriptor is None or self._is_of_this_run(os.pread(descriptor, _HEADER_BYTES, 0))
 
     def append(self, intent: JournalEntry) -> int:
-        """Write an intent and flush it; returns what to give to `withdraw`."""
+        """Write an intent and flush it; return the argument for `withdraw`."""
         disk.make_folder(self.path.parent)
         with self._opened(os.O_RDWR | os.O_CREAT) as descriptor:
             assert descriptor is not None
@@ -386,24 +386,24 @@ class Journal:
         with self._opened(os.O_WRONLY) as descriptor:
             if descriptor is not None:
                 os.ftruncate(descriptor, size)
-                # A disk that fails at this, too, has still forgotten it for every process.
+                # If the disk fails at this, too, it is still gone for every process.
                 with contextlib.suppress(OSError):
                     os.fsync(descriptor)
 
     def settle(self) -> None:
-        """Say that everything written here happened."""
+        """Mark everything written here as carried out."""
         with self._opened(os.O_WRONLY | os.O_APPEND) as descriptor:
             if descriptor is not None:
                 disk.write_all(descriptor, _SETTLED)
 
     def clear(self) -> None:
-        """Forget everything; the caller flushed what it was about."""
+        """Empty the journal; the caller flushed what it was about."""
         with self._opened(os.O_WRONLY) as descriptor:
             if descriptor is not None:
                 os.ftruncate(descriptor, 0)
 
     def intents(self) -> tuple[list[JournalEntry], bool]:
-        """All of them, oldest first, and whether the last is known to have happened."""
+        """Return all of them, oldest first, and whether the last is known to be carried out."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
@@ -447,9 +447,9 @@ class Journal:
 
 @cache
 def boot_id() -> str:
-    """Differs after every start of the machine.
+    """Return an id that differs after every start of the machine.
 
-    Empty where there is no such thing: then a power cut may lie before every opening, and all is put back.
+    Empty if there is none: then a power cut may precede every opening, and everything is restored.
     """
     with contextlib.suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -468,14 +468,14 @@ def _encoded(intent: JournalEntry) -> bytes:
         "objects": [[one.id, len(one.file)] for one in intent.objects],
     }
     text = json.dumps(meant).encode()
-    # The point at the end: no object's last bytes can then be taken for the mark that all is settled.
+    # The point at the end: no object's last bytes can then be taken for the settled mark.
     body = b"".join([text, *(one.file for one in intent.objects), b"."])
     digest = hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest()
     return _INTENT + _LENGTHS.pack(len(body), len(text)) + digest + body
 
 
 def _body(data: bytes, at: int) -> tuple[tuple[bytes, bytes] | None, int]:
-    """What is meant and the objects' bytes, and where the next record begins; none when it is torn."""
+    """Return the intent and the objects' bytes, and the start of the next record; None if it is torn."""
     start = at + _MARK_BYTES + _LENGTHS.size + _DIGEST_BYTES
     if not data.startswith(_INTENT, at) or len(data) < start:
         return None, at

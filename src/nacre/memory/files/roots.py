@@ -1,7 +1,7 @@
-"""Which directory a project is: its git root, shared by all worktrees of one repository (M3).
+"""The root directory of a project: its git root, shared by all worktrees of one repository (M3).
 
-Read from the files git keeps, so that no git is needed. A `.git` file is only believed when the repository it
-names knows about it: otherwise a hostile folder could choose whose memory it reads and writes.
+Read from git's files, so that no git is needed. A `.git` file is only trusted if the repository it names
+knows it: otherwise a hostile folder could choose whose memory it reads and writes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from nacre.store import disk
 
 MAX_LINK_BYTES = 16_384
-"""A `.git`, `commondir` or `gitdir` file holds one path; nothing longer is one."""
+"""A `.git`, `commondir` or `gitdir` file holds one path; nothing longer is valid."""
 MAX_CONFIG_BYTES = 1_048_576
 """A repository's own settings are small; a larger file is not worth the wait."""
 
@@ -24,7 +24,7 @@ _WORKTREE = re.compile(r"\s*worktree\s*=\s*(.*?)\s*", re.IGNORECASE)
 
 
 def canonical_root(cwd: Path) -> Path:
-    """The root of the repository around a directory, for a worktree the main one; without git, itself."""
+    """Return the repository root of a directory, for a worktree the main one; without git, itself."""
     start = Path(os.path.realpath(cwd))
     for folder in (start, *start.parents):
         dot_git = folder / ".git"
@@ -39,7 +39,7 @@ def canonical_root(cwd: Path) -> Path:
 
 
 def checkout_root(cwd: Path) -> Path:
-    """The root of the checkout in use: a worktree's own folder, not its main repository's (M26)."""
+    """Return the root of the checkout in use: a worktree's own folder, not its main repository's (M26)."""
     start = Path(os.path.realpath(cwd))
     for folder in (start, *start.parents):
         if _is_repository(folder / ".git") or _is(folder / ".git", stat.S_ISREG):
@@ -48,13 +48,13 @@ def checkout_root(cwd: Path) -> Path:
 
 
 def _is_repository(folder: Path) -> bool:
-    """What git asks for, too: an empty `.git` is none."""
+    """Return whether git would accept this as a repository: an empty `.git` is none."""
     parts = {"HEAD": stat.S_ISREG, "objects": stat.S_ISDIR, "refs": stat.S_ISDIR}
     return all(_is(folder / name, kind) for name, kind in parts.items())
 
 
 def _is(path: Path, kind: Callable[[int], bool]) -> bool:
-    """Whether something of this kind is there; what may not be looked at counts as absent."""
+    """Return whether a file of this kind exists; inaccessible ones count as absent."""
     try:
         return kind(path.stat().st_mode)
     except OSError:
@@ -62,9 +62,9 @@ def _is(path: Path, kind: Callable[[int], bool]) -> bool:
 
 
 def _repository_of_worktree(dot_git: Path) -> Path | None:
-    """The repository that a worktree's `.git` file belongs to, if both sides say so.
+    """Return the repository of a worktree's `.git` file, if both sides agree.
 
-    The administrative folder must lie in the repository's own `worktrees/`, where only its owner can write,
+    The administrative folder must be in the repository's own `worktrees/`, where only its owner can write,
     and must name this very `.git` file. A submodule has no `commondir`: it is its own repository.
     """
     git_dir = _named(dot_git, prefix="gitdir:")
@@ -78,7 +78,7 @@ def _repository_of_worktree(dot_git: Path) -> Path | None:
 
 
 def _main_checkout(repository: Path) -> Path:
-    """Where a repository's files are checked out first; a bare repository stands for itself."""
+    """Return the main checkout of a repository; for a bare one the repository itself."""
     if repository.name == ".git":
         return repository.parent
     for folder in (repository.parent, _configured_worktree(repository)):
@@ -88,7 +88,7 @@ def _main_checkout(repository: Path) -> Path:
 
 
 def _configured_worktree(repository: Path) -> Path | None:
-    """`core.worktree`, by which a submodule's repository knows its checkout."""
+    """Return `core.worktree`, which names the checkout of a submodule's repository."""
     section = ""
     for line in _text(repository / "config", MAX_CONFIG_BYTES).splitlines():
         if heading := _SECTION.match(line.strip()):
@@ -99,7 +99,7 @@ def _configured_worktree(repository: Path) -> Path | None:
 
 
 def _named(file: Path, *, prefix: str = "") -> Path | None:
-    """The real path that a one-line file names, relative to where the file is."""
+    """Return the real path that a one-line file names, relative to the file."""
     text = _text(file, MAX_LINK_BYTES)
     if not text.startswith(prefix):
         return None
@@ -111,7 +111,7 @@ def _resolved(base: Path, name: str) -> Path | None:
 
 
 def _text(file: Path, limit: int) -> str:
-    """A small regular file's text; empty for anything else, and never waiting for a pipe."""
+    """Return a small regular file's text; empty for anything else, without blocking on a pipe."""
     try:
         descriptor = disk.open_regular(file, os.O_RDONLY)
     except OSError:

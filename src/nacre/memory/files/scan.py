@@ -1,7 +1,7 @@
 """Scan a memory directory by the first lines of each file: never fatal, never blocked (R3, R4).
 
-What a scan read is cached until the file changes, by its stamp. A stamp is trusted only if it was old already
-when the file was read: two writes within one tick of the file system's clock can leave the same stamp.
+Results are cached until the file changes, by its stamp. A stamp is trusted only if it was old already when
+the file was read: two writes within one tick of the file system's clock can leave the same stamp.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ from nacre.version import VERSION
 
 NAME = "scanned"
 WORTH_KEEPING = 500
-"""So many files are read in some milliseconds; to write the cache anew costs about as much, so it waits for
-more than that."""
+"""So many files are read in some milliseconds; rewriting the cache costs about as much, so it waits for more
+than that."""
 _FORMAT = 1
 
 Rest: TypeAlias = tuple[Origin, bool, bool, str | None, tuple[str, ...], bool]
 Row: TypeAlias = tuple[int, int, int, int, str, str, Kind | None, str | None, str | None, Rest | None]
-"""A file's stamp, and what its frontmatter says; what few say stands in a part of its own."""
+"""A file's stamp and its frontmatter fields; rare fields are in a part of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanCache:
-    """Where one directory's rows are kept, and whether a scan may write them."""
+    """Where one directory's rows are stored, and whether a scan may write them."""
 
     folder: Path
     """The location's `cache`, never the memory directory."""
     directory: Path
     writes: bool = False
     worth: int = WORTH_KEEPING
-    """From more new files than this on, the rows are written anew."""
+    """With more new files than this, the rows are rewritten."""
 
     def read(self) -> Mapping[str, Row]:
-        """Return the stored rows by file; none when this version of nacre has stored none."""
+        """Return the stored rows by file; empty if this version of nacre has stored none."""
         rows: Mapping[str, Row] = DerivedCache(self.folder).get(NAME, self._fingerprint) or {}
         return rows
 
     def keep(self, rows: Mapping[str, Row], folders: Mapping[str, int]) -> None:
-        """Store the rows unless memory is being changed; failing to is no failure.
+        """Store the rows unless memory is being changed; a failure is ignored.
 
-        A folder that has changed since it was listed may have lost a file to a purge, whose name must not
-        come back (M14b): then nothing is stored.
+        A folder that changed since it was listed may have lost a file to a purge, whose name must not return
+        (M14b): then nothing is stored.
         """
         # Imported by a writer only: a hook of another program reads, and its user waits for it.
         from filelock import FileLock, Timeout  # noqa: PLC0415
@@ -69,7 +69,7 @@ class ScanCache:
                 DerivedCache(self.folder).put(NAME, dict(rows), self._fingerprint)
 
     def now(self) -> int | None:
-        """The time by the file system's clock, which stamps are in; none where nothing is to be written."""
+        """Return the time by the file system's clock, as in stamps; None if nothing is to be written."""
         if not self.writes:
             return None
         try:
@@ -83,7 +83,7 @@ class ScanCache:
 
 
 def row_of(stamp: Stamp, entry: Entry) -> Row:
-    """What is kept of an entry."""
+    """Return the stored form of an entry."""
     created = _text(entry.created)
     modified = _text(entry.modified)
     verified = _text(entry.verified)
@@ -93,7 +93,8 @@ def row_of(stamp: Stamp, entry: Entry) -> Row:
 
 
 def entry_from(row: Row, file: str, written: datetime, indexed: bool) -> Entry:
-    """The entry again. A frozen class sets its fields slowly, so an open one of the same slots is filled."""
+    """Return the entry of a row. A frozen class sets fields slowly, so a mutable one of the same slots is
+    filled."""
     made: Any = _MutableEntry()
     _, _, made.bytes, _, made.name, made.description, made.kind, created, modified, rest = row
     made.file = file
@@ -123,19 +124,19 @@ def _text(at: datetime | None) -> str | None:
 
 
 MAX_TOPIC_BYTES = 1_000_000
-"""A file larger than this is no memory: it would fill a model's window by itself."""
+"""A larger file is no memory: it would fill a model's window by itself."""
 MAX_DEPTH = 8
-"""Folders deeper than this are not looked into."""
+"""Deeper folders are not scanned."""
 MAX_MANIFEST_CHARS = 500
-"""What one description may take of a manifest that 200 files share."""
+"""Maximum characters of one description in a manifest that 200 files share."""
 LOGS = "logs"
 """Daily logs (M17) are no memories."""
 _APART = (LOGS, TEAM)
-"""Folders at the top that are not this directory's own: the team's memory is one of its own (M18)."""
+"""Top-level folders that are not part of this directory: the team's memory is separate (M18)."""
 _CHUNK = 4_096
-"""What is read first: nearly every frontmatter ends in it."""
+"""Bytes read first: nearly every frontmatter ends in them."""
 _MAX_HEAD_BYTES = 65_536
-"""Where 30 lines that go on and on are cut."""
+"""Limit for 30 very long lines."""
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -149,7 +150,7 @@ class SkippedFile:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What was found: entries without their bodies, newest first."""
+    """Entries without their bodies, newest first."""
 
     entries: tuple[Entry, ...]
     skipped: tuple[SkippedFile, ...]
@@ -172,11 +173,11 @@ class FileHead:
 
 
 class NotAMemory(Exception):  # noqa: N818 (it says what the file is; it never reaches a user)
-    """The file is left out of scans, for the reason given."""
+    """Raised when a file is left out of scans, with the reason."""
 
 
 def scan(directory: Path, cache: ScanCache | None = None) -> Scan:
-    """Every topic file below the directory, by its first 30 lines; with a cache, only new ones are read."""
+    """Scan the first 30 lines of every topic file below the directory; with a cache, only of new ones."""
     walk = _ScanWalk(os.fspath(directory), cache)
     walk.visit("", 0)
     walk.keep()
@@ -187,7 +188,7 @@ def scan(directory: Path, cache: ScanCache | None = None) -> Scan:
 
 
 def manifest_line(entry: Entry) -> str:
-    """`- [type] relative/name.md (ISO time): description`; what is absent is left out (R4)."""
+    """Return `- [type] relative/name.md (ISO time): description`; absent parts are left out (R4)."""
     kind = f"[{entry.kind}] " if entry.kind else ""
     when = f" ({timestamp(entry.written)})" if entry.written else ""
     said = f": {clipped(entry.description, MAX_MANIFEST_CHARS)}" if entry.description else ""
@@ -195,7 +196,7 @@ def manifest_line(entry: Entry) -> str:
 
 
 def read_head(path: str, *, whole: bool = False) -> FileHead:
-    """The first 30 lines of a regular file, or all of it; one open, one fstat, no wait for a pipe."""
+    """Return the first 30 lines of a regular file, or all of it; one open, one fstat, no block on a pipe."""
     handle = os.open(path, _FLAGS)
     try:
         status = os.fstat(handle)
@@ -226,7 +227,7 @@ class _ScanWalk:
         self.now = cache.now() if cache else None
         self.new: dict[str, Row] = {}
         self.folders: dict[str, int] = {}
-        """When each folder had last changed as it was listed."""
+        """Modification time of each folder when it was listed."""
         self.found: list[tuple[int, str, Entry]] = []
         self.skipped: list[SkippedFile] = []
 
@@ -252,7 +253,7 @@ class _ScanWalk:
                 self._descend(folder + name, item, depth)
 
     def keep(self) -> None:
-        """Have the cache hold what was read, if it was much and cannot have changed unseen."""
+        """Store what was read in the cache, if it was much and cannot have changed unseen."""
         if self.cache is None or self.now is None or len(self.new) <= self.cache.worth:
             return
         if all(is_reliable((at, at, 0, 0), self.now) for at in self.folders.values()):
@@ -263,9 +264,9 @@ class _ScanWalk:
     def _unknown(
         self, folder: str, items: list[os.DirEntry[str]], indexed: frozenset[str]
     ) -> list[os.DirEntry[str]]:
-        """Take files as the cache has them if they are still the same; the others are left to be read.
+        """Take unchanged files from the cache; return the others, which must be read.
 
-        Kept free of calls per file that could be spared: this is what listing 10,000 costs.
+        Avoids calls per file: this is the cost of listing 10,000.
         """
         known = self.known
         moment = datetime.fromtimestamp
@@ -346,7 +347,7 @@ class _ScanWalk:
 
 
 def moment_of(mtime_ns: int) -> datetime:
-    """A file's time; one that no calendar holds reads as the epoch."""
+    """Return a file's time; the epoch if it is outside the calendar."""
     try:
         return datetime.fromtimestamp(mtime_ns / 1e9, UTC)
     except (ValueError, OverflowError, OSError):
@@ -354,7 +355,7 @@ def moment_of(mtime_ns: int) -> datetime:
 
 
 def _head_text(head: FileHead) -> str:
-    """What was read, as text; a last character that the read cut in two is left off."""
+    """Return the bytes as text without a last character that was cut in two."""
     return codecs.utf_8_decode(head.data, "strict", len(head.data) >= head.size)[0]
 
 
@@ -369,7 +370,7 @@ _SIMPLE_LINE = re.compile(
 
 
 def head_fields(text: str) -> Mapping[str, FieldValue]:
-    """What the frontmatter in the first 30 lines says; for scans, where a whole document costs too much."""
+    """Return the frontmatter fields in the first 30 lines; for scans, as a whole document costs too much."""
     simple = _simple_fields(text)
     if simple is not None:
         return simple
@@ -379,7 +380,7 @@ def head_fields(text: str) -> Mapping[str, FieldValue]:
 
 
 def _simple_fields(text: str) -> dict[str, FieldValue] | None:
-    """The fields of a frontmatter of the plainest form, which nearly all have; None when it is not so."""
+    """Return the fields of a frontmatter of the plainest form, as nearly all have; None for others."""
     end = text.find("\n---\n", 3)
     if end < 0 or not text.startswith("---\n") or text.count("\n", 0, end) > HEADER_LINES - 2:
         return None

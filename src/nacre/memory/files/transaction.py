@@ -34,7 +34,7 @@ from nacre.store.history import Signature
 TIMES = "times"
 """The file of the cache with modification times that files had before a change."""
 MAX_TIMES = 1_000
-"""Times that are remembered: as far as an undo looks back."""
+"""Maximum number of stored times: as many as an undo looks back."""
 LOCK_WAIT = 10.0
 """Seconds to wait for another process; a change takes milliseconds, so that many can queue."""
 LOCK_POLL = 0.005
@@ -45,11 +45,11 @@ T = TypeVar("T")
 
 
 class Transaction:
-    """What is read and meant to change while the lock is held; nothing is written before the end."""
+    """Reads and planned changes while the lock is held; nothing is written before the end."""
 
     def __init__(self, storage: MemoryStorage, newest: str) -> None:
         self.commit: str = ""
-        """The id of the commit, after the end; empty when nothing changed."""
+        """Id of the commit, after the end; empty if nothing changed."""
         self._storage = storage
         self._newest = newest
         self._bases: dict[str, str] = {}
@@ -57,21 +57,21 @@ class Transaction:
         self._files: dict[str, bytes | None] = {}
         self._keys: dict[str, str] = {}
         self._keeping: dict[str, int | None] = {}
-        """Files that keep a modification time, and which one if the caller gave it."""
+        """Files that keep a modification time, with the time if the caller gave it."""
 
     @property
     def newest(self) -> str:
-        """The commit that this change will stand on; empty before the first."""
+        """The parent commit of this change; empty before the first."""
         return self._newest
 
     def changed_since(self, commit: str) -> dict[str, bytes | None]:
-        """What the files that changed since an earlier commit hold now; none for one that is gone."""
+        """Return the current content of files changed since an earlier commit; None for a deleted one."""
         with as_store_error(self._storage.folder.root):
             changed = self._storage.history.changes(commit, self._newest)
             return {file: self._storage.folder.read(file) for file in changed}
 
     def read(self, file: str) -> tuple[bytes | None, str]:
-        """A file's content and version, as changed here so far; None and "" when there is none."""
+        """Return a file's content and version, with changes made here; None and "" if there is none."""
         key = self._key(file)
         if key in self._files:
             data = self._files[key]
@@ -90,12 +90,12 @@ class Transaction:
         keep_time: bool = False,
         written: int | None = None,
     ) -> str:
-        """Mean to give a file this content, and return its version.
+        """Plan to write this content to a file, and return its version.
 
-        With `if_version` (`""` = must not exist yet) raises `VersionConflict` when it is another by now.
-        With `keep_time` the file keeps its modification time, or gets back the one it had with this content:
-        for an edit that changes nothing of what a memory says, so that the memory does not seem new. With
-        `written` it gets this time, in nanoseconds: for a memory that comes from elsewhere as it was there.
+        With `if_version` (`""` = must not exist yet) raises `VersionConflict` if it is another by now. With
+        `keep_time` the file keeps its modification time, or gets back the one it had with this content: for
+        an edit that does not change what a memory says, so that the memory does not seem new. With `written`
+        it gets this time, in nanoseconds: for a memory copied from elsewhere.
         """
         if len(data) > MAX_BYTES:
             raise StoreError(f"{file} would be larger than a memory may be ({MAX_BYTES} bytes); shorten it")
@@ -107,7 +107,7 @@ class Transaction:
         return version_of(data)
 
     def delete(self, file: str, if_version: str | None = None) -> bool:
-        """Mean to remove a file; False when there is none."""
+        """Plan to remove a file; False if there is none."""
         key = self._checked(file, if_version)
         if self.read(key)[0] is None:
             return False
@@ -115,14 +115,14 @@ class Transaction:
         return True
 
     def files(self) -> list[str]:
-        """Every file there is, with what this change adds and removes."""
+        """Return every file, including what this change adds, without what it removes."""
         with as_store_error(self._storage.folder.root):
             present = set(self._storage.folder.scan())
         present |= self._files.keys()
         return sorted(file for file in present if self._files.get(file, b"") is not None)
 
     def _checked(self, file: str, if_version: str | None) -> str:
-        """The file's key, once it is known which version the change is based on."""
+        """Return the file's key, after the version that the change is based on is known."""
         key = self._key(file)
         if key not in self._bases or if_version is not None:
             version = self.read(key)[1]
@@ -137,7 +137,7 @@ class Transaction:
         return self._keys[file]
 
     def _with_late_edits(self, files: Iterable[str], clock: Clock) -> str:
-        """Put on record what others wrote between the opening and our reading: our change stands on it."""
+        """Commit what others wrote between the opening and the read: this change is based on it."""
         history = self._storage.history
         newest = self._newest
         late = {
@@ -156,7 +156,7 @@ class Transaction:
         self.commit = prepared.id
 
     def _times(self, files: Mapping[str, bytes | None]) -> dict[str, int]:
-        """The modification times that files keep; those that get lost are remembered for an undo."""
+        """Return the modification times that files keep; those that get lost are stored for an undo."""
         path = self._storage.cache / TIMES
         present = {file: at for file in files if (at := self._storage.folder.written(file)) is not None}
         keeping = {
@@ -168,7 +168,7 @@ class Transaction:
             for file, written in keeping.items()
         }
         times = {file: at for file, at in kept.items() if at is not None}
-        # A changed memory with `modified` says its age itself.
+        # A changed memory with `modified` states its age itself.
         lost = {
             f"{file} {self._bases[file]}": at
             for file, at in present.items()
@@ -192,11 +192,11 @@ async def transact(
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
     watch: Watch | None = None,
 ) -> AsyncIterator[Transaction]:
-    """Hold the directory alone, and make all changes at the end or, after an exception, none.
+    """Hold the directory exclusively, and make all changes at the end or, after an exception, none.
 
-    What others changed since the last commit is committed first; a watch saves looking at every file.
-    `VersionConflict` when a file that was read here is another at the end; `StoreError` when the disk does
-    not do its part. Either way nothing changed.
+    What others changed since the last commit is committed first; a watch avoids checking every file.
+    `VersionConflict` if a file that was read here has changed at the end; `StoreError` if the disk fails.
+    Either way nothing changed.
     """
     async with held(location, clock=clock, timeout=timeout, watch=watch) as storage:
         newest = await in_thread(opened, storage, clock)
@@ -222,7 +222,7 @@ async def pending_edits(
     clock: Clock = SYSTEM_CLOCK,
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
 ) -> tuple[ExternalEdit, ...]:
-    """What others changed since the last commit, without committing it."""
+    """Return what others changed since the last commit, without committing it."""
     async with held(location, clock=clock, timeout=timeout) as storage:
         return await in_thread(_pending, storage)
 
@@ -246,7 +246,7 @@ async def held(
     timeout: float,  # noqa: ASYNC109 - for the lock, not for the whole
     watch: Watch | None = None,
 ) -> AsyncIterator[MemoryStorage]:
-    """Hold the lock between processes; a killed holder gives it up."""
+    """Hold the lock between processes; a killed holder releases it."""
     path = location.cache / "lock"
     with as_store_error(path):
         disk.make_folder(location.cache)
@@ -271,7 +271,7 @@ async def held(
 
 
 async def in_thread(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run to the end even when cancelled: the lock must not go while something is still written."""
+    """Run to the end even when cancelled: the lock must not be released during a write."""
     task = asyncio.ensure_future(asyncio.to_thread(act, *args, **kwargs))
     try:
         return await asyncio.shield(task)
@@ -304,7 +304,7 @@ def _is_topic(file: str) -> bool:
 
 
 def _read_times(path: Path) -> dict[str, int]:
-    """By file and version; empty where nothing can be read, because this only makes an undo more exact."""
+    """Return times by file and version; empty if unreadable, because they only make an undo more exact."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         return {str(key): at for key, at in json.loads(path.read_bytes()).items() if isinstance(at, int)}
     return {}

@@ -110,7 +110,7 @@ def _reverse(tx: Transaction, history: History, undone: Commit) -> None:
 
 
 def _merged(file: str, present: bytes | None, *, after: bytes | None, before: bytes | None) -> bytes | None:
-    """Return a file that changed since with a commit reversed; None where the changes overlap."""
+    """Return a file that changed since with a commit reversed; None if the changes overlap."""
     if present is None or after is None:
         return None
     # A topic that the commit created is removed whole or not at all; of an index or a log, only its lines.

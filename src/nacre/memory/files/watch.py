@@ -1,7 +1,7 @@
-"""Which files of a memory directory were touched, as the kernel tells it to a process that stays (Linux).
+"""Files touched in a memory directory, as the kernel reports to a long-running process (Linux).
 
-To see every edit by other means, each file has to be looked at before each write: 35 ms where there are
-10,000. A watch reports what was touched instead. Where it lost events, all files are checked again.
+Without a watch each file must be checked before each write to find edits: 35 ms with 10,000 files. A watch
+reports what was touched instead. If it lost events, all files are checked again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ONLY_FOLDER = 0x0100_0000
 _NO_LINK = 0x0200_0000
 _IS_FOLDER = 0x4000_0000
 _LOST = 0x2000 | 0x4000 | 0x8000 | _DELETE_SELF | _MOVE_SELF
-"""Unmounted, too many events to keep, no longer watched, gone, moved: what came before says too little."""
+"""Unmounted, too many events, no longer watched, deleted, moved: earlier events are incomplete."""
 _ASKED = (
     _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
     | _DELETE_SELF | _MOVE_SELF | _ONLY_FOLDER | _NO_LINK
@@ -41,7 +41,7 @@ class Watch:
 
     def __init__(self, root: Path) -> None:
         self.commit = ""
-        """The newest commit when nothing was pending; meaningless while `touched` knows nothing."""
+        """The newest commit when nothing was pending; meaningless while `touched` is None."""
         self._root = root
         self._descriptor = -1
         self._folders: dict[int, str] = {}
@@ -49,7 +49,7 @@ class Watch:
         self._is_settled = False
 
     def start(self) -> None:
-        """Watch from now on; the caller then looks at all files, and says `settled`."""
+        """Start to watch; the caller then checks all files and calls `settled`."""
         self.close()
         calls = _calls()
         if calls is None:
@@ -63,7 +63,7 @@ class Watch:
             self.close()
 
     def touched(self) -> set[str] | None:
-        """Files touched since all was last settled; None when that is unknown."""
+        """Return files touched since all was last settled; None if that is unknown."""
         if not self._is_settled:
             return None
         while True:
@@ -85,7 +85,7 @@ class Watch:
         self._is_settled = self._descriptor >= 0
 
     def close(self) -> None:
-        """Watch no longer; a second call does nothing."""
+        """Stop the watch; a second call does nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1
@@ -94,7 +94,7 @@ class Watch:
         self._is_settled = False
 
     def _inner(self) -> Iterator[str]:
-        """The folders below the root that hold memories, each before what is in it."""
+        """Yield the folders below the root that hold memories, each before its content."""
         for path, folders, _ in os.walk(self._root):
             here = os.path.relpath(path, self._root)
             yield "" if here == "." else f"{here}/"
@@ -107,7 +107,8 @@ class Watch:
         return number >= 0
 
     def _is_noted(self, data: bytes) -> bool:
-        """Whether the events tell all; after a folder that comes or goes, all files must be looked at."""
+        """Return whether the events are complete; after a folder appears or disappears, all files must be
+        checked."""
         at = 0
         while at < len(data):
             number, mask, _, length = _EVENT.unpack_from(data, at)
@@ -125,7 +126,7 @@ class Watch:
 
 @cache
 def _calls() -> tuple[Callable[[], int], Callable[[int, bytes, int], int]] | None:
-    """What begins a watch and adds a folder to it; none on other systems."""
+    """Return the functions that create a watch and add a folder; None on other systems."""
     import ctypes  # noqa: PLC0415 - a few milliseconds that only a process that stays needs
 
     try:
