@@ -314,7 +314,7 @@ async def _answer(onlooker: ActivityModel, view: View) -> str:
                     case _:
                         pass
     except (NacreError, TimeoutError):
-        pass  # nobody waits for it, and the rule says something as well
+        pass  # optional: the line by rule is shown instead
     return ""
 
 

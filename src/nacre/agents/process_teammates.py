@@ -205,7 +205,7 @@ async def _gone(pid: int, start: str) -> None:
     try:
         held = os.pidfd_open(pid)
     except (OSError, AttributeError):
-        while is_alive(pid, start):  # noqa: ASYNC110  # nothing here tells of the end of another's process
+        while is_alive(pid, start):  # noqa: ASYNC110  # no event for the end of another's process
             await asyncio.sleep(POLL_SECONDS)
         return
     loop = asyncio.get_running_loop()

@@ -91,7 +91,7 @@ class AgentRunner:
 
         Returns normally if the agent fails; a cancellation is raised again once the result is stored.
         """
-        RUNNING.set(None)  # a task of its own: the call that started it is none of its business
+        RUNNING.set(None)  # a separate task, not part of the call that started it
         clock = self.parent.session.clock
         begun = clock.seconds()
         member.last = ""
@@ -221,7 +221,7 @@ class AgentRunner:
             watching.cancel()
             await asyncio.wait({watching})
             if not watching.cancelled():
-                watching.exception()  # looked at: a line that was not said is nobody's worry
+                watching.exception()  # retrieved: a missing line does not matter
 
     def heard(self, member: RunningAgent, event: Event) -> None:
         """Handle an event: restart the timeout, and update the registry after a reply."""

@@ -139,7 +139,7 @@ class Team(Layer):
         _check_free(registry.find(name))
         member = self.shared.members.get(name) or await self._again(registry.states[name])
         state = registry.states[name]
-        _check_free(state)  # somebody else may have been quicker
+        _check_free(state)  # another call may have resumed it meanwhile
         self._check_room()
         pid, start = own_process()
         registry.put(
@@ -297,7 +297,7 @@ class Team(Layer):
         """Start a background task that outlives the turn."""
         name = f"{AGENT_PURPOSE} {member.name}"
         background = self._parent.background
-        await background.wait(name)  # what it has done last may not be put away yet
+        await background.wait(name)  # its last run may not have been stored yet
         work = self._work.play(member, text)
         told = f"waiting for {member.name}"
         member.cancel = partial(background.cancel, name)

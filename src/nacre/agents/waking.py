@@ -117,7 +117,7 @@ class AgentWaker:
             return self._team.shared.registry.change(name, status="stopped", told=self._states[name].run)
         if self._states[name].is_running:
             await self._team.halt(name)
-        await self._background.wait(f"{AGENT_PURPOSE} {name}")  # it may still be putting its tools down
+        await self._background.wait(f"{AGENT_PURPOSE} {name}")  # its tools may not have ended yet
         state = self._states[name]
         if state.status == "idle":
             state = self._team.shared.registry.change(name, status="completed", told=state.run)

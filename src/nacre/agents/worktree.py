@@ -212,7 +212,7 @@ async def _removed(git: WorktreeRepository, tree: Worktree) -> None:
 
 
 def _remove_empty(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # not empty, or not there
+    with contextlib.suppress(OSError):  # not empty, or missing
         folder.rmdir()
 
 

@@ -19,7 +19,7 @@ async def recall_once(settings: Settings, text: str) -> Recalled:
 
     A single word is searched as well, though a message of it alone would get nothing: this is a query.
     """
-    import asyncio  # noqa: PLC0415 - a hook takes `drift_of` from here while somebody waits
+    import asyncio  # noqa: PLC0415 - a hook imports `drift_of` and must start quickly
 
     there = [place for place in memory_places(settings).in_use if place.directory.is_dir()]
     has_files = bool(there) and settings.memory.is_on

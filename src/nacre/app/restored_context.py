@@ -133,7 +133,7 @@ class SessionRestorer(Restorer):
         try:
             context = await render_startup_text(startup, self._settings, leaves=self._leaves)
         except (StoreError, OSError):
-            context = render_context(begun)  # memory that cannot be read now is no reason not to go on
+            context = render_context(begun)  # unreadable memory must not stop the compaction
         now = self._session.clock.now().astimezone()
         where = await asyncio.to_thread(environment, self._workspace.cwd, now)
         room = tokens - estimate_text(RESTORED_OPENING) - estimate_text(where) - 1

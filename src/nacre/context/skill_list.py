@@ -169,7 +169,7 @@ THE_LIST = "the list of skills"
 class Skills(Layer):
     """Tracks which skills the model knows, and attaches changes; owned by one session."""
 
-    log_kinds = {SKILL: "all", SKILLS: "own"}  # what was loaded comes back with every later compaction
+    log_kinds = {SKILL: "all", SKILLS: "own"}  # every later compaction restores loaded skills
 
     def __init__(self, session: Session, registry: SkillRegistry, *, is_offered: bool = True) -> None:
         """`is_offered`: the model has the tool for skills; without it all known skills count as gone."""
@@ -262,7 +262,7 @@ def _again(skill: Skill | None, facts: JsonObject) -> Fragment:
         try:
             return Fragment(kind="skill", name=named, text=shown(skill, str(facts.get("arguments") or "")))
         except ToolError:
-            pass  # it went between two looks
+            pass  # it was removed meanwhile
     return Fragment(kind="skill", name=named, text=prompts.render(ONE_GONE, name=name))
 
 

@@ -125,7 +125,7 @@ def skill_text(skill: Skill) -> str:
 def _in_place(place: SkillFolder, notices: list[str]) -> Iterator[Skill]:
     top = Path(os.path.realpath(place.folder))
     try:
-        names = sorted(os.listdir(top))  # noqa: PTH208  # names alone are enough, and sort as text
+        names = sorted(os.listdir(top))  # noqa: PTH208  # only names are needed, sorted as text
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
@@ -169,7 +169,7 @@ def _skill(data: bytes, named: str, folder: Path) -> tuple[Skill, str]:
     if b"\0" in data:
         raise ValueError("a binary file; a skill is UTF-8 text")
     if len(data) == HEAD_BYTES:
-        data = data.rpartition(b"\n")[0]  # the last character may be there in part only
+        data = data.rpartition(b"\n")[0]  # the last character may be incomplete
     document = MarkdownFile.parse(data)
     odd = [one for one in document.problems if one.kind in _WORTH_A_WORD or one.kind == "encoding"]
     if odd and odd[0].kind == "encoding":

@@ -39,7 +39,7 @@ GOES_ON = prompts.load(__package__, "hook_goes_on")
 class HookLayer(Layer):
     """Runs the user's hooks in a session: at its start, with each prompt, and before a turn stops."""
 
-    log_kinds = {HOOK: "drop"}  # the person's commands are asked again, and say it anew (C18)
+    log_kinds = {HOOK: "drop"}  # hooks run again and return it anew (C18)
 
     def __init__(self, session: Session, hooks: Hooks) -> None:
         self.hooks = hooks

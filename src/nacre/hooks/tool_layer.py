@@ -84,7 +84,7 @@ class ToolHookLayer(Layer):
         async def call(arguments: JsonObject) -> ToolResult | str:
             running = RUNNING.get()
             asked = ToolCall(running.id if running else "", tool.name, arguments)
-            self._attachments.pop(asked.id, None)  # some servers give one id twice
+            self._attachments.pop(asked.id, None)  # some servers use an id twice
             said = await hooks.pre_tool_use(self._spelled_out(asked))
             self._keep(asked, "PreToolUse", CONTEXT, text=said.context)
             self._stop(hooks, "PreToolUse", said.stops)
@@ -105,7 +105,7 @@ class ToolHookLayer(Layer):
         try:
             said = await hooks.post_tool_use(told, response_of(told, answer))
         except asyncio.CancelledError:
-            return answer  # the tool has run: that is what is recorded of a turn that is cut short
+            return answer  # the tool has run, so its result is recorded
         self._keep(call, "PostToolUse", OBJECTS, reason=said.objection)
         self._keep(call, "PostToolUse", CONTEXT, text=said.context)
         self._stop(hooks, "PostToolUse", said.stops)
