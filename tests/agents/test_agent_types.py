@@ -166,7 +166,7 @@ def test_a_file_of_a_repository_that_leads_out_of_it_is_no_kind(tmp_path: Path) 
     assert {one.name for one in found.custom} == {"inner", "own"}
     (notice,) = found.notices
     assert "vault.md" in notice
-    assert "leads out of the project" in notice
+    assert "links to a file outside the project" in notice
 
 
 def test_a_folder_of_a_repository_that_leads_out_of_it_holds_no_kinds(tmp_path: Path) -> None:

@@ -292,7 +292,7 @@ async def test_a_kind_that_names_a_model_nobody_can_ask_goes_on_with_the_session
     async with opened(tmp_path, Cast(main, {"Work.": child})) as ready:
         events = await played(ready, "Go")
     assert child.requests[0].model == MODEL
-    assert any("goes on with" in getattr(event, "text", "") for event in events)
+    assert any(f" uses {MODEL}" in getattr(event, "text", "") for event in events)
 
 
 async def test_hooks_hear_of_an_agents_end(tmp_path: Path) -> None:

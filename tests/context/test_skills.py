@@ -157,7 +157,7 @@ def test_nothing_is_read_outside(project: Path, home: Path, tmp_path: Path) -> N
     assert list(there.skills) == ["good"]
     assert "SECRET" not in str(there)
     assert len(there.notices) == 5
-    assert "it leads out of the project" in str(there.notices)
+    assert "it links to a folder outside the project" in str(there.notices)
     assert "it is a link that leaves its folder" in str(there.notices)
 
 
@@ -169,7 +169,7 @@ def test_a_whole_folder_of_skills_that_leads_out_is_not_read(
     skills_of(project).symlink_to(tmp_path / "elsewhere")
     there = found(project, home)
     assert not there.skills
-    assert "leads out of the project" in there.notices[0]
+    assert "links to a folder outside the project" in there.notices[0]
 
 
 def test_links_inside_the_project_and_the_persons_own_are_followed(

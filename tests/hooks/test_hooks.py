@@ -180,7 +180,7 @@ async def test_what_begins_like_json_and_is_none_counts_as_words(tmp_path: Path,
     (tmp_path / "out").write_text(printed)
     hooks, told = hooks_in(tmp_path, setting("SessionStart", f"cat {tmp_path}/out"))
     assert printed[:100] in await hooks.session_start("startup")
-    assert any("begins like JSON and is none" in line for line in told.warnings)
+    assert any("printed invalid JSON" in line for line in told.warnings)
 
 
 json_values: st.SearchStrategy[Json] = st.recursive(

@@ -95,7 +95,7 @@ async def test_a_decision_nobody_knows_is_a_warning_and_decides_nothing(tmp_path
     said = await hooks.pre_tool_use(CALL)
     assert (said.refused, said.wish) == (None, None)
     (line,) = warnings
-    assert "permissionDecision of the wrong kind" in line
+    assert "permissionDecision of the wrong type" in line
 
 
 @given(st.dictionaries(st.sampled_from(OWN), json_values | st.sampled_from(PERMISSIONS)))

@@ -51,7 +51,7 @@ async def test_a_turn_goes_on_until_the_command_is_content(tmp_path: Path) -> No
     done = seen[-1]
     assert isinstance(done, TurnDone)
     assert (done.outcome, done.rounds) == ("answered", 2)
-    assert "A Stop hook has the turn go on." in notices(seen)
+    assert "A Stop hook makes the turn continue." in notices(seen)
     first, second = map(json.loads, (tmp_path / "told").read_text().split("\n")[:2])
     assert (first["stop_hook_active"], first["last_assistant_message"]) == (False, "I am done.")
     assert (second["stop_hook_active"], second["last_assistant_message"]) == (True, "Tests are green.")

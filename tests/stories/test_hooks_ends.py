@@ -71,7 +71,7 @@ def test_in_one_prompt_a_block_is_one_line_and_exit_code_one(tmp_path: Path) -> 
     done = nacre(tmp_path, "-p", "hello")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.strip().splitlines() == [
-        "nacre: A UserPromptSubmit hook stops what you said; nothing was sent: not on a Sunday"
+        "nacre: A UserPromptSubmit hook blocked your prompt; nothing was sent: not on a Sunday"
     ]
     assert [path for path in logs(tmp_path) if "hello" in path.read_text()] == []
 
@@ -120,7 +120,7 @@ async def test_an_agent_that_ends_is_asked_about_and_its_tools_are_watched(
     assert isinstance(done, TurnDone)
     assert (done.outcome, done.rounds) == ("answered", 3)
     assert "look again" in str(provider.requests[2].messages[-1])
-    assert "A SubagentStop hook has the turn go on." in notices(seen)
+    assert "A SubagentStop hook makes the turn continue." in notices(seen)
     used, first, second = told(tmp_path)
     assert [used["hook_event_name"], first["hook_event_name"]] == ["PreToolUse", "SubagentStop"]
     assert used["tool_name"] == "look"

@@ -181,7 +181,7 @@ class _Fields:
 
     def _wrong(self, key: str, text: str, wanted: str) -> None:
         if text:
-            self.notices.append(f"{self.path}: {key} is {text[:40]!r}, expected {wanted}; not heeded")
+            self.notices.append(f"{self.path}: {key} is {text[:40]!r}, expected {wanted}; ignored")
 
 
 def _built_in(name: str) -> AgentType:
@@ -222,7 +222,9 @@ def _read(path: Path, tree: Path | None) -> bytes:
     """Read a file; one of a repository must lie in its tree, so that a link cannot expose other files."""
     place = Path(os.path.realpath(path))
     if tree is not None and not place.is_relative_to(tree):
-        raise StoreError(f"{path}: it leads out of the project; copy it there; this agent is not used")
+        raise StoreError(
+            f"{path}: it links to a file outside the project; copy it there; this agent is not used"
+        )
     try:
         with os.fdopen(disk.open_regular(place, os.O_RDONLY), "rb") as file:
             data = file.read(MAX_BYTES + 1)

@@ -148,7 +148,7 @@ def _onlooker(session: Session, settings: Settings, background: Background) -> A
     try:
         choice = choose(named, settings.environ)
     except ConfigError as error:
-        session.notify(f"{error}; until then what agents do is told by rule")
+        session.notify(f"{error}; until then the activity of agents is described by rule")
         return None
     leaves = leaves_machine(choice, settings.environ)
     if choice.provider_name == "embedded" or (session.telemetry.hides_words and leaves):

@@ -176,7 +176,7 @@ def choose_child_model(birth: ChildSpec, parent: ParentAgent, stack: AsyncExitSt
     except ConfigError as error:
         if birth.model:
             raise ToolError(str(error)) from error
-        return replace(same, notice=f"{birth.name} goes on with {same.model}: {error}")
+        return replace(same, notice=f"{birth.name} uses {same.model}: {error}")
     if choice.model == parent.session.base.model:
         return same
     provider = build(choice, environ)

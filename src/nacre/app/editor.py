@@ -30,7 +30,7 @@ def editor() -> list[str]:
     try:
         return shlex.split(words)
     except ValueError as error:
-        raise ConfigError(f"$EDITOR cannot be understood: {words!r} ({error}); mend it") from error
+        raise ConfigError(f"$EDITOR cannot be parsed: {words!r} ({error}); correct it") from error
 
 
 def put_aside(data: bytes, file: str) -> Path:

@@ -136,7 +136,9 @@ def _in_place(place: SkillFolder, notices: list[str]) -> Iterator[Skill]:
         if name.startswith(".") or not _is_folder(folder):
             continue
         if place.tree is not None and not folder.is_relative_to(place.tree):
-            notices.append(_line(place.folder / name / FILE, "it leads out of the project; copy it there"))
+            notices.append(
+                _line(place.folder / name / FILE, "it links to a folder outside the project; copy it there")
+            )
         elif (skill := _in_folder(folder, name, notices)) is not None:
             yield skill
 

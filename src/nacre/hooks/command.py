@@ -113,7 +113,7 @@ def answer(event: str, ran: HookRun) -> HookAnswer:
     try:
         written = json.loads(text)
     except (ValueError, RecursionError):
-        odd = warning(event, ran, "printed something that begins like JSON and is none; it is taken as text")
+        odd = warning(event, ran, "printed invalid JSON; it is used as text")
         return HookAnswer(context=text if EVENTS[event].hears_text else "", warnings=(odd,))
     return _structured(event, ran, written)
 
@@ -169,9 +169,9 @@ def _structured(event: str, ran: HookRun, written: JsonObject) -> HookAnswer:
     context = own.text("additionalContext")
     before = _judged(own, decision, reason) if event == "PreToolUse" else HookAnswer()
     is_block = decision == "block"
-    odd = [f"answered with a {name} of the wrong kind; it is left out" for name in fields.odd]
+    odd = [f"answered with a {name} of the wrong type; it is ignored" for name in fields.odd]
     if is_block and not EVENTS[event].can_block:
-        odd.append("wants to block, which nothing can be here")
+        odd.append("wants to block, which this event does not support")
     if is_block and EVENTS[event].can_block and before.blocks is None:
         before = replace(before, blocks=reason.strip() or NO_REASON)
     return replace(

@@ -58,7 +58,7 @@ class HookLayer(Layer):
         said = await self.hooks.user_prompt_submit(text)
         if said.blocked is not None:
             why = short(said.blocked, REASON_CHARS)
-            raise HookRefused(f"A UserPromptSubmit hook stops what you said; nothing was sent: {why}")
+            raise HookRefused(f"A UserPromptSubmit hook blocked your prompt; nothing was sent: {why}")
         self._prompt_context = said.context
 
     async def filter(self, message: Said, view: View) -> tuple[Said, Sequence[Attachment]]:
@@ -154,7 +154,7 @@ def _continued(event: str, reason: str) -> Attachment | None:
         return None
     text = prompts.render(GOES_ON, reason=reason)
     return Attachment(
-        kind=HOOK, text=text, facts={"event": event}, notice=f"A {event} hook has the turn go on."
+        kind=HOOK, text=text, facts={"event": event}, notice=f"A {event} hook makes the turn continue."
     )
 
 

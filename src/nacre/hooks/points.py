@@ -252,7 +252,9 @@ class Hooks:
         try:
             kept = await asyncio.to_thread(self.place.shelf.keep, f"hook-{event}-{self._kept}", text)
         except StoreError as error:
-            self.notify(f"what a {event} hook said was cut, because it cannot be kept: {error}", "warning")
+            self.notify(
+                f"the output of a {event} hook was cut, because it cannot be stored: {error}", "warning"
+            )
             return f"{preview(safe, PREVIEW_BYTES)}\n[… {len(text):,} characters in all]"
         return pointer(f"{event} hook", [safe], kept, preview_bytes=PREVIEW_BYTES)
 
