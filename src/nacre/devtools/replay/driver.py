@@ -257,7 +257,7 @@ class _Refreshing:
 
 
 class RecordedClock:
-    """Stands still until it is moved; its ids count up."""
+    """Shows a fixed time until it is set; its ids count up."""
 
     def __init__(self) -> None:
         self.at = datetime(2000, 1, 1, tzinfo=UTC)
