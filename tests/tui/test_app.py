@@ -339,7 +339,7 @@ async def test_without_colours_everything_is_legible_and_what_is_chosen_stands_o
             "underline default on default",
         }
         chosen = [text for text, style in styles().items() if "underline" in style]
-        assert chosen == ["/context", "what fills the window, and what each layer saved"]
+        assert chosen == ["/context", "context usage, and what each layer saved"]
         await stage.pilot.press("ctrl+c")
         await stage.paste("go")
         await stage.pilot.press("enter")
