@@ -1,6 +1,6 @@
 """The on-disk format of a session: encode nacre's, decode nacre's and real Claude Code logs (T2b, T5).
 
-Records keep the order of the file. Every line becomes a record or a problem; `Loaded.lines` adds up.
+Records keep the order of the file. Every line becomes a record or a problem; `LoadedLog.lines` adds up.
 """
 
 from __future__ import annotations
