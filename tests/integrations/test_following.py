@@ -16,8 +16,8 @@ from nacre.integrations.framework_session import (
     Follower,
     FrameworkMessage,
     Layers,
+    MessageToSend,
     Recollection,
-    Standing,
     opened,
 )
 from nacre.layers.l1_offload.reader import result_reader
@@ -47,7 +47,7 @@ def round_of(call: str, size: int) -> list[FrameworkMessage]:
     return [asked, FrameworkMessage(role="user", blocks=(ToolResult(call, (Text(f"{call} " * size),)),))]
 
 
-def wires(standing: list[Standing]) -> list[bytes]:
+def wires(standing: list[MessageToSend]) -> list[bytes]:
     return [canonical([one.role, *render_blocks(one.blocks)]) for one in standing]
 
 
@@ -301,7 +301,7 @@ def _answer(n: int, says_usage: bool) -> FrameworkMessage:
     return answer(f"Answer {n}.", Usage(input=2_000, output=10) if says_usage else None)
 
 
-def _pairs_are_whole(shown: list[Standing]) -> None:
+def _pairs_are_whole(shown: list[MessageToSend]) -> None:
     blocks: list[Any] = [block for one in shown for block in one.blocks]
     asked = [block.id for block in blocks if isinstance(block, ToolCall)]
     assert asked == [block.call_id for block in blocks if isinstance(block, ToolResult)]

@@ -502,7 +502,7 @@ async def test_a_long_conversation_is_laid_out_in_part_and_scrolled_through_as_a
     """Every word that streams has all of the layout made anew: that must not grow with the conversation."""
     async with staged(tmp_path, provider) as stage:
         transcript = stage.app.transcript
-        await transcript.look_back([NoticeLine(f"line {number}.") for number in range(150)])
+        await transcript.show_earlier([NoticeLine(f"line {number}.") for number in range(150)])
         assert len([child for child in transcript.children if child.display]) == LEAST_LAID_OUT
         seen = {line.strip(" ·▁▂▃▄▅▆▇") for line in (await stage.see("line 149.")).splitlines()}
         for _ in range(40):

@@ -39,14 +39,14 @@ THINKING = "Thinking about the task"
 REPLYING = "Writing a reply"
 
 BY_NAME: dict[str, Callable[[JsonObject], str]] = {
-    "SendMessage": lambda given: f"Asking {_everyone(_word(given, 'to'))}",
-    "Agent": lambda given: f"Starting {_word(given, 'name', 'subagent_type') or 'an agent'}",
-    "TaskStop": lambda given: f"Stopping {_word(given, 'name') or 'an agent'}",
+    "SendMessage": lambda given: f"Asking {_everyone(_verb(given, 'to'))}",
+    "Agent": lambda given: f"Starting {_verb(given, 'name', 'subagent_type') or 'an agent'}",
+    "TaskStop": lambda given: f"Stopping {_verb(given, 'name') or 'an agent'}",
     "TaskList": lambda given: "Updating the task list",
     "TeamTasks": lambda given: "Looking after the team's tasks",
-    "Skill": lambda given: f"Loading skill {_word(given, 'skill', 'name')}",
+    "Skill": lambda given: f"Loading skill {_verb(given, 'skill', 'name')}",
     "remember": lambda given: "Saving a memory",
-    "recall": lambda given: f"Recalling {_word(given, 'query') or 'memories'}",
+    "recall": lambda given: f"Recalling {_verb(given, 'query') or 'memories'}",
     "forget": lambda given: "Forgetting a memory",
     "correct": lambda given: "Correcting a memory",
 }
@@ -117,7 +117,7 @@ def _by_arguments(call: ToolCall) -> str:
             return f"Calling {_name(call.name) or 'a tool'}"
 
 
-def _word(given: JsonObject, *names: str) -> str:
+def _verb(given: JsonObject, *names: str) -> str:
     """Return the first of these arguments that is text."""
     texts = (given.get(name) for name in names)
     return next((_name(text) for text in texts if isinstance(text, str) and _name(text)), "")

@@ -187,7 +187,7 @@ def find(home: Path, cwd: Path, wanted: str, *, team: str = "") -> MailTarget:
     living = [each for each in found if each.is_running]
     found = living if len(living) == 1 else found
     if not found:
-        raise MailError(_nobody(wanted, _names(home, cwd)))
+        raise MailError(_not_found(wanted, _names(home, cwd)))
     if len(found) > 1:
         places = "; ".join(each.where for each in found[:SHOWN])
         raise MailError(f"{wanted!r} can mean {len(found)}: {places}; give an id, or --team")
@@ -218,7 +218,7 @@ def _in_team(roster: Roster, wanted: str) -> MailTarget:
     member = roster.member(wanted)
     if member is None:
         names = [each.name for each in roster.members()]
-        raise MailError(_nobody(wanted, names, where=f" in team {roster.team}"))
+        raise MailError(_not_found(wanted, names, where=f" in team {roster.team}"))
     return _of_team(roster, member)
 
 
@@ -248,7 +248,7 @@ def _names(home: Path, cwd: Path) -> list[str]:
     return [*agents, *(each.name for name in teams(home) for each in Roster(home, name).members())]
 
 
-def _nobody(wanted: str, names: Sequence[str], *, where: str = " here") -> str:
+def _not_found(wanted: str, names: Sequence[str], *, where: str = " here") -> str:
     return f"there is no agent {wanted!r}{where}; {_others(wanted, names) or NOBODY}"
 
 

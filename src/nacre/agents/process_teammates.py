@@ -94,9 +94,9 @@ class ProcessTeammates:
 
     def listen(self, inbox: Inbox, known: Callable[[], set[str]]) -> None:
         """Read reports to the lead as they come; the lead itself gets them with its next message."""
-        self._ears.append(asyncio.create_task(self._heard(inbox, known), name="reports of teammates"))
+        self._ears.append(asyncio.create_task(self._received(inbox, known), name="reports of teammates"))
 
-    async def _heard(self, inbox: Inbox, known: Callable[[], set[str]]) -> None:
+    async def _received(self, inbox: Inbox, known: Callable[[], set[str]]) -> None:
         seen: set[str] = set()
         with inbox.wakeup() as wakeup:
             while True:
@@ -150,7 +150,7 @@ class ProcessTeammates:
         if state.model != self._session.base.model:
             command += ["--model", state.model]
         above = {DEPTH: str(state.depth), ROOT: self._registry.root or self._session.id}
-        environ = {**self._settings.environ, **_said_here(self._settings), **above}
+        environ = {**self._settings.environ, **_sent_here(self._settings), **above}
         log = self._log(state)
         disk.make_folder(log.parent)
         output = disk.open_regular(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -186,7 +186,7 @@ class ProcessTeammates:
         return False
 
 
-def _said_here(settings: Settings) -> dict[str, str]:
+def _sent_here(settings: Settings) -> dict[str, str]:
     """Return environment variables that pass command line settings on to another process."""
     said = {"NACRE_HOME": str(settings.home), "NACRE_MAX_TURNS": str(settings.max_turns)}
     said |= {"NACRE_MODEL": settings.model} if settings.model else {}

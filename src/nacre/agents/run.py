@@ -153,7 +153,7 @@ class AgentRunner:
         outcome = "answered"
         if not text:
             await child.session.add_user(WOKEN, is_persons=False)
-        async with self._told_of(member, child), aclosing(child.agent.stream(text or None)) as events:
+        async with self._report_text(member, child), aclosing(child.agent.stream(text or None)) as events:
             async for event in events:
                 self.heard(member, event)
                 if isinstance(event, TurnDone):
@@ -202,7 +202,7 @@ class AgentRunner:
         return member.child
 
     @asynccontextmanager
-    async def _told_of(self, member: RunningAgent, child: ChildAgent) -> AsyncGenerator[None, None]:
+    async def _report_text(self, member: RunningAgent, child: ChildAgent) -> AsyncGenerator[None, None]:
         """Report the activity of an agent within the block."""
         if self.progress is None:
             yield

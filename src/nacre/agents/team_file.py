@@ -87,7 +87,7 @@ class TeamFile(Generic[T]):
             self._check(makes_folder=makes_folder)
             found = self._found()
             if found.problem:
-                self._mend(found)
+                self._repair(found)
             after, result = act(found.value)
             if after != found.value:
                 self._write(after)
@@ -127,7 +127,7 @@ class TeamFile(Generic[T]):
             raise MailError(f"{self.path} was written by a newer nacre; bring this one up to date")
         return found
 
-    def _mend(self, found: ParsedTeamFile[T]) -> None:
+    def _repair(self, found: ParsedTeamFile[T]) -> None:
         aside = self.path.with_name(f"{self.path.stem}.bad-{self._clock.new_id()[-8:]}{self.path.suffix}")
         try:
             # The second name first, so that at no moment a file is missing.

@@ -91,7 +91,7 @@ class TaskList:
             self.of(each)
         for each in blocks:
             if (task := self.of(each)).state != "pending":
-                raise MailError(f"task {each} is {_stands(task)} and cannot wait any more")
+                raise MailError(f"task {each} is {_is_open(task)} and cannot wait any more")
         fresh = replace(
             new, id=self.next_id, state="pending", owner="", blocked_by=tuple(sorted(set(blocked_by)))
         )
@@ -110,7 +110,7 @@ class TaskList:
         """Return the list with a task claimed: the one with this number, or the first free one."""
         task = self._first_free() if number is None else self.of(number)
         if task.state != "pending":
-            raise MailError(f"task {task.id} is {_stands(task)}; claim another")
+            raise MailError(f"task {task.id} is {_is_open(task)}; claim another")
         if waiting := self.waits_for(task):
             raise MailError(f"task {task.id} waits for {_named(waiting)}")
         return self._changed(replace(task, state="in_progress", owner=owner, claimed=at))
@@ -119,15 +119,15 @@ class TaskList:
         """Return the list with a task completed by its owner."""
         task = self.of(number)
         if task.state != "in_progress":
-            raise MailError(f"task {number} is {_stands(task)}; only one in progress can be completed")
+            raise MailError(f"task {number} is {_is_open(task)}; only one in progress can be completed")
         if task.owner != owner:
-            raise MailError(f"task {number} is {_stands(task)}; only {task.owner} can complete it")
+            raise MailError(f"task {number} is {_is_open(task)}; only {task.owner} can complete it")
         return self._changed(replace(task, state="completed", completed=at))
 
     def released(self, owner: str, number: int | None = None) -> tuple[TaskList, tuple[TeamTask, ...]]:
         """Return the list with the owner's tasks in progress, or one of them, pending again."""
         if number is not None and ((task := self.of(number)).state, task.owner) != ("in_progress", owner):
-            raise MailError(f"task {number} is {_stands(task)}, not in progress by {owner}")
+            raise MailError(f"task {number} is {_is_open(task)}, not in progress by {owner}")
         held = [task for task in self.tasks if (task.state, task.owner) == ("in_progress", owner)]
         freed = tuple(task for task in held if number in {None, task.id})
         return self.given_back(freed), freed
@@ -205,7 +205,7 @@ def _within_bounds(tasks: TaskList, *, keep: set[int]) -> TaskList:
     return replace(tasks, tasks=linked(rest))
 
 
-def _stands(task: TeamTask) -> str:
+def _is_open(task: TeamTask) -> str:
     match task.state:
         case "in_progress":
             return f"in progress by {task.owner}"

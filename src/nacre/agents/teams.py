@@ -34,7 +34,7 @@ class AgentStopper(Protocol):
     async def end(self, name: str) -> AgentState: ...
 
 
-def _nobody(team: str) -> None:
+def _not_found(team: str) -> None:
     return None
 
 
@@ -45,7 +45,7 @@ class Teams:
         self.name = name
         """Name of the session itself in its teams."""
         self.rosters: dict[str, Roster] = {}
-        self.joined: Callable[[str], None] = _nobody
+        self.joined: Callable[[str], None] = _not_found
         """Called with every team that the session itself joins."""
         self.one_by_one = asyncio.Lock()
         """Held while a member is added: calls of one reply run concurrently."""

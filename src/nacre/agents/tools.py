@@ -59,16 +59,16 @@ class AgentBinding:
         self.crew: AgentStarter | None = None
 
     @property
-    def _crew(self) -> AgentStarter:
+    def _agent_lines(self) -> AgentStarter:
         if self.crew is None:
             raise ToolError(CANNOT_START)
         return self.crew
 
     async def answer(self, order: AgentRequest) -> str:
-        return await self._crew.answer(order)
+        return await self._agent_lines.answer(order)
 
     async def stop(self, name: str) -> str:
-        return await self._crew.stop(name)
+        return await self._agent_lines.stop(name)
 
 
 def team_tools(desk: AgentBinding) -> list[Tool]:

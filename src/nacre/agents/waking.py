@@ -141,10 +141,10 @@ class AgentWaker:
     def _attend(self, name: str) -> None:
         care = self._cared[name]
         if care.task is None or care.task.done():
-            care.task = asyncio.create_task(self._stand(name, care), name=f"letters of {name}")
+            care.task = asyncio.create_task(self._state(name, care), name=f"letters of {name}")
         care.poked.set()
 
-    async def _stand(self, name: str, care: _WatchedAgent) -> None:
+    async def _state(self, name: str, care: _WatchedAgent) -> None:
         """Wait for letters until the agent has ended and has none left."""
         with self._room.inbox(name).wakeup() as wakeup:
             while True:
@@ -173,7 +173,7 @@ class AgentWaker:
             if not any(_wakes(letter, state) for letter in new):
                 return bool(care.wakes.held)
             if not care.wakes.allows(new):
-                self._tell_once(name, care)
+                self._notify_once(name, care)
                 return True
             if state.team:
                 await self._room.teams.come_back(state)
@@ -189,7 +189,7 @@ class AgentWaker:
                     await asyncio.to_thread(inbox.settle, found.position)
             return False
 
-    def _tell_once(self, name: str, care: _WatchedAgent) -> None:
+    def _notify_once(self, name: str, care: _WatchedAgent) -> None:
         if not care.wakes.is_notified:
             care.wakes.is_notified = True
             self._tell(care.wakes.reasons[0].format(name=name))
@@ -200,7 +200,7 @@ class AgentWaker:
         if care.wakes.delivers(letters):
             return True
         care.wakes.held |= {letter.id for letter in letters}
-        self._tell_once(name, care)
+        self._notify_once(name, care)
         return False
 
     async def _letters(self, name: str, care: _WatchedAgent) -> list[Letter]:

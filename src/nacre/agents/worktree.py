@@ -73,7 +73,7 @@ async def make(
     if not _ID.fullmatch(agent):
         raise ToolError(f"{agent!r} cannot name a worktree; use letters and digits")
     git = WorktreeRepository(repository)
-    base = await _stands_at(git)
+    base = await _is_checkout(git)
     tree = Worktree(
         path=await _place(git, home) / f"agent-{agent[:SHORT]}",
         branch=f"{BRANCH}{agent[:SHORT]}",
@@ -151,7 +151,7 @@ async def changes(tree: Worktree) -> KeptWorktree | None:
         stands = os.fsdecode(tip.out).strip() or tree.base
         stays = replace(stays, commits=await _counted(git, tree.base, stands))
         if tree.path.exists():
-            stays = await _looked_into(git, tree, stays)
+            stays = await _inspect(git, tree, stays)
     except (ToolError, OSError) as error:
         return replace(stays, why=f"nobody can tell what has changed: {error}")
     return stays if stays.commits or stays.files or stays.why else None
@@ -171,7 +171,7 @@ async def _in(record: WorktreeRecord, clock: Clock) -> KeptWorktree | None:
     return None
 
 
-async def _looked_into(git: WorktreeRepository, tree: Worktree, stays: KeptWorktree) -> KeptWorktree:
+async def _inspect(git: WorktreeRepository, tree: Worktree, stays: KeptWorktree) -> KeptWorktree:
     entry = await _entry(git, tree)
     if entry is None or not _leads_to(tree.path / ".git", entry):
         is_empty = not any(tree.path.iterdir())
@@ -234,7 +234,7 @@ def _leads_to(file: Path, place: Path) -> bool:
     return os.path.realpath(file.parent / named) == os.path.realpath(place)
 
 
-async def _stands_at(git: WorktreeRepository) -> str:
+async def _is_checkout(git: WorktreeRepository) -> str:
     ran = await git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if ran.code == 0:
         return os.fsdecode(ran.out).strip()

@@ -132,7 +132,7 @@ async def _setup(birth: ChildSpec, parent: ParentAgent, stack: AsyncExitStack) -
     known = instructions_context(settings, session=birth.id if opened else "")
     known.witness.above = parent.origins
     memory = await _memory(birth, settings, stack, known, clock=parent.session.clock)
-    hands = _hands(birth, parent, settings, stack)
+    hands = _toolset(birth, parent, settings, stack)
     tools = _tools(birth.type, hands, known, memory)
     return _ChildSetup(birth, hired, settings, opened, known, memory, hands, tools)
 
@@ -254,7 +254,7 @@ async def _memory(
         raise ToolError(str(error)) from error
 
 
-def _hands(birth: ChildSpec, parent: ParentAgent, settings: Settings, stack: AsyncExitStack) -> Toolset:
+def _toolset(birth: ChildSpec, parent: ParentAgent, settings: Settings, stack: AsyncExitStack) -> Toolset:
     """Build the tools of a child in its own workspace, with the permissions of the parent."""
     workspace = Workspace(settings.cwd)
     workspace.owned = dict(parent.hands.workspace.owned)

@@ -67,7 +67,7 @@ class SessionRestorer(Restorer):
         instructions = await self._instructions()
         seen = self._workspace.recently_seen()
         day = self._session.clock.now().astimezone().date().isoformat()
-        opening = [] if self._stands_open(kept) else [await self._opening(instructions, tokens)]
+        opening = [] if self._is_pending(kept) else [await self._opening(instructions, tokens)]
         rules = [_rules(instructions)] if instructions else []
         first = within([*opening, *rules], tokens)
         room = tokens - _tokens(first)
@@ -121,7 +121,7 @@ class SessionRestorer(Restorer):
             return self._known.instructions
         return await self._announcer.again(self._session.view)
 
-    def _stands_open(self, kept: Sequence[Item]) -> bool:
+    def _is_pending(self, kept: Sequence[Item]) -> bool:
         """Whether the opening stays in view."""
         note = self._session.view.last_noted(OPENING)
         return note is not None and any(item.record_id == note.fact(RECORD) for item in kept)

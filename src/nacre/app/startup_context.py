@@ -274,14 +274,14 @@ async def _synced(team: Memory, remote: str, clock: Clock) -> tuple[str, ...]:
     try:
         async with asyncio.timeout(MAX_SECONDS):
             place = await remote_of(remote, team.location, clock=clock, seconds=MAX_SECONDS)
-            return _told_sharing(await sync(team.location, place, clock=clock, watch=team.watch))
+            return _sharing_notice(await sync(team.location, place, clock=clock, watch=team.watch))
     except TimeoutError:
         return (f"team memory was not synced: no answer in {MAX_SECONDS:.0f} seconds",)
     except NacreError as error:
         return (f"team memory was not synced: {error}",)
 
 
-def _told_sharing(report: SyncReport) -> tuple[str, ...]:
+def _sharing_notice(report: SyncReport) -> tuple[str, ...]:
     kept = [f"team memory: two people changed {one.file}; both texts are kept" for one in report.conflicts]
     refused = [f"team memory: {one.file} is not shared: {one.why}" for one in report.refused]
     return (*kept, *refused)

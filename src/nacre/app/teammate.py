@@ -42,7 +42,7 @@ REPORTED = "reported"
 """Kind of the note about the reply that was reported to the lead: reply."""
 
 
-def _nobody(event: Event) -> None:
+def _no_lead(event: Event) -> None:
     return None
 
 
@@ -90,7 +90,7 @@ class Teammate:
 
     def __init__(self, ready: OpenedAgent, room: MailRoom, roster: Roster, *, chars: int) -> None:
         self.ready = ready
-        self.hear: Callable[[Event], None] = _nobody
+        self.hear: Callable[[Event], None] = _no_lead
         """Called with all events of its turns."""
         self._agent = ready.agent
         self._session = ready.agent.session
@@ -126,14 +126,14 @@ class Teammate:
                     await self._session.add_user(WOKEN, is_persons=False)
                     await self._turn(None)
                 else:
-                    await self._rung()
+                    await self._on_wakeup()
 
     async def _may_wake(self) -> bool:
         """Whether letters may start a turn; notifies the lead if not."""
         new = self._wakes.new(await self._room.mailing.waiting())
         if not new:
             return False
-        await self._hear_person()
+        await self._on_user_message()
         if self._wakes.allows(new):
             self._wakes.woken()
             return True
@@ -147,10 +147,10 @@ class Teammate:
 
     async def _may_deliver(self, letters: Sequence[Letter]) -> bool:
         """Whether letters may be attached in the running turn; otherwise the lead is notified after it."""
-        await self._hear_person()
+        await self._on_user_message()
         return self._wakes.delivers(letters)
 
-    async def _hear_person(self) -> None:
+    async def _on_user_message(self) -> None:
         """Reset the delivery limits after a person's input to the team."""
         if (at := self._roster.prompted_at()) != self._prompted_at:
             self._prompted_at = at
@@ -162,7 +162,7 @@ class Teammate:
         playing = asyncio.create_task(self._played(text), name=f"turn of {self.name}")
         try:
             while not playing.done():
-                await first_of(_ended(playing), self._rung())
+                await first_of(_ended(playing), self._on_wakeup())
                 if not playing.done() and await self._obeys():
                     return
         finally:
@@ -183,7 +183,7 @@ class Teammate:
             return f"It failed: {' '.join(str(error).split())}"
         return "" if outcome != "turn_limit" else OUT_OF_ROUNDS.format(rounds=self._agent.limits.max_rounds)
 
-    async def _rung(self) -> None:
+    async def _on_wakeup(self) -> None:
         await first_of(*(wakeup.wait() for wakeup in self._wakeups))
 
     async def _obeys(self) -> bool:

@@ -20,13 +20,13 @@ def progress_line(what: str) -> Iterator[Callable[[int, int], None] | None]:
         return
     label = printable(what)[: max(10, shutil.get_terminal_size().columns - 8)]
 
-    def told(done: int, total: int) -> None:
+    def show(done: int, total: int) -> None:
         share = min(WHOLE, done * WHOLE // total) if total else WHOLE
         print(f"\r{label} {share:3d} %\x1b[K", end="", file=sys.stderr, flush=True)
 
     print(f"\r{label}\x1b[K", end="", file=sys.stderr, flush=True)
     try:
-        yield told
+        yield show
     finally:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 

@@ -120,7 +120,7 @@ class LocalOnlyFilter:
     async def over(self, records: Iterable[Record]) -> list[Record]:
         """Remove that text from a log, which may have been written with a model on this machine."""
         staying = await self.now()
-        return [_said_without(one, staying) if isinstance(one, Said) else one for one in records]
+        return [_redacted(one, staying) if isinstance(one, Said) else one for one in records]
 
     async def now(self) -> LocalOnlyEntries:
         """Return the local-only entries of all places; a place is read again only if one of its files
@@ -189,7 +189,7 @@ def _pointed_to(directory: Path, index: str, content: bytes) -> Iterator[bytes]:
                 yield data
 
 
-def _said_without(said: Said, staying: LocalOnlyEntries) -> Said:
+def _redacted(said: Said, staying: LocalOnlyEntries) -> Said:
     if not staying.entries or (said.role == "user" and not said.meta and not _has_results(said)):
         return said
     return replace(said, blocks=tuple(_block_without(one, staying) for one in said.blocks))

@@ -59,7 +59,7 @@ RECENT_TOOLS = 8
 """Number of recent tools in a query: those of the last few rounds (R13)."""
 
 
-def _nobody_pays(usage: Usage, model: str) -> None:
+def _is_free(usage: Usage, model: str) -> None:
     return None
 
 
@@ -71,7 +71,7 @@ class Selector:
     model: str
     leaves: bool = True
     """Whether its requests leave the machine, so that local-only memories are not in its list (M27)."""
-    pay: Callable[[Usage, str], None] = _nobody_pays
+    pay: Callable[[Usage, str], None] = _is_free
     """Called with the usage of each request."""
 
 
@@ -153,7 +153,7 @@ class Recall(Layer):
             self.last = Recalled(query=text, skipped=skipped)
             return late
         query = RecallQuery(text=text, now=self._clock.now(), recent_tools=_recent_tools(view))
-        return [*late, *await self._looked_up(query, already)]
+        return [*late, *await self._recalled(query, already)]
 
     async def warm(self) -> None:
         """Load the indexes before the first prompt; a large one continues in the background."""
@@ -176,7 +176,7 @@ class Recall(Layer):
             with suppress(asyncio.CancelledError, Exception):
                 await task
 
-    async def _looked_up(self, query: RecallQuery, already: AlreadySeen) -> list[Attachment]:
+    async def _recalled(self, query: RecallQuery, already: AlreadySeen) -> list[Attachment]:
         work = asyncio.create_task(asyncio.to_thread(self._local, query, already), name="recall")
         done, _ = await asyncio.wait([work], timeout=LOCAL_CAP_SECONDS)
         if not done:
@@ -198,9 +198,9 @@ class Recall(Layer):
         if self._selector is not None:
             chosen = self._selected(query, found, already)
             self._late.append(asyncio.create_task(chosen, name="select memories"))
-        self._look_again(found)
+        self._recheck(found)
 
-    def _look_again(self, found: Recalled) -> None:
+    def _recheck(self, found: Recalled) -> None:
         """Refresh in the background what was too slow: the directory, or the words of a large tree."""
         if self._refreshing is not None and not self._refreshing.done():
             return

@@ -205,7 +205,7 @@ class Skills(Layer):
         names = [one for one in reversed(loaded_skills(view).items()) if one[0] not in there]
         found = [await asyncio.to_thread(_again, now.get(name), facts) for name, facts in names]
         self._brought = {}
-        if now and not self._stands_in(kept):
+        if now and not self._is_listed_in(kept):
             self._brought = _facts(now)
             found.append(Fragment(kind="other", name=THE_LIST, text=listed(now.values())))
         return found
@@ -222,7 +222,7 @@ class Skills(Layer):
     async def _now(self) -> dict[str, Skill]:
         return await asyncio.to_thread(self._registry.look) if self._is_offered else {}
 
-    def _stands_in(self, kept: Sequence[Item]) -> bool:
+    def _is_listed_in(self, kept: Sequence[Item]) -> bool:
         there = {item.record_id for item in kept}
         notes = self._session.view.noted(SKILLS)
         return any(note.fact(WHOLE) is True and note.fact(RECORD) in there for note in notes)

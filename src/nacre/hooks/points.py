@@ -147,7 +147,7 @@ class Hooks:
         replaced = [one.arguments for one in heard if one.arguments is not None]
         return PreToolUse(
             refused="; ".join(reasons) if reasons else stops,
-            wish=_wish(heard),
+            wish=_request(heard),
             arguments=replaced[-1] if replaced else None,
             context=_joined(one.context for one in heard),
             stops=stops,
@@ -263,7 +263,7 @@ def _call_fields(call: ToolCall) -> JsonObject:
     return {"tool_name": call.name, "tool_input": call.input, "tool_use_id": call.id}
 
 
-def _wish(heard: list[HookAnswer]) -> PermissionOverride | None:
+def _request(heard: list[HookAnswer]) -> PermissionOverride | None:
     """Return the requested permission; `ask` takes precedence over `allow`."""
     for effect in ("ask", "allow"):
         wanted = [one for one in heard if one.permission == effect]

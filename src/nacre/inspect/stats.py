@@ -119,7 +119,7 @@ def gather(
     logs = Sessions(settings.home).list(None if everywhere else settings.cwd)
     spent.read([each for each in logs if each.modified.astimezone().date() >= since], progress)
     start = datetime.combine(since, time()).astimezone()
-    kept = look_at_memory(_places(settings, everywhere=everywhere), start)
+    kept = read_memory_counts(_places(settings, everywhere=everywhere), start)
     meter = Meter().over(said for _, said in spent.replies.values())
     return Stats(
         since=since,
@@ -297,7 +297,7 @@ class MemoryCounts:
         return len(some & among) / len(among) if among else None
 
 
-def look_at_memory(places: Iterable[tuple[Path, Path]], since: datetime) -> MemoryCounts:
+def read_memory_counts(places: Iterable[tuple[Path, Path]], since: datetime) -> MemoryCounts:
     """Read histories and usage ledgers back to a point in time."""
     kept = MemoryCounts()
     for history, cache in places:
@@ -310,14 +310,14 @@ def look_at_memory(places: Iterable[tuple[Path, Path]], since: datetime) -> Memo
                 kept.attached |= {topic} if one.attached else set()
                 kept.contradicted |= {topic} if one.contradicted else set()
         try:
-            _look_back(History(history), str(cache), since, kept)
+            _read_history(History(history), str(cache), since, kept)
         except StoreError as error:
             kept.problems.append(str(error))
     kept.recalled = +kept.recalled
     return kept
 
 
-def _look_back(history: History, cache: str, since: datetime, kept: MemoryCounts) -> None:
+def _read_history(history: History, cache: str, since: datetime, kept: MemoryCounts) -> None:
     """Walk from the newest change back, so that the fate of a save is known before the save."""
     taken_back: set[str] = set()
     forgotten_by_hand: set[Topic] = set()

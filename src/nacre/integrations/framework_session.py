@@ -58,7 +58,7 @@ class FrameworkMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class MessageToSend:
     """One message to send."""
 
     role: Role
@@ -114,7 +114,7 @@ class Following:
         elif self.session.base != base:
             self.session.base = base
 
-    async def shown(self, told: Sequence[FrameworkMessage], chain: Sequence[bytes]) -> list[Standing]:
+    async def shown(self, told: Sequence[FrameworkMessage], chain: Sequence[bytes]) -> list[MessageToSend]:
         """Return what to send for this history, which begins with all received messages."""
         begun = len(self._chain)
         for place in range(begun, len(told)):
@@ -129,7 +129,7 @@ class Following:
             self._chain.append(chain[place])
         await self.session.prepare()
         self._ends[-1] = len(self.session.transcript.records)
-        return [self._standing(item, told) for item in self.session.view.items if item.parts]
+        return [self._to_send(item, told) for item in self.session.view.items if item.parts]
 
     async def _take(self, told: FrameworkMessage, *, is_last: bool) -> None:
         session = self.session
@@ -156,11 +156,11 @@ class Following:
         first = next(one for one in self.session.transcript.records[start:] if isinstance(one, Said))
         self._places[first.id] = place
 
-    def _standing(self, item: Item, told: Sequence[FrameworkMessage]) -> Standing:
+    def _to_send(self, item: Item, told: Sequence[FrameworkMessage]) -> MessageToSend:
         place = self._places.get(item.record_id)
         blocks = tuple(part.block for part in item.parts)
         is_same = place is not None and told[place].blocks == blocks
-        return Standing(role=item.role, blocks=blocks, place=place, is_same=is_same)
+        return MessageToSend(role=item.role, blocks=blocks, place=place, is_same=is_same)
 
 
 class Follower:
@@ -173,13 +173,13 @@ class Follower:
         self._one_at_a_time = Lock()
         """Frameworks without an event loop call from several threads."""
 
-    async def shown(self, told: Sequence[FrameworkMessage], base: Base) -> list[Standing]:
+    async def shown(self, told: Sequence[FrameworkMessage], base: Base) -> list[MessageToSend]:
         """Return what to send instead of a history, and report what was removed or added."""
         if not told:
             return []
         chain = _chain(told)
         # Memories for repeated words are looked up again: they may have changed.
-        is_settled = self._layers.memory is None or not _are_words(told[-1])
+        is_settled = self._layers.memory is None or not _is_user_text(told[-1])
         following = self._taken(chain if is_settled else chain[:-1], base)
         try:
             return await following.shown(told, chain)
@@ -206,7 +206,7 @@ class Follower:
             return found
 
 
-def _are_words(told: FrameworkMessage) -> bool:
+def _is_user_text(told: FrameworkMessage) -> bool:
     return told.role == "user" and not any(isinstance(block, ToolResult) for block in told.blocks)
 
 
@@ -219,7 +219,7 @@ def _chain(told: Sequence[FrameworkMessage]) -> list[bytes]:
     return chain[1:]
 
 
-def _to_nobody(_: str) -> None:
+def _ignore_notice(_: str) -> None:
     return None
 
 
@@ -242,7 +242,7 @@ class Layers:
     compact: CompactSettings = field(default_factory=CompactSettings)
     conversations: int = 64
     """Conversations kept in memory; one that returns later is read again from its beginning."""
-    tell: Callable[[str], None] = _to_nobody
+    tell: Callable[[str], None] = _ignore_notice
     """Called with one line for everything removed from or added to the conversation."""
     clock: Clock = SYSTEM_CLOCK
 

@@ -33,7 +33,7 @@ from langchain_core.tools import StructuredTool, ToolException
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from nacre.errors import ToolError
-from nacre.integrations.framework_session import Follower, FrameworkMessage, Layers, Standing
+from nacre.integrations.framework_session import Follower, FrameworkMessage, Layers, MessageToSend
 from nacre.layers.l1_offload.reader import result_reader
 from nacre.messages.blocks import Block, Json, JsonObject, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.usage import Usage
@@ -146,7 +146,7 @@ def _usage(counted: UsageMetadata | None) -> Usage | None:
     return Usage(input=fresh, cache_read=read, cache_write=written, output=counted["output_tokens"])
 
 
-def _shown(standing: Standing, sources: Sequence[Sequence[AnyMessage]]) -> Sequence[AnyMessage]:
+def _shown(standing: MessageToSend, sources: Sequence[Sequence[AnyMessage]]) -> Sequence[AnyMessage]:
     if standing.place is None:
         return [HumanMessage(standing.text)]
     source = sources[standing.place]

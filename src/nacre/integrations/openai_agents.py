@@ -30,7 +30,7 @@ from agents.run import CallModelData, ModelInputData
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import SessionBusy, ToolError, TranscriptError
-from nacre.integrations.framework_session import Follower, FrameworkMessage, Layers, Standing
+from nacre.integrations.framework_session import Follower, FrameworkMessage, Layers, MessageToSend
 from nacre.layers.l1_offload.reader import result_reader
 from nacre.messages.blocks import Block, Json, JsonObject, Opaque, ResultPart, Text, ToolCall, ToolResult
 from nacre.messages.jsonl import Envelope, decode
@@ -256,7 +256,7 @@ def _part(part: Json) -> Text | Opaque:
 
 
 def _shown(
-    standing: Standing, groups: Sequence[Sequence[TResponseInputItem]]
+    standing: MessageToSend, groups: Sequence[Sequence[TResponseInputItem]]
 ) -> Sequence[TResponseInputItem]:
     if standing.place is None:
         return [_item({"role": "user", "content": standing.text})]

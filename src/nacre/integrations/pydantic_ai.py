@@ -35,7 +35,7 @@ from pydantic_ai.usage import RequestUsage
 from pydantic_core import to_jsonable_python
 
 from nacre.errors import ToolError
-from nacre.integrations.framework_session import Follower, FrameworkMessage, Layers, Standing
+from nacre.integrations.framework_session import Follower, FrameworkMessage, Layers, MessageToSend
 from nacre.layers.l1_offload.reader import result_reader
 from nacre.messages.blocks import Block, JsonObject, Opaque, ResultPart, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.usage import Usage
@@ -130,7 +130,7 @@ def _usage(counted: RequestUsage) -> Usage | None:
     return Usage(input=fresh, cache_read=read, cache_write=written, output=counted.output_tokens)
 
 
-def _shown(standing: Sequence[Standing], history: Sequence[ModelMessage]) -> list[ModelMessage]:
+def _shown(standing: Sequence[MessageToSend], history: Sequence[ModelMessage]) -> list[ModelMessage]:
     """Return the messages in view, preceded by the settings of those that are not."""
     there = {stood.place for stood in standing}
     gone = [one for n, one in enumerate(history) if n not in there and isinstance(one, ModelRequest)]
@@ -139,7 +139,7 @@ def _shown(standing: Sequence[Standing], history: Sequence[ModelMessage]) -> lis
     return first + [_rewritten(stood, history) for stood in standing]
 
 
-def _rewritten(standing: Standing, history: Sequence[ModelMessage]) -> ModelMessage:
+def _rewritten(standing: MessageToSend, history: Sequence[ModelMessage]) -> ModelMessage:
     if standing.place is None:
         return ModelRequest(parts=[UserPromptPart(standing.text)])
     message = history[standing.place]

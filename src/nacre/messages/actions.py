@@ -105,7 +105,7 @@ def outcome_of(result: ToolResult) -> str:
     text = result.text
     found = EXIT_CODE.match(text)
     if found is not None and found[1] != "0":
-        why = _telling_error(text[found.end() :])
+        why = _error_line(text[found.end() :])
         return f"exit {found[1]}: {why}" if why else f"exit {found[1]}"
     if not result.is_error:
         return ""
@@ -116,7 +116,7 @@ def outcome_of(result: ToolResult) -> str:
             if said.strip()
             else "refused by the person"
         )
-    return _telling_error(text.replace("<tool_use_error>", "").replace("</tool_use_error>", "")) or "failed"
+    return _error_line(text.replace("<tool_use_error>", "").replace("</tool_use_error>", "")) or "failed"
 
 
 def answer_of(call: ToolCall, result: ToolResult) -> str:
@@ -184,7 +184,7 @@ def _change(arguments: JsonObject) -> str:
     more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
     if not old:
         lines = new.count("\n") + 1 if new else 0
-        return f"{_quote(_telling(iter(new.splitlines())))} ({lines} lines){more}"
+        return f"{_quote(_significant(iter(new.splitlines())))} ({lines} lines){more}"
     return f"{_difference(old, new)}{more}"
 
 
@@ -204,14 +204,14 @@ def _difference(old: str, new: str) -> str:
     same = 0
     while same < min(len(before), len(after)) and before[same] == after[same]:
         same += 1
-    gone = _telling(iter(before[same:]))
-    came = _telling(iter(after[same:]))
+    gone = _significant(iter(before[same:]))
+    came = _significant(iter(after[same:]))
     if not gone:
-        return f"after {_quote(_telling(iter(reversed(before[:same]))))} added {_quote(came)}"
+        return f"after {_quote(_significant(iter(reversed(before[:same]))))} added {_quote(came)}"
     return f"{_quote(gone)} -> {_quote(came)}" if came else f"{_quote(gone)} removed"
 
 
-def _telling(lines: Iterator[str]) -> str:
+def _significant(lines: Iterator[str]) -> str:
     """Return the first line with a letter or digit."""
     return next((line for line in lines if any(char.isalnum() for char in line)), "")
 
@@ -250,7 +250,7 @@ def _short(value: Json) -> str:
     return one_line(str(value), MAX_VALUE)
 
 
-def _telling_error(text: str) -> str:
+def _error_line(text: str) -> str:
     lines = [line for line in text[:MAX_LOOKED_AT].splitlines() if line.strip()]
     telling = next((line for line in lines if TELLS_WHY.search(line)), lines[0] if lines else "")
     return one_line(telling.strip(), MAX_ERROR)

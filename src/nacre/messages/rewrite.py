@@ -35,7 +35,7 @@ def _call_id(block: Block) -> str | None:
 def changed(item: Item, stands: Stands, gone: set[str]) -> Item:
     if not any(_touches(one, stands, gone) for one in item.parts):
         return item
-    parts = tuple(new for one in item.parts for new in _standing(one, stands, gone))
+    parts = tuple(new for one in item.parts for new in _in_view(one, stands, gone))
     return Item(item.record_id, item.role, item.reply_id, parts)
 
 
@@ -48,7 +48,7 @@ def _touches(one: ItemPart, stands: Stands, gone: set[str]) -> bool:
     )
 
 
-def _standing(one: ItemPart, stands: Stands, gone: set[str]) -> list[ItemPart]:
+def _in_view(one: ItemPart, stands: Stands, gone: set[str]) -> list[ItemPart]:
     if _call_id(one.block) in gone:
         return []
     blocks = stands.get(BlockOf(one.record_id, one.index))

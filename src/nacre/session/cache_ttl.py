@@ -97,7 +97,7 @@ def _pause(pauses: Pauses, prefix: Prefix, warming: KeepWarmSettings | None, tie
     warm_until = lifetime_seconds(prefix.lifetime)
     upkeep = 0.0
     if warming is not None:
-        warm_until, upkeep = _kept_warm(pauses, prefix, warming, tier)
+        warm_until, upkeep = _is_kept_warm(pauses, prefix, warming, tier)
     tokens = prefix.tokens
     head = prefix.head_tokens
     all_warm = 1.0 - pauses.away(warm_until)
@@ -114,7 +114,7 @@ def _pause(pauses: Pauses, prefix: Prefix, warming: KeepWarmSettings | None, tie
     )
 
 
-def _kept_warm(
+def _is_kept_warm(
     pauses: Pauses, prefix: Prefix, warming: KeepWarmSettings, tier: PriceTier
 ) -> tuple[float, float]:
     """Return how long refreshes would keep the prefix cached, and their average cost per million."""

@@ -72,11 +72,11 @@ def summarise(path: Path) -> SessionSummary:
         found = os.fstat(file.fileno())
     seen = _Findings()
     for _, block in whole_lines(path, end=found.st_size):
-        _look_at_types(block, seen)
+        _read_types(block, seen)
         seen.compactions += block.count(_BOUNDARY)
         seen.usage = _last_usage(block) or seen.usage
         if seen.lines_parsed < HEAD_LINES:
-            _look_at_head(block, seen)
+            _read_head(block, seen)
     named = [seen.names[kind] for kind in _TITLE_TYPES if kind in seen.names]
     return SessionSummary(
         session=path.stem,
@@ -93,7 +93,7 @@ def summarise(path: Path) -> SessionSummary:
     )
 
 
-def _look_at_types(block: bytes, seen: _Findings) -> None:
+def _read_types(block: bytes, seen: _Findings) -> None:
     """Count messages and names in one pass: each further pass would cost as much as reading the file."""
     for match in _TYPE.finditer(block):
         if block[max(0, match.start() - 3) : match.start()].replace(b" ", b"").endswith(b":{"):
@@ -104,7 +104,7 @@ def _look_at_types(block: bytes, seen: _Findings) -> None:
             _note_name(line_around(block, match.start())[1], seen)
 
 
-def _look_at_head(block: bytes, seen: _Findings) -> None:
+def _read_head(block: bytes, seen: _Findings) -> None:
     at = 0
     while (
         at < len(block)
@@ -117,10 +117,10 @@ def _look_at_head(block: bytes, seen: _Findings) -> None:
         record = parsed(line)
         seen.cwd = seen.cwd or _text(record.get("cwd"))
         seen.started = seen.started or moment(record.get("timestamp"))
-        seen.opening = seen.opening or _opening_words(record)
+        seen.opening = seen.opening or _first_prompt(record)
 
 
-def _opening_words(record: JsonObject) -> str | None:
+def _first_prompt(record: JsonObject) -> str | None:
     if record.get("type") != "user" or record.get("isMeta") is True or record.get("isSidechain") is True:
         return None
     message = record.get("message")

@@ -175,7 +175,7 @@ def replace_file(
         raise ToolError(f"Cannot write {path}: {_reason(error)}.") from None
     try:
         _check_place(folder, path.parent, str(path))
-        written = _write_beside(folder, beside, content, before)
+        written = _write_temporary(folder, beside, content, before)
         if stop.is_set():
             raise ToolError(f"Stopped before {path} was replaced.")
         os.replace(beside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -199,7 +199,7 @@ def make_directory(directory: Path, shown: str) -> None:
         raise ToolError(f"Cannot make the directory of {shown}: {_reason(error)}.") from None
 
 
-def _write_beside(folder: int, name: str, content: bytes, before: os.stat_result | None) -> os.stat_result:
+def _write_temporary(folder: int, name: str, content: bytes, before: os.stat_result | None) -> os.stat_result:
     handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, NEW_FILE_MODE, dir_fd=folder)
     with os.fdopen(handle, "wb") as target:
         if before is not None:

@@ -108,7 +108,7 @@ class ChatApp(App[int]):
         return Screenful(
             show=self.transcript.add,
             later=self._later,
-            look_back=self.transcript.look_back,
+            show_earlier=self.transcript.show_earlier,
             finish=self.transcript.finish,
             clear=self.transcript.clear,
             meter=self.meter.show,
@@ -124,7 +124,7 @@ class ChatApp(App[int]):
 
     def on_mount(self) -> None:
         self._begin(self._open)
-        self.set_interval(TICK_SECONDS, self._look)
+        self.set_interval(TICK_SECONDS, self._refresh)
 
     async def _open(self) -> None:
         try:
@@ -146,7 +146,7 @@ class ChatApp(App[int]):
     def _next(self) -> None:
         if self._work is None and self._leave_work is None and self._queue:
             self._begin(partial(self._hear, self._queue.pop(0)))
-        self._look()
+        self._refresh()
 
     async def _hear(self, text: str) -> None:
         if not text.startswith("/"):
@@ -252,7 +252,7 @@ class ChatApp(App[int]):
             with suppress(WorkerFailed, WorkerCancelled):
                 await work.wait()
 
-    def _keep_typed(self) -> None:
+    def _save_history(self) -> None:
         """A history that cannot be written must not end the chat with an error."""
         if self._start.keeps:
             with suppress(OSError):
@@ -318,7 +318,7 @@ class ChatApp(App[int]):
 
     async def abandon(self) -> None:
         """The screen is gone: save the input, stop everything, wait for nothing."""
-        self._keep_typed()
+        self._save_history()
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=STOP_SECONDS)
@@ -339,7 +339,7 @@ class ChatApp(App[int]):
 
         dialog = QuestionDialog(question, settle_seconds=self._settle_seconds)
         self.push_screen(dialog, settle)
-        self._look()
+        self._refresh()
         try:
             return await answered
         finally:
@@ -355,16 +355,16 @@ class ChatApp(App[int]):
     def _count_down(self, line: str) -> None:
         self._countdown = line
         self._leaving.tell(line)
-        self._look()
+        self._refresh()
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """Update background work and queued messages."""
         ready = self.talk.ready
         works, agents = working(ready) if ready is not None else ([], [])
         beside = [*([self._countdown] if self._countdown else []), *works, *agents]
-        self.meter.show(pill=pill_words(beside, self._turn_words()))
+        self.meter.show(pill=pill_words(beside, self._turn_status()))
 
-    def _turn_words(self) -> str:
+    def _turn_status(self) -> str:
         """Return the duration of the running turn, or that it waits for the user."""
         if self._work is None:
             return ""

@@ -61,7 +61,7 @@ class Screenful:
     show: Callable[[Piece], Awaitable[None]]
     later: Callable[[Piece], None]
     """The same, without waiting."""
-    look_back: Callable[[Sequence[Piece]], Awaitable[None]]
+    show_earlier: Callable[[Sequence[Piece]], Awaitable[None]]
     """Show earlier messages."""
     finish: Callable[[], Awaitable[None]]
     """The stream has ended."""
@@ -212,20 +212,20 @@ class Talk:
         assert self._place is not None, "greeted in a session"
         ready = self._place.ready
         session = ready.agent.session
-        await self._look_back(session)
+        await self._earlier_records(session)
         for line in (*(one.line for one in self.settings.problems), *ready.notices):
             await self._tell(line, "warning")
         if ready.choice is not None:
             await self._tell(ready.choice.reason, "bold")
             if ready.choice.offer:
                 await self._tell(ready.choice.offer, "info")
-        await self._screen.look_back(_past_pieces(session.transcript.records))
+        await self._screen.show_earlier(_past_pieces(session.transcript.records))
         if ready.team is not None:
             self._running = {each.name for each in ready.team.states() if each.is_running}
             ready.team.shared.registry.on_change.append(self._changed)
         self.measure()
 
-    async def _look_back(self, session: Session) -> None:
+    async def _earlier_records(self, session: Session) -> None:
         """Return records of the log that the session no longer holds."""
         writer = session.writer
         self._known = len(session.transcript.records)

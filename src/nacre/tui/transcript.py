@@ -74,7 +74,7 @@ class Transcript(VerticalScroll, can_focus=False):
         if not self._is_shown:
             return
         async with self._one_at_a_time:
-            if isinstance(piece, NoticeLine) and self._stands_at_a_call(piece):
+            if isinstance(piece, NoticeLine) and self._is_shown_at_call(piece):
                 return
             if isinstance(piece, NoticeLine) and self._stream is not None:
                 self._waiting.append(piece)
@@ -104,7 +104,7 @@ class Transcript(VerticalScroll, can_focus=False):
                 if isinstance(piece, UserText):
                     self.anchor()
 
-    async def look_back(self, pieces: Iterable[Piece]) -> None:
+    async def show_earlier(self, pieces: Iterable[Piece]) -> None:
         """Show earlier items at once: one by one, everything would be laid out each time."""
         if not self._is_shown:
             return
@@ -134,7 +134,7 @@ class Transcript(VerticalScroll, can_focus=False):
                 pass
         return None
 
-    def _stands_at_a_call(self, piece: NoticeLine) -> bool:
+    def _is_shown_at_call(self, piece: NoticeLine) -> bool:
         """Whether a notice repeats where a call's result was stored."""
         return any(row.kept and row.kept in piece.text for row in self._calls.values())
 

@@ -141,23 +141,23 @@ class _Conversation:
     def _let_go(self, here: _Here) -> None:
         """Close a session and report the results of its background work."""
         self._loop.call(here.place.held.aclose())
-        self._tell_last(here)
+        self._print_last_lines(here)
 
-    def _tell_last(self, here: _Here) -> None:
+    def _print_last_lines(self, here: _Here) -> None:
         for line in (*here.beside.untold(), *(one.text for one in here.ready.agent.session.notices())):
             print_error(line)
 
     def _open(self, session: str | None) -> _Here:
         place = self._loop.call(self._enter(session))
         self._greet(place.ready)
-        return _Here(place, self._told_of_agents(place.ready))
+        return _Here(place, self._report_agents(place.ready))
 
     async def _enter(self, session: str | None) -> OpenedChat:
         return await open_chat(
             self._settings, session, ask=self._ask if self._is_person else None, tell=countdown
         )
 
-    def _told_of_agents(self, ready: OpenedAgent) -> AgentNotices:
+    def _report_agents(self, ready: OpenedAgent) -> AgentNotices:
         if ready.team is None:
             return AgentNotices(tuple, self._history.above)
         beside = AgentNotices(ready.team.states, self._history.above)
@@ -167,7 +167,7 @@ class _Conversation:
     def _move(self, here: _Here, to: Reopen) -> _Here:
         async def let_go(left: OpenedChat) -> None:
             await left.held.aclose()
-            self._tell_last(here)
+            self._print_last_lines(here)
 
         is_again = to.session == here.ready.agent.session.id
         try:
@@ -178,20 +178,20 @@ class _Conversation:
             print_error(str(error))
             return here
         (self._status if is_again else self._greet)(place.ready)
-        return _Here(place, self._told_of_agents(place.ready))
+        return _Here(place, self._report_agents(place.ready))
 
     def _listen(self, here: _Here) -> Leave | Reopen:
         self._beside = here.beside
         while True:
             try:
-                ending = self._hear(here.ready)
+                ending = self._on_event(here.ready)
             except KeyboardInterrupt:
                 print("\n(Ctrl-D or /exit leaves)" if self._is_person else "")
                 continue
             if ending is not None:
                 return ending
 
-    def _hear(self, ready: OpenedAgent) -> Leave | Reopen | None:
+    def _on_event(self, ready: OpenedAgent) -> Leave | Reopen | None:
         for line in self._beside.untold():
             print(styled(f"· {printable(line)}", "dim", colour=self._colour))
         try:
@@ -351,7 +351,7 @@ class AgentNotices:
         elif state.name in self._running:
             self._running.discard(state.name)
             if state.background:
-                self._tell(ended_line(state))
+                self._print_lines(ended_line(state))
         self._pass_on(self.printer)
 
     @asynccontextmanager
@@ -382,7 +382,7 @@ class AgentNotices:
         if printer is not None:
             printer.passing(waiting_line(self._states(), self._clock.now()))
 
-    def _tell(self, line: str) -> None:
+    def _print_lines(self, line: str) -> None:
         if self.printer is not None:
             self.printer.show(Notice(line))
         elif not self._above(f"· {line}"):

@@ -43,12 +43,12 @@ class LoopThread:
         """Run a function in the waiting main thread, for example to ask the user."""
         answered: asyncio.Future[T] = self._loop.create_future()
 
-        def errand() -> None:
+        def request() -> None:
             # The coroutine that asked may have been cancelled meanwhile.
             if not answered.done():
                 self._loop.call_soon_threadsafe(_settle, answered, ask())
 
-        self._errands.put(errand)
+        self._errands.put(request)
         return await answered
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
@@ -61,8 +61,8 @@ class LoopThread:
         one.ended.add_done_callback(lambda _: self._errands.put(None))
         try:
             self._loop.call_soon_threadsafe(one.begin)
-            while (errand := self._next_errand()) is not None:
-                self._run(errand, one)
+            while (request := self._next_request()) is not None:
+                self._run(request, one)
             return one.ended.result()
         except BaseException:
             # The program ends, or a question could not be asked: cancel the work and wait for its clean-up
@@ -73,16 +73,16 @@ class LoopThread:
         finally:
             signal.signal(signal.SIGINT, before)
 
-    def _next_errand(self) -> Callable[[], object] | None:
+    def _next_request(self) -> Callable[[], object] | None:
         while True:
             with suppress(Empty):
                 return self._errands.get(timeout=LOOK_SECONDS)
 
-    def _run(self, errand: Callable[[], object], one: _ThreadCall[T]) -> None:
+    def _run(self, request: Callable[[], object], one: _ThreadCall[T]) -> None:
         """Run with the usual Ctrl-C, which ends the question and the turn that asked it."""
         ours = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            errand()
+            request()
         except KeyboardInterrupt:
             self._loop.call_soon_threadsafe(one.stop)
         finally:

@@ -63,14 +63,14 @@ async def _run(options: RunOptions) -> int:
                 print(json.dumps(line, ensure_ascii=False), flush=True)
         assert done is not None
         # Before anything is closed: an error then must not cost an answer that was paid for.
-        _tell(answer, _result(answer, ready.agent.session, done), options.output_format)
+        _print_event(answer, _result(answer, ready.agent.session, done), options.output_format)
     # Results of background work that was waited for.
     for notice in ready.agent.session.notices():
         print_error(notice.text)
     return 0 if done.outcome == "answered" else 1
 
 
-def _tell(answer: str, result: JsonObject, output_format: str) -> None:
+def _print_event(answer: str, result: JsonObject, output_format: str) -> None:
     if output_format == "text":
         print(answer, flush=True)
     elif output_format == "json":

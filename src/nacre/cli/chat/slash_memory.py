@@ -43,7 +43,7 @@ _DONE = {
 
 async def forget(ready: OpenedAgent, text: str) -> None:
     """`/forget N`: forget the memory with this number; without one, list them."""
-    found = _meant(ready, text)
+    found = _selected(ready, text)
     if found is None:
         return
     memory, file = found
@@ -59,7 +59,7 @@ async def forget(ready: OpenedAgent, text: str) -> None:
 async def correct(ready: OpenedAgent, text: str) -> None:
     """`/correct N TEXT`: replace the text of a memory."""
     number, _, words = text.partition(" ")
-    found = _meant(ready, number)
+    found = _selected(ready, number)
     if found is None:
         return
     if not words.strip():
@@ -87,7 +87,7 @@ async def saved_here(ready: OpenedAgent, text: str) -> None:
     elif text == UNDO and proposed:
         print_error("nothing was saved yet: `nacre memory review` accepts or rejects what was found")
     else:
-        told = [_told(*one) for one in changes] + ([proposed.line] if proposed else [])
+        told = [_describe(*one) for one in changes] + ([proposed.line] if proposed else [])
         for line in told or [_nothing(ready)]:
             print(printable(line))
 
@@ -123,7 +123,7 @@ async def _taken_back(
     print(printable(f"took back {files}; this conversation has still read it"))
 
 
-def _told(memory: Memory, commit: Commit) -> str:
+def _describe(memory: Memory, commit: Commit) -> str:
     scope = next((f"--scope {one} " for one in ("team", "user") if memory.location.source == one), "")
     done = _DONE.get(commit.reason, f"{commit.reason.partition(chr(10))[0]}:")
     files = ", ".join(_topics(memory, commit))
@@ -141,7 +141,7 @@ def _nothing(ready: OpenedAgent) -> str:
     return "nothing was saved from this conversation yet; `nacre memory list` shows what there is"
 
 
-def _meant(ready: OpenedAgent, number: str) -> tuple[Memory, str] | None:
+def _selected(ready: OpenedAgent, number: str) -> tuple[Memory, str] | None:
     """Return the memory with this number, or print the list."""
     paths = recalled_in_view(ready.agent.session.view)
     if not paths:

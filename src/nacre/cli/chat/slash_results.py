@@ -27,7 +27,7 @@ async def pin_result(session: Session, wanted: str) -> None:
     elif not wanted:
         _list(dict(list(results.items())[-LISTED:]), pinned(session.view))
         print("/pin N or /pin last protects a result from being cleared, /unpin N ends that")
-    elif (found := _meant(results, wanted)) is not None:
+    elif (found := _selected(results, wanted)) is not None:
         await session.transcript.append(pin(found.id, session.clock))
         print(printable(f"pinned: {shorten(shown(found), SHOWN_CHARS)}"))
 
@@ -41,7 +41,7 @@ async def unpin_result(session: Session, wanted: str) -> None:
     elif not wanted:
         _list(results, on)
         print("/unpin N unpins one")
-    elif (found := _meant(results, wanted)) is not None:
+    elif (found := _selected(results, wanted)) is not None:
         await session.transcript.append(pin(found.id, session.clock, on=False))
         print(printable(f"let go: {shorten(shown(found), SHOWN_CHARS)}"))
 
@@ -67,7 +67,7 @@ def _list(results: dict[int, AnsweredCall], on: frozenset[str]) -> None:
     )
 
 
-def _meant(results: dict[int, AnsweredCall], wanted: str) -> AnsweredCall | None:
+def _selected(results: dict[int, AnsweredCall], wanted: str) -> AnsweredCall | None:
     """Return the result with this number, call id or unique part of a call id."""
     if wanted == LAST:
         return list(results.values())[-1]

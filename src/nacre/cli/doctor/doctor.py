@@ -226,7 +226,7 @@ def worktree_checks(settings: Settings) -> list[Check]:
 
     found = asyncio.run(leftovers(settings.home))
     empty = [one for one in found if one.left is None]
-    notes = [note(NAME, _kept(one)) for one in found if one.left is not None]
+    notes = [note(NAME, _worktree_check(one)) for one in found if one.left is not None]
     if empty:
         count = f"{len(empty):,} worktree{'s' * (len(empty) != 1)}"
         words = f"{count} of agents that are gone, with nothing in them; remove them with: nacre gc --yes"
@@ -234,7 +234,7 @@ def worktree_checks(settings: Settings) -> list[Check]:
     return notes
 
 
-def _kept(one: LeftoverWorktree) -> str:
+def _worktree_check(one: LeftoverWorktree) -> str:
     """Describe the content of a worktree and the commands that remove it."""
     assert one.left is not None
     tree = one.record.tree

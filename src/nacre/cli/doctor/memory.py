@@ -43,11 +43,11 @@ def memory_report(settings: Settings) -> MemoryReport:
     location = places.project
     own = places.user
     with_index = settings.memory.index
-    project = _looked_at(location, with_index=with_index)
-    user = _looked_at(own, with_index=with_index)
-    shared = _Looked()
+    project = _check_directory(location, with_index=with_index)
+    user = _check_directory(own, with_index=with_index)
+    shared = _CheckedDirectory()
     if settings.memory.team:
-        shared = _looked_at(places.team, with_index=with_index)
+        shared = _check_directory(places.team, with_index=with_index)
     return MemoryReport(
         lines={
             "memory at": f"{location.directory} ({decided_by(settings, location)})",
@@ -73,13 +73,13 @@ def _modes(settings: Settings) -> list[str]:
     return [given.mode, *["team"] * given.team, *["no index"] * (not given.index)]
 
 
-def _counted(project: _Looked, user: _Looked, shared: _Looked) -> str:
+def _counted(project: _CheckedDirectory, user: _CheckedDirectory, shared: _CheckedDirectory) -> str:
     team = f", {shared.entries:,} of the team" if shared.facts else ""
     return f"{project.entries:,} here, {user.entries:,} for all projects{team}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Looked:
+class _CheckedDirectory:
     """One memory directory."""
 
     entries: int = 0
@@ -87,7 +87,7 @@ class _Looked:
     checks: tuple[Check, ...] = ()
 
 
-def _looked_at(location: Location, *, with_index: bool) -> _Looked:
+def _check_directory(location: Location, *, with_index: bool) -> _CheckedDirectory:
     from nacre.memory.checks.lint import lint
     from nacre.memory.checks.load_report import load_report
     from nacre.memory.files.scan import scan
@@ -117,7 +117,7 @@ def _looked_at(location: Location, *, with_index: bool) -> _Looked:
     if doubtful:
         message = f"nobody vouches for edits of {_some(doubtful)}; see `nacre memory log --unconfirmed`"
         checks.append(note("memory", message))
-    return _Looked(entries=len(found.entries), facts=facts, checks=tuple(checks))
+    return _CheckedDirectory(entries=len(found.entries), facts=facts, checks=tuple(checks))
 
 
 def _load_checks(location: Location, amiss: list[tuple[str, str]]) -> list[Check]:

@@ -167,7 +167,7 @@ def added(path: Path, additions: Sequence[Addition], home: Path) -> FileChange:
     is_untouched = known.get("after") == _digest(before or b"")
     made = [tuple(map(str, keys)) for keys in _lists(known.get("made"))]
     for one in additions:
-        if _stands(parsed(text, str(path)), one):
+        if _is_present(parsed(text, str(path)), one):
             continue
         # A hook of another nacre, or of this one before it was moved, would run as well.
         text = _without_ours(text, path, one.keys, made=set()) if one.is_listed else text
@@ -216,7 +216,7 @@ def _as_it_was(home: Path, path: Path, known: JsonObject) -> bytes | None:
     return copy
 
 
-def _stands(document: JsonObject, addition: Addition) -> bool:
+def _is_present(document: JsonObject, addition: Addition) -> bool:
     there = at(document, addition.keys)
     return (
         addition.value in there if addition.is_listed and isinstance(there, list) else there == addition.value
@@ -303,7 +303,7 @@ def _text(data: bytes | None, path: Path) -> tuple[str, bytes]:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
 
 
-def standing(path: Path, keys: tuple[str, ...], home: Path) -> Json:
+def present_value(path: Path, keys: tuple[str, ...], home: Path) -> Json:
     """Return the value at a place where nacre put something, or None."""
     known = _recorded(home, path)
     if [*keys] not in _lists(known.get("servers")):

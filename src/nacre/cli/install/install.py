@@ -18,7 +18,7 @@ from pathlib import Path
 from shlex import quote
 
 from nacre.app.memory_locations import decided_by, memory_paths, memory_place
-from nacre.cli.install.claude_code import FileChange, added, removed, standing
+from nacre.cli.install.claude_code import FileChange, added, present_value, removed
 from nacre.cli.install.json_edit import Addition
 from nacre.integrations.claude_code.input import client_home, settings_for
 from nacre.memory.files.location import memory_base
@@ -99,7 +99,7 @@ def install_claude_code(*, scope: Where, mcp: bool, dry_run: bool, yes: bool, un
         return OK if dry_run else NO
     _bring(shared.passage)
     _write(needed)
-    _tell_how_to_check(scope)
+    _print_how_to_check(scope)
     return OK
 
 
@@ -133,7 +133,7 @@ def _uninstalled(scope: Where, *, dry_run: bool, yes: bool) -> int:
     print("Claude Code no longer calls nacre; its memories are untouched.")
     if scope == "user" and (line := still_shared(os.environ, Path.cwd())):
         print(printable(line))
-    _tell_what_is_there(shared.passage)
+    _print_remaining(shared.passage)
     return OK
 
 
@@ -203,7 +203,7 @@ def _is_wanted() -> bool:
         return False
 
 
-def _tell_how_to_check(scope: Where) -> None:
+def _print_how_to_check(scope: Where) -> None:
     import os
     from pathlib import Path
 
@@ -234,7 +234,7 @@ def _tell_how_to_check(scope: Where) -> None:
     print(printable(f"Undo: {typed(undo, settings)}"))
 
 
-def _tell_what_is_there(passage: HomeCopy | None) -> None:
+def _print_remaining(passage: HomeCopy | None) -> None:
     """After the removal: say how many memories remain where, and how to copy them."""
     import os
     from pathlib import Path
@@ -281,7 +281,7 @@ def unsharing(environ: Mapping[str, str], cwd: Path) -> Sharing:
     """Return the change that removes the setting if it is still as written; memories stay."""
     own = load(cwd, environ)
     client = client_home(environ)
-    if standing(_file(own), KEY, client) != str(client):
+    if present_value(_file(own), KEY, client) != str(client):
         return Sharing()
     return Sharing(
         change=removed(_file(own), client),

@@ -32,7 +32,7 @@ def run_hook(event: str, *, now: bool = False) -> int:
     raw = b""
     try:
         with _ending_after(PROMPT_SECONDS if event == "UserPromptSubmit" else OTHER_SECONDS, event):
-            raw = _told()
+            raw = _read_input()
         with _ending_after(_seconds(event, now=now), event, raw=raw):
             _answer(event, raw, now=now)
     except NacreError as error:
@@ -71,7 +71,7 @@ def _seconds(event: str, *, now: bool) -> float:
     return PROMPT_SECONDS if event == "UserPromptSubmit" else OTHER_SECONDS
 
 
-def _told() -> bytes:
+def _read_input() -> bytes:
     if sys.stdin is None or sys.stdin.isatty():
         raise NacreError("Claude Code runs this with JSON on stdin; see `nacre install --help`")
     raw = sys.stdin.buffer.read(MAX_BYTES + 1)

@@ -85,7 +85,7 @@ async def _dreamt(options: RunOptions, asked: DreamCommand) -> int:
     target = dream_target(settings, memory)
     why = _not_due(target, asked)
     if why:
-        return _told_not_due(why, as_json=asked.as_json)
+        return _print_not_due(why, as_json=asked.as_json)
     done = await _consolidate(target, settings, asked)
     return _report(done, asked)
 
@@ -103,7 +103,7 @@ def _not_due(target: DreamTarget, asked: DreamCommand) -> str:
     return closed_gate(conditions, target.settings) or ""
 
 
-def _told_not_due(why: str, *, as_json: bool) -> int:
+def _print_not_due(why: str, *, as_json: bool) -> int:
     said = f"not due: {why}; `nacre dream --force` does it all the same"
     if as_json:
         print_json({
@@ -124,7 +124,7 @@ async def _consolidate(target: DreamTarget, settings: Settings, asked: DreamComm
     from nacre.layers.l6_dream.dream import dream as dream_once
     from nacre.layers.l6_dream.layer import dream_config
 
-    wish = _wish(asked)
+    wish = _dream_options(asked)
     if asked.by_rule or _is_embedded(settings):
         return await dream_once(dream_config(target, is_nightly=asked.nightly), wish)
     quiet = replace(settings, mcp_servers={}, hooks={})
@@ -139,7 +139,7 @@ def _is_embedded(settings: Settings) -> bool:
     return choose(settings.roles.dream or settings.model, settings.environ).provider_name == "embedded"
 
 
-def _wish(asked: DreamCommand) -> DreamOptions:
+def _dream_options(asked: DreamCommand) -> DreamOptions:
     from nacre.layers.l6_dream.dream import DreamOptions
 
     return DreamOptions(is_dry=asked.dry_run, is_unlimited=asked.yes, refuse=refused if asked.pick else None)

@@ -105,7 +105,7 @@ def _purged(options: RunOptions, name: str, wanted: Wanted) -> int:
         found = sweep.look(progress)
     purge = Purge(past=past, found=tuple(found), left=tuple(spot for spot in found if spot.why))
     if wanted.dry_run:
-        return _told(purge, as_json=wanted.as_json)
+        return _describe(purge, as_json=wanted.as_json)
     if busy := next((spot for spot in found if spot.is_busy), None):
         raise StoreError(
             f"nothing was erased: {busy.why.partition(';')[0]} and quotes it; close it there first"
@@ -113,7 +113,7 @@ def _purged(options: RunOptions, name: str, wanted: Wanted) -> int:
     if not wanted.yes and not _is_confirmed(purge):
         print_error("nothing was erased")
         return 1
-    return _told(_erased(purge, sweep, _erasing(opened, target, others)), as_json=wanted.as_json)
+    return _describe(_erased(purge, sweep, _erasing(opened, target, others)), as_json=wanted.as_json)
 
 
 def _plan(
@@ -203,7 +203,7 @@ async def _exact(opened: Memory, name: str) -> str | LogLine:
     return file
 
 
-def _told(purge: Purge, *, as_json: bool) -> int:
+def _describe(purge: Purge, *, as_json: bool) -> int:
     left = [*purge.past.shared, *purge.left]
     leftovers = purge.erased.left if purge.erased else ()
     if as_json:

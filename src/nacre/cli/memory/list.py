@@ -164,7 +164,7 @@ def _print_list(found: Scan, opened: Memory, report: dict[str, FileReport], doub
     if rows:
         print()
     print(f"{INDEX}: {index.lines:,} lines, {index.bytes:,} bytes, loaded {_how(index.cut)}{unlisted}")
-    _print_amiss(list(report.values()))
+    _print_problems(list(report.values()))
 
 
 def _described(entry: Entry, *, is_doubted: bool) -> str:
@@ -173,7 +173,7 @@ def _described(entry: Entry, *, is_doubted: bool) -> str:
     return " ".join([*(f"({mark})" for mark in marks if mark), entry.description or "-"])
 
 
-def _print_amiss(report: list[FileReport]) -> None:
+def _print_problems(report: list[FileReport]) -> None:
     """Print what a conversation should get but does not."""
     cut = [one.file for one in report if one.state == "cut" and one.file != INDEX]
     if cut:

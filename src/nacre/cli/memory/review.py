@@ -59,7 +59,7 @@ def review(options: RunOptions, /, **given: str | bool | tuple[str, ...]) -> int
     rejects = list(_ids(given["rejects"]))
     if accepts or rejects:
         done = run(_by_id(options, scope, accepts, rejects, rebase=rebase))
-        _tell(done, as_json=as_json)
+        _print_result(done, as_json=as_json)
         return 0
     if as_json:
         print_json([one.as_json() for one in found])
@@ -100,7 +100,7 @@ def _one_by_one(options: RunOptions, scope: str, found: Sequence[Proposal], *, r
     done = _Done()
     for number, one in enumerate(found, 1):
         _show(one, f"{number} of {len(found)}")
-        word = _word()
+        word = _answer()
         try:
             if word == "a":
                 done.accepted.append((one.id, one.file, run(accept(opened, one.id, rebase=rebase))))
@@ -113,10 +113,10 @@ def _one_by_one(options: RunOptions, scope: str, found: Sequence[Proposal], *, r
             print_error(str(error))
         if word == "q":
             break
-    _tell(done, as_json=False)
+    _print_result(done, as_json=False)
 
 
-def _word() -> str:
+def _answer() -> str:
     try:
         return input(ASK).strip().lower()[:1] or "s"
     except EOFError:
@@ -150,7 +150,7 @@ def _list(found: Sequence[Proposal]) -> None:
     print("`nacre memory review --accept ID` keeps one, `--reject ID` drops it, `--all` keeps all")
 
 
-def _tell(done: _Done, *, as_json: bool) -> None:
+def _print_result(done: _Done, *, as_json: bool) -> None:
     if as_json:
         accepted: list[JsonObject] = [
             {"id": one, "file": file, "commit": commit} for one, file, commit in done.accepted

@@ -83,7 +83,7 @@ def sample(
     wasted = tuple(i for i, _ in prompt.markers if prompt.sums[i] < profile.min_cacheable)
     if not markers:
         return Sampled(entries, Usage(input=prompt.tokens, output=call.output_tokens), -1, 0.0, 0, 0, wasted)
-    looking = _Looking(entries, prompt, profile, switches, call.start, chance)
+    looking = _Lookup(entries, prompt, profile, switches, call.start, chance)
     found = looking.back_from([index for index, _ in markers])
     read = prompt.sums[found.place] if found.entry else 0
     usage = _bill(prompt, markers, read=read, output=call.output_tokens)
@@ -97,7 +97,7 @@ def sample(
     return Sampled(kept, usage, found.place, age, found.positions, prompt.sums[markers[-1][0]], wasted)
 
 
-class _Looking(NamedTuple):
+class _Lookup(NamedTuple):
     entries: Mapping[bytes, CacheEntry]
     prompt: RenderedPrompt
     profile: ModelProfile

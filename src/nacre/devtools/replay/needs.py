@@ -71,7 +71,7 @@ class Need:
 
 def needs(session: Recorded) -> list[Need]:
     """Return one need for each step."""
-    told = _Told(session.ratio)
+    told = _Mentioned(session.ratio)
     return [told.need(step) for step in session.steps]
 
 
@@ -134,7 +134,7 @@ def _edits(value: Json) -> Iterator[str]:
                 yield from _edits(item)
 
 
-class _Told:
+class _Mentioned:
     """All text so far, with the last mentions."""
 
     def __init__(self, ratio: float) -> None:

@@ -67,7 +67,7 @@ def draw(told: HookInput, settings: Settings, *, is_attended: bool) -> None:
                 _drawn_or_counted(told, settings, log)
     finally:
         if told.event == "SessionEnd":
-            _look_over(memory_place(settings, "project"), settings)
+            _check_memory(memory_place(settings, "project"), settings)
             forget_old(told.home)
 
 
@@ -82,10 +82,10 @@ def _drawn_or_counted(told: HookInput, settings: Settings, log: Path) -> None:
         asyncio.run(_drawn(told, settings, log))
     except NacreError as error:
         notice = RESTING.format(failures=failures + 1, why=error)
-        told_now = (notice,) if failures + 1 >= most else ()
+        current_notices = (notice,) if failures + 1 >= most else ()
 
         def counted(state: HookState) -> HookState:
-            return replace(state, failures=failures + 1, notices=(*state.notices, *told_now))
+            return replace(state, failures=failures + 1, notices=(*state.notices, *current_notices))
 
         change_state(told.home, told.session, counted)
         raise
@@ -181,14 +181,14 @@ def _spellings(directory: Path) -> Sequence[str]:
     return str(directory), f"{directory.parent.name}/{directory.name}"
 
 
-def _look_over(location: Location, settings: Settings) -> None:
+def _check_memory(location: Location, settings: Settings) -> None:
     """Write the problems of the memory as a line for the start of the next session."""
     path = location.cache / AUDIT_FILE
     if next(location.directory.rglob("*.md"), None) is None:
         return
     found = audit(location.directory, tree=settings.project_root).at_least("error")
     known = hashlib.sha256(repr(found).encode(errors="replace")).hexdigest()
-    if not found or _was_told(location, known):
+    if not found or _is_known(location, known):
         path.unlink(missing_ok=True)
         return
     what = f"{len(found)} serious {'thing' if len(found) == 1 else 'things'}"
@@ -198,7 +198,7 @@ def _look_over(location: Location, settings: Settings) -> None:
         disk.replace_file(path.with_name(name), text.encode(), temp_name=f".{name}.tmp", sync=False)
 
 
-def _was_told(location: Location, known: str) -> bool:
+def _is_known(location: Location, known: str) -> bool:
     """Whether the user has already been shown these findings."""
     path = location.cache / AUDIT_TOLD
     return path.is_file() and path.read_text(encoding="utf-8", errors="replace") == known

@@ -130,7 +130,7 @@ def _due_notices(heard: HookInput) -> str:
     if not state_of(heard.home, heard.session).notices:
         return ""
 
-    def told_now(state: HookState) -> HookState:
+    def current_notices(state: HookState) -> HookState:
         return replace(state, notices=())
 
-    return "\n".join(change_state(heard.home, heard.session, told_now).notices)
+    return "\n".join(change_state(heard.home, heard.session, current_notices).notices)

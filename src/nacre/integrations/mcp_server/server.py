@@ -70,7 +70,7 @@ class Door:
         """Return an SDK server for any transport."""
         # Without a handler the SDK's log would print tracebacks to stderr.
         logging.getLogger().addHandler(logging.NullHandler())
-        server = _Telling(
+        server = _ChangeNotifier(
             NAME,
             version=VERSION,
             title=TITLE,
@@ -93,7 +93,7 @@ class Door:
     @asynccontextmanager
     async def _open(self, _: Server[None]) -> AsyncIterator[None]:
         watching = asyncio.create_task(
-            watch_changes(self.projects.directories, self._tell_changed), name="watch memories"
+            watch_changes(self.projects.directories, self._notify_changed), name="watch memories"
         )
         try:
             yield None
@@ -201,7 +201,7 @@ class Door:
         if self._beginning is None and caller.key == STDIO:
             self._beginning = asyncio.create_task(opened(), name="open the first project")
 
-    async def _tell_changed(self) -> None:
+    async def _notify_changed(self) -> None:
         await self._bus.publish(ResourcesListChanged())
         for key, session in list(self._clients.items()):
             try:
@@ -229,7 +229,7 @@ class Door:
         self._roots.pop(self.caller(ctx).key, None)
 
 
-class _Telling(Server[None]):
+class _ChangeNotifier(Server[None]):
     """Notifies clients of changed resources, on every transport."""
 
     def create_initialization_options(

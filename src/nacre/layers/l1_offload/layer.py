@@ -106,10 +106,10 @@ class Offload(Layer):
         self._has_looked_for_files = True
         if not any(view.last_noted(kind) for kind in (OFFLOAD, CLEARED)):
             return ()
-        return await asyncio.to_thread(_amiss, view, self._store)
+        return await asyncio.to_thread(_problem_line, view, self._store)
 
 
-def _amiss(view: View, store: ToolResultStore) -> list[Attachment]:
+def _problem_line(view: View, store: ToolResultStore) -> list[Attachment]:
     """Return attachments about files that are not at the path in the view; each is reported once."""
     told = {call for note in view.noted(GONE) for call in _calls(note.fact("calls"))}
     noted = {str(note.fact("call")): str(note.fact("path")) for note in view.noted(OFFLOAD)}
@@ -123,19 +123,19 @@ def _amiss(view: View, store: ToolResultStore) -> list[Attachment]:
     # The home may have been copied to another path or machine together with the files.
     here = {path.path.name for path in store.held()} if lost else set()
     gone = {call: path for call, path in lost.items() if Path(path).name not in here}
-    extras = [_told_gone(gone)] if gone else []
+    extras = [_notify_gone(gone)] if gone else []
     was_told = any(note.fact("folder") == str(store.folder) for note in view.noted(MOVED))
-    return extras if len(gone) == len(lost) or was_told else [_told_moved(store), *extras]
+    return extras if len(gone) == len(lost) or was_told else [_notify_moved(store), *extras]
 
 
-def _told_moved(store: ToolResultStore) -> Attachment:
+def _notify_moved(store: ToolResultStore) -> Attachment:
     folder = str(store.folder)
     notice = f"Files of earlier tool results are now in {folder}; the model was told."
     text = prompts.render(RESULTS_MOVED, folder=folder)
     return Attachment(kind=MOVED, text=text, facts={"folder": folder}, notice=notice)
 
 
-def _told_gone(gone: Mapping[str, str]) -> Attachment:
+def _notify_gone(gone: Mapping[str, str]) -> Attachment:
     named = list(gone.values())[:NAMED_FILES]
     more = len(gone) - len(named)
     text = prompts.render(RESULTS_GONE, paths="\n".join([*named, *([f"and {more:,} more"] if more else [])]))

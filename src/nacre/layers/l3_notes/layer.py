@@ -84,7 +84,7 @@ class Notes(Layer):
         self._calls = self._calls + calls
         self._is_pause = not calls
         if self._fork is not None and self._is_due(is_running=self.is_under_way):
-            self._background.start(WORK, self._keep_up(self._fork), label="finishing the session's notes")
+            self._background.start(WORK, self._follow(self._fork), label="finishing the session's notes")
 
     @property
     def is_under_way(self) -> bool:
@@ -130,7 +130,7 @@ class Notes(Layer):
             try:
                 await asyncio.to_thread(self._write_by_rule, self._session.view)
             except StoreError as error:
-                self._tell_once(UNWRITABLE.format(why=error))
+                self._notify_once(UNWRITABLE.format(why=error))
         return None
 
     def _write_by_rule(self, view: View) -> None:
@@ -157,7 +157,7 @@ class Notes(Layer):
             # Tokens that replace compacted or cleared ones are not growth.
             self._since_tokens = min(self._since_tokens, tokens)
         if failures >= self.settings.max_failures:
-            self._tell_once(RESTING.format(failures=failures))
+            self._notify_once(RESTING.format(failures=failures))
         moment = NotesInputs(
             tokens=tokens,
             head_tokens=self._session.base.tokens,
@@ -169,7 +169,7 @@ class Notes(Layer):
         )
         return due(moment, self.settings)
 
-    async def _keep_up(self, fork: Fork) -> None:
+    async def _follow(self, fork: Fork) -> None:
         """Run updates one after another while a new one is due."""
         await self._update(fork)
         while self._is_due(is_running=False):
@@ -195,7 +195,7 @@ class Notes(Layer):
         facts: JsonObject = {"covers": done.covers, "tokens": tokens, "by": "model"}
         self._background.record(Noted(id=clock.new_id(), at=clock.now(), kind=NOTES, facts=facts))
 
-    def _tell_once(self, line: str) -> None:
+    def _notify_once(self, line: str) -> None:
         if line not in self._has_told:
             self._has_told.add(line)
             self._session.notify(line)

@@ -139,7 +139,7 @@ async def update(
     await asyncio.to_thread(file.write, start)
     text = ""
     try:
-        forked = await fork(_errand(view, file, start, form=form, since=since, settings=settings))
+        forked = await fork(_fork_task(view, file, start, form=form, since=since, settings=settings))
         new = unmarked(await asyncio.to_thread(file.read))
         after = mended(start, new, form.template)
         if new.strip() and after != start and not is_bare(after, form.template):
@@ -159,7 +159,7 @@ def _starting(old: str, form: NotesForm) -> str:
     return mended(old, unmarked(old), form.template)
 
 
-def _errand(
+def _fork_task(
     view: View, file: NotesFile, start: str, *, form: NotesForm, since: Facts | None, settings: NotesSettings
 ) -> ForkTask:
     return ForkTask(

@@ -138,7 +138,7 @@ class _Check:
         if not bad:
             return piece
         kept = "".join(text[a:b] for a, b in spans if not any(a <= place < b for place in bad))
-        return _mended(piece, kept)
+        return _repaired(piece, kept)
 
     def _look_up(self, quotation: str) -> bool:
         if self._log.holds(quotation):
@@ -148,7 +148,7 @@ class _Check:
         return False
 
 
-def _mended(piece: TextPiece, kept: str) -> TextPiece | None:
+def _repaired(piece: TextPiece, kept: str) -> TextPiece | None:
     """What is left of a piece, with its mark; none where only a label would be."""
     head = piece.text[: piece.start]
     body = kept.removeprefix(head).strip()

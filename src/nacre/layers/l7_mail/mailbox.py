@@ -297,7 +297,7 @@ def peek(path: Path) -> MailboxContent:
         with form.opened_folder(path.parent) as folder:
             box = form.open_file(folder, path.name, os.O_RDONLY)
             try:
-                return _looked_through(box, form.read_cursor(folder, cursor_name))
+                return _scan(box, form.read_cursor(folder, cursor_name))
             finally:
                 os.close(box)
     except FileNotFoundError:
@@ -306,7 +306,7 @@ def peek(path: Path) -> MailboxContent:
         raise MailError(disk.explain(error, path)) from error
 
 
-def _looked_through(box: int, cursor: form.Cursor) -> MailboxContent:
+def _scan(box: int, cursor: form.Cursor) -> MailboxContent:
     size = os.fstat(box).st_size
     _, first = form.generation_of(box)
     start = form.start_of(box, size, cursor.position)

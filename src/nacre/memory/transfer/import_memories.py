@@ -202,7 +202,7 @@ def _planned(
         _fact(plan, fact, bodies, now)
     theirs = _their_index(plan, batch)
     if theirs is not None and not _takes_over(plan):
-        _keep_words(plan, theirs, bodies, now)
+        _save_text(plan, theirs, bodies, now)
     if options.keeps_index:
         _list(plan, theirs)
     return plan
@@ -293,7 +293,7 @@ def _takes_over(plan: _Plan) -> bool:
     return plan.options.keeps_index and INDEX_FILE not in plan.present and not plan.renamed
 
 
-def _keep_words(plan: _Plan, theirs: bytes, bodies: dict[str, str], now: datetime) -> None:
+def _save_text(plan: _Plan, theirs: bytes, bodies: dict[str, str], now: datetime) -> None:
     """Plan a memory for the text of an imported index beyond its pointers, so that no fact is lost."""
     known = {line.raw.strip() for line in MemoryIndex.parse(plan.present.get(INDEX_FILE, b"")).lines}
     lines = [line for line in MemoryIndex.parse(theirs).lines if line.kind not in {"pointer", "heading"}]
