@@ -10,12 +10,11 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from nacre import prompts
 from nacre.errors import PromptTooLong, SummaryRejected
 from nacre.layers.l4_compact.policy import CompactSettings
-from nacre.layers.l4_compact.quotes import CheckedSummary, checked
 from nacre.loop.fork import Fork, ForkResult, ForkTask
 from nacre.messages.blocks import JsonObject, Text
 from nacre.messages.draft import Draft
@@ -25,6 +24,9 @@ from nacre.messages.rewrite import without_thinking
 from nacre.messages.rounds import rounds
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
+
+if TYPE_CHECKING:
+    from nacre.layers.l4_compact.quotes import CheckedSummary
 
 TITLES = (
     "Primary request and intent",
@@ -381,6 +383,8 @@ def before_pivot(view: View, place: int) -> View:
 
 
 def _sifted(parsed: ParsedSummary, words: Sequence[str]) -> tuple[ParsedSummary, list[CheckedSummary]]:
+    from nacre.layers.l4_compact.quotes import checked  # noqa: PLC0415 - its expressions take 60 ms to compile
+
     kept = [one for one in parsed.sections if one.number != USER_MESSAGES]
     done = [checked(one.body, words) for one in kept]
     return ParsedSummary(
