@@ -13,7 +13,7 @@ import pytest
 from nacre.agents.toolset import Toolset
 from nacre.app.layers import add_startup_layers
 from nacre.app.open_agent import build_base
-from nacre.app.restored_context import SessionRestorer, add_restorer
+from nacre.app.restored_context import SessionRestorer, build_restorer
 from nacre.app.startup_context import StartupContext, load_startup_context
 from nacre.app.toolset import build_toolset, with_memory
 from nacre.errors import StoreError, ToolError
@@ -109,7 +109,7 @@ async def at_a_desk(
         base = build_base("claude-opus-5-5", known, hands.tools, settings, clock)
         session = Session(base, writer=writer, clock=clock)
         add_startup_layers(session, known, hands, leaves=leaves)
-        restorer = add_restorer(session, known, hands, settings, leaves=leaves)
+        restorer = build_restorer(session, known, hands, settings, leaves=leaves)
         yield Desk(session, hands, known, restorer, clock, project)
 
 

@@ -37,7 +37,7 @@ from nacre.settings import Settings
 UNFINISHED = "It did not finish: the program ended while it was at work. It can be told to go on."
 
 
-def join_team(
+def add_team(
     agent: SessionAgent,
     settings: Settings,
     staff: SessionServices,
@@ -93,7 +93,7 @@ def recover(registry: AgentRegistry, states: Iterable[AgentState]) -> None:
             registry.put(replace(state, status="stopped"))
 
 
-async def join_mail(
+async def add_mail(
     agent: SessionAgent,
     staff: SessionServices,
     settings: Settings,

@@ -17,10 +17,10 @@ from nacre.agents.tools import AgentRequest
 from nacre.agents.toolset import ToolBindings, Toolset, toolset_of
 from nacre.agents.types import INHERIT, SMALL, AgentType
 from nacre.agents.worktree import Worktree, worktree_prompt
-from nacre.app.compaction import SessionServices, add_compact
+from nacre.app.compaction import SessionServices, add_notes_and_compact
 from nacre.app.layers import add_result_layers, add_skills, add_startup_layers
 from nacre.app.memory_locations import memory_paths
-from nacre.app.restored_context import add_restorer
+from nacre.app.restored_context import build_restorer
 from nacre.app.startup_context import StartupContext, instructions_context
 from nacre.app.toolset import own_tools, skill_places, with_memory
 from nacre.clock import Clock
@@ -110,9 +110,9 @@ async def open_child(birth: ChildSpec, parent: ParentAgent, stack: AsyncExitStac
     forker = _forker(agent, hands, settings, background)
     session.layers.append(forker)
     stack.push_async_callback(agent.cancel)
-    restorer = add_restorer(session, outfit.known, hands, settings, leaves=hired.leaves)
+    restorer = build_restorer(session, outfit.known, hands, settings, leaves=hired.leaves)
     add_skills(session, hands, tools=tools)
-    add_compact(session, settings, SessionServices(hands, forker, restorer))
+    add_notes_and_compact(session, settings, SessionServices(hands, forker, restorer))
     notices = (hired.notice, outfit.memory.notice if outfit.memory else "")
     return ChildAgent(
         agent=agent,

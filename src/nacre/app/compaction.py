@@ -54,7 +54,7 @@ class SessionServices:
         return self.forks if self.forks.has_model else None
 
 
-def add_compact(session: Session, settings: Settings, services: SessionServices) -> Compact:
+def add_notes_and_compact(session: Session, settings: Settings, services: SessionServices) -> Compact:
     """Add notes and compaction: automatic if that is switched on, on request always."""
     log_writer = session.writer if isinstance(session.writer, SessionLogWriter) else None
     folder = log_writer.folder if log_writer else None

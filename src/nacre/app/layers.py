@@ -211,7 +211,7 @@ async def add_background(agent: SessionAgent, settings: Settings, stack: AsyncEx
     return background
 
 
-async def add_fork_runner(
+async def add_background_and_forks(
     agent: SessionAgent,
     toolset: Toolset,
     settings: Settings,

@@ -12,10 +12,10 @@ from nacre.agents.mail_room import MailRoom
 from nacre.agents.team import Team
 from nacre.agents.toolset import Toolset
 from nacre.app.agent import UNNAMED
-from nacre.app.agents import join_mail, join_team
-from nacre.app.compaction import SessionServices, add_compact
+from nacre.app.agents import add_mail, add_team
+from nacre.app.compaction import SessionServices, add_notes_and_compact
 from nacre.app.layers import (
-    add_fork_runner,
+    add_background_and_forks,
     add_hooks,
     add_plan,
     add_recall,
@@ -25,7 +25,7 @@ from nacre.app.layers import (
 )
 from nacre.app.memory_layers import add_dream, add_extract
 from nacre.app.open_memory import as_settings
-from nacre.app.restored_context import add_restorer
+from nacre.app.restored_context import build_restorer
 from nacre.app.startup_context import StartupContext, adapt_to_tools, load_startup_context
 from nacre.app.toolset import build_toolset, with_memory
 from nacre.cache.models import use_model_table, with_overrides
@@ -129,7 +129,7 @@ async def open_agent(  # noqa: PLR0913 - the public entry point; all but the set
     given = tools if tools is None or (callable(tools) and not isinstance(tools, Tool)) else as_tools(tools)
     if ephemeral and session != NEW:
         raise TypeError("an ephemeral session is always a new one; leave out session= or ephemeral=")
-    settings = _in_force(as_settings(settings))
+    settings = _with_model_table(as_settings(settings))
     choice = None if provider else choose(settings.model, settings.environ)
     if choice is not None and session == NEW:
         # Only then: what is there can be looked at and compacted by rule without anybody to ask.
@@ -189,16 +189,18 @@ async def _open(setup: _Setup, stack: AsyncExitStack) -> OpenedAgent:
     hooks = add_hooks(session, settings, toolset, stack)
     rewind = toolset.belong_to(session, folder)
     agent = SessionAgent(session, setup.provider, tools, limits=_limits(settings))
-    forks = await add_fork_runner(agent, toolset, settings, stack, shared=startup.tools)
+    forks = await add_background_and_forks(agent, toolset, settings, stack, shared=startup.tools)
     watch_instructions(session, hooks, forks.background)
     stack.push_async_callback(agent.cancel)
-    restorer = add_restorer(session, startup, toolset, settings, leaves=leaves)
+    restorer = build_restorer(session, startup, toolset, settings, leaves=leaves)
     add_skills(session, toolset, tools=tools)
     plan = await add_plan(session, toolset, folder)
     services = SessionServices(toolset, forks, restorer, hooks)
-    team = join_team(agent, settings, services, startup, folder=folder, leaves=leaves)
-    compact = add_compact(session, settings, services)
+    team = add_team(agent, settings, services, startup, folder=folder, leaves=leaves)
+    compact = add_notes_and_compact(session, settings, services)
     extract = add_extract(agent, startup, settings, forks, leaves=leaves)
+    dream = await add_dream(agent, startup, toolset, settings, forks, stack)
+    mail = await add_mail(agent, services, settings, stack, team=team, folder=folder)
     notices = (*(log.notices if log else ()), *toolset.notices.take(), *startup.notices)
     return OpenedAgent(
         agent=agent,
@@ -212,10 +214,10 @@ async def _open(setup: _Setup, stack: AsyncExitStack) -> OpenedAgent:
         forks=forks,
         compact=compact,
         extract=extract,
-        dream=await add_dream(agent, startup, toolset, settings, forks, stack),
+        dream=dream,
         plan=plan,
         team=team,
-        mail=await join_mail(agent, services, settings, stack, team=team, folder=folder),
+        mail=mail,
     )
 
 
@@ -224,11 +226,11 @@ def _leaves(choice: ModelChoice | None, settings: Settings) -> bool:
     if choice is None:
         return True
     named = settings.fallback_model
-    hired = [choice, *([choose(named, settings.environ)] if named else [])]
-    return any(leaves_machine(one, settings.environ) for one in hired)
+    choices = [choice, *([choose(named, settings.environ)] if named else [])]
+    return any(leaves_machine(one, settings.environ) for one in choices)
 
 
-def _in_force(settings: Settings) -> Settings:
+def _with_model_table(settings: Settings) -> Settings:
     """Return the settings after their table of models was put in force for this process."""
     if settings.models:
         use_model_table(with_overrides({"models": settings.models}))

@@ -141,7 +141,7 @@ class SessionRestorer(Restorer):
         return Fragment(kind="opening", name="opening", text=text)
 
 
-def add_restorer(
+def build_restorer(
     session: Session, startup: StartupContext, toolset: Toolset, settings: Settings, *, leaves: bool
 ) -> SessionRestorer:
     """Return the restorer of a session that has all its layers; `leaves` as in `load_startup_context`."""
