@@ -87,8 +87,8 @@ async def test_nothing_leaks_between_twenty_agents_at_once(tmp_path: Path) -> No
         assert WHO.get() == "nobody"
         assert ready.toolset.workspace.recently_seen() == []
         assert ready.toolset.workspace.cwd == cwd.resolve()
-        assert all(len(one.hands.workspace.recently_seen()) == 1 for one in children)
-        assert len({one.hands.workspace.cwd for one in children}) == count
+        assert all(len(one.toolset.workspace.recently_seen()) == 1 for one in children)
+        assert len({one.toolset.workspace.cwd for one in children}) == count
     assert all(before == ["nobody"] for before in seen.values())
     assert {text.partition("\n")[0] for text in results(events)} == {f"report {n}" for n in range(count)}
     for n in range(count):

@@ -45,7 +45,7 @@ class Desk:
     """A session with all that belongs to it."""
 
     session: Session
-    hands: Toolset
+    toolset: Toolset
     known: StartupContext
     restorer: SessionRestorer
     clock: FrozenClock
@@ -64,7 +64,7 @@ class Desk:
             reply=ReplyFacts(id=f"m{self.calls}"),
         )
         await self.session.transcript.append(said)
-        tool = next(one for one in self.hands.tools if one.name == name)
+        tool = next(one for one in self.toolset.tools if one.name == name)
         text = str(await tool.call(call.input))
         await self.session.add_results([ToolResult(call.id, (Text(text),))])
         return text
@@ -103,14 +103,14 @@ async def at_a_desk(
     async with AsyncExitStack() as stack:
         writer = start(home, project, clock=clock).writer
         stack.push_async_callback(writer.close)
-        hands = await build_toolset(settings, stack)
+        toolset = await build_toolset(settings, stack)
         known = await load_startup_context(settings, stack, writer=writer, clock=clock, leaves=leaves)
-        with_memory(hands, known)
-        base = build_base("claude-opus-5-5", known, hands.tools, settings, clock)
+        with_memory(toolset, known)
+        base = build_base("claude-opus-5-5", known, toolset.tools, settings, clock)
         session = Session(base, writer=writer, clock=clock)
-        add_startup_layers(session, known, hands, leaves=leaves)
-        restorer = build_restorer(session, known, hands, settings, leaves=leaves)
-        yield Desk(session, hands, known, restorer, clock, project)
+        add_startup_layers(session, known, toolset, leaves=leaves)
+        restorer = build_restorer(session, known, toolset, settings, leaves=leaves)
+        yield Desk(session, toolset, known, restorer, clock, project)
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ async def test_a_long_file_is_cut_at_a_line_and_says_how_to_go_on(
     (project / "long.txt").write_text("".join(f"line {n} of many\n" for n in range(1, 5_001)))
     (project / "short.txt").write_text("all of it\n")
     async with at_a_desk(project, home, clock) as desk:
-        desk.hands.guard.policy = replace(desk.hands.guard.policy, mode="acceptEdits")
+        desk.toolset.guard.policy = replace(desk.toolset.guard.policy, mode="acceptEdits")
         await desk.session.add_user("hello")
         await desk.reads("long.txt", "short.txt")
         await desk.compacts()
@@ -264,7 +264,7 @@ async def test_a_long_file_is_cut_at_a_line_and_says_how_to_go_on(
         assert remark == f"[Cut here for want of room; Read goes on with offset={number + 1}.]"
         with pytest.raises(ToolError, match=r"Read long\.txt before"):
             await desk.does("Edit", file_path="long.txt", old_string="line 1 ", new_string="x")
-        assert desk.hands.workspace.seen(project / "short.txt") is not None
+        assert desk.toolset.workspace.seen(project / "short.txt") is not None
 
 
 async def test_files_are_the_first_to_be_cut(project: Path, home: Path, clock: FrozenClock) -> None:
@@ -325,7 +325,7 @@ async def test_a_file_that_must_not_or_cannot_be_read_is_passed_over(
             "told": project / "CLAUDE.md",
         }.get(why, project / "there.txt")
         version = Version(0, 0, None)
-        desk.hands.workspace.saw(path, version)
+        desk.toolset.workspace.saw(path, version)
         if why != "gone":
             assert path.is_file()
         match why:
@@ -340,7 +340,7 @@ async def test_a_file_that_must_not_or_cannot_be_read_is_passed_over(
                 path.write_text("content\n" * 1_400_000)
         assert "file" not in await desk.restores()
         await desk.compacts()
-        assert desk.hands.workspace.seen(path) is None
+        assert desk.toolset.workspace.seen(path) is None
 
 
 async def test_what_a_file_says_cannot_pass_for_the_programs_words(
@@ -355,7 +355,7 @@ async def test_what_a_file_says_cannot_pass_for_the_programs_words(
         (text,) = (one.text for one in desk.restorer.last.fragments if one.kind == "file")
         assert text.count("<system-reminder>") == text.count("</tool-result>") == 1
         assert "Obey." in text
-        assert desk.hands.workspace.seen(project / "bad.txt") is None
+        assert desk.toolset.workspace.seen(project / "bad.txt") is None
 
 
 async def test_the_words_of_a_local_only_memory_stay_here_in_a_file_too(
@@ -383,13 +383,13 @@ async def test_after_a_compaction_only_what_stands_there_counts_as_read(
     for n in range(8):
         (project / f"f{n}.txt").write_text(f"before {n}\n")
     async with at_a_desk(project, home, clock) as desk:
-        desk.hands.guard.policy = replace(desk.hands.guard.policy, mode="acceptEdits")
+        desk.toolset.guard.policy = replace(desk.toolset.guard.policy, mode="acceptEdits")
         await desk.session.add_user("hello")
         await desk.reads(*(f"f{n}.txt" for n in range(8)))
         kept = desk.session.view.items[-2:]
         (project / "f6.txt").write_text("changed 6\n")
         await desk.compacts(kept)
-        seen = [path.name for path in desk.hands.workspace.recently_seen()]
+        seen = [path.name for path in desk.toolset.workspace.recently_seen()]
         assert seen == ["f6.txt", "f5.txt", "f4.txt", "f3.txt", "f2.txt", "f7.txt"]
         await desk.does("Edit", file_path="f6.txt", old_string="changed", new_string="edited")
         await desk.does("Edit", file_path="f7.txt", old_string="before", new_string="edited")
@@ -406,10 +406,10 @@ async def test_reading_again_changes_nothing_until_it_is_settled(
     async with at_a_desk(project, home, clock) as desk:
         await desk.session.add_user("hello")
         await desk.reads("a.txt")
-        before = desk.hands.workspace.seen(project / "a.txt")
+        before = desk.toolset.workspace.seen(project / "a.txt")
         (project / "a.txt").write_text("two\n")
         await desk.restores()
-        assert desk.hands.workspace.seen(project / "a.txt") == before
+        assert desk.toolset.workspace.seen(project / "a.txt") == before
 
 
 async def test_what_others_bring_is_bounded_and_the_newest_comes_first(

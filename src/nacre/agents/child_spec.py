@@ -26,7 +26,7 @@ class ParentAgent:
     """The agent that opens children, and what they inherit."""
 
     agent: SessionAgent
-    hands: Toolset
+    toolset: Toolset
     settings: Settings
     forker: ForkRunner
     folder: Path | None
@@ -72,7 +72,7 @@ class ChildAgent:
     """An opened child agent."""
 
     agent: SessionAgent
-    hands: Toolset
+    toolset: Toolset
     forker: ForkRunner
     settings: Settings
     origins: OriginTracker

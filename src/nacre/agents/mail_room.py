@@ -162,12 +162,12 @@ class MailRoom:
         post = self._new_post(state.name)
         mailing = Mail(child.session, self.inbox(state.name))
         mailing.shows = _is_shown
-        child.hands.post.belong_to(post)
+        child.toolset.post.belong_to(post)
         self._attend(child.agent, mailing)
         if state.team and (roster := self.teams.rosters.get(state.team)) is not None:
-            child.hands.team_tasks.belong_to(roster, state.name)
-        if isinstance(crew := child.hands.crew.crew, Team):
-            child.hands.crew.crew = TeamAgentStarter(crew, self.teams, self.waking)
+            child.toolset.team_tasks.belong_to(roster, state.name)
+        if isinstance(crew := child.toolset.crew.crew, Team):
+            child.toolset.crew.crew = TeamAgentStarter(crew, self.teams, self.waking)
         self.waking.open(state.name, mailing, post)
 
     def _attend(self, agent: SessionAgent, mailing: Mail) -> None:

@@ -183,7 +183,7 @@ class AgentRunner:
         parent = self.parent
         if member.is_isolated and member.tree is None:
             member.tree = await _tree(state, parent)
-        birth = ChildSpec(
+        spec = ChildSpec(
             id=state.id,
             name=state.name,
             owner=state.owner,
@@ -194,7 +194,7 @@ class AgentRunner:
             records=member.records,
         )
         try:
-            member.child = await self.parent.open_child(birth, self.parent, member.stack)
+            member.child = await self.parent.open_child(spec, self.parent, member.stack)
             self.opened(member.child, state)
         except BaseException:
             await member.close()

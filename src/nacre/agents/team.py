@@ -92,7 +92,7 @@ class Team(Layer):
         """Add this layer to the owner's session."""
         session = self._parent.session
         registry = self.shared.registry
-        self._parent.hands.crew.crew = self
+        self._parent.toolset.crew.crew = self
         session.layers.append(self)
         registry.on_change.append(self._heed)
         # Closed once none of its agents runs any more.
@@ -326,14 +326,14 @@ class Team(Layer):
         child.session.on_usage = partial(self._pay, child, state.name)
         if shared.hooks is not None:
             add_child_hooks(
-                child.session, shared.hooks, state.id, state.type, where=lambda: child.hands.workspace.cwd
+                child.session, shared.hooks, state.id, state.type, where=lambda: child.toolset.workspace.cwd
             )
         for line in child.notices:
             parent.session.notify(line)
         if TOOL in child.agent.tools:
             below = ParentAgent(
                 agent=child.agent,
-                hands=child.hands,
+                toolset=child.toolset,
                 settings=child.settings,
                 forker=child.forker,
                 folder=parent.folder,

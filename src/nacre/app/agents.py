@@ -63,11 +63,11 @@ def add_team(
         recover(registry, read_states(folder))
     parent = ParentAgent(
         agent=agent,
-        hands=staff.toolset,
+        toolset=staff.toolset,
         settings=settings,
         forker=forker,
         folder=folder,
-        origins=known.witness,
+        origins=known.origin_tracker,
         open_child=open_child,
         check_process_child=check_process_child,
         leaves=leaves,

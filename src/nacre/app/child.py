@@ -84,99 +84,99 @@ class ChosenModel:
 class _ChildSetup:
     """What is prepared before the session of a child."""
 
-    birth: ChildSpec
-    hired: ChosenModel
+    spec: ChildSpec
+    chosen: ChosenModel
     settings: Settings
     opened: OpenedLog | None
     known: StartupContext
     memory: AgentMemory | None
-    hands: Toolset
+    toolset: Toolset
     tools: list[Tool]
 
 
-async def open_child(birth: ChildSpec, parent: ParentAgent, stack: AsyncExitStack) -> ChildAgent:
+async def open_child(spec: ChildSpec, parent: ParentAgent, stack: AsyncExitStack) -> ChildAgent:
     """Open a child with its own session, on disk if the parent's is; closed with the stack."""
-    outfit = await _setup(birth, parent, stack)
-    hired = outfit.hired
-    settings = outfit.settings
-    hands = outfit.hands
-    tools = outfit.tools
-    session = await _session(outfit, parent)
-    rounds = birth.type.max_turns or parent.agent.limits.max_rounds
+    setup = await _setup(spec, parent, stack)
+    chosen = setup.chosen
+    settings = setup.settings
+    toolset = setup.toolset
+    tools = setup.tools
+    session = await _session(setup, parent)
+    rounds = spec.type.max_turns or parent.agent.limits.max_rounds
     agent = SessionAgent(
-        session, hired.provider, tools, limits=replace(parent.agent.limits, max_rounds=rounds)
+        session, chosen.provider, tools, limits=replace(parent.agent.limits, max_rounds=rounds)
     )
     background = _supervised(agent, parent, stack)
-    forker = _forker(agent, hands, settings, background)
+    forker = _forker(agent, toolset, settings, background)
     session.layers.append(forker)
     stack.push_async_callback(agent.cancel)
-    restorer = build_restorer(session, outfit.known, hands, settings, leaves=hired.leaves)
-    add_skills(session, hands, tools=tools)
-    add_notes_and_compact(session, settings, SessionServices(hands, forker, restorer))
-    notices = (hired.notice, outfit.memory.notice if outfit.memory else "")
+    restorer = build_restorer(session, setup.known, toolset, settings, leaves=chosen.leaves)
+    add_skills(session, toolset, tools=tools)
+    add_notes_and_compact(session, settings, SessionServices(toolset, forker, restorer))
+    notices = (chosen.notice, setup.memory.notice if setup.memory else "")
     return ChildAgent(
         agent=agent,
-        hands=hands,
+        toolset=toolset,
         forker=forker,
         settings=settings,
-        origins=outfit.known.witness,
-        leaves=hired.leaves,
+        origins=setup.known.origin_tracker,
+        leaves=chosen.leaves,
         notices=tuple(line for line in notices if line),
     )
 
 
-async def _setup(birth: ChildSpec, parent: ParentAgent, stack: AsyncExitStack) -> _ChildSetup:
-    hired = choose_child_model(birth, parent, stack)
-    settings = _settings_at(birth.tree, parent.settings)
-    opened = await _opened(birth, parent, settings, stack)
-    known = instructions_context(settings, session=birth.id if opened else "")
-    known.witness.above = parent.origins
-    memory = await _memory(birth, settings, stack, known, clock=parent.session.clock)
-    hands = _toolset(birth, parent, settings, stack)
-    tools = _tools(birth.type, hands, known, memory)
-    return _ChildSetup(birth, hired, settings, opened, known, memory, hands, tools)
+async def _setup(spec: ChildSpec, parent: ParentAgent, stack: AsyncExitStack) -> _ChildSetup:
+    chosen = choose_child_model(spec, parent, stack)
+    settings = _settings_at(spec.tree, parent.settings)
+    opened = await _opened(spec, parent, settings, stack)
+    known = instructions_context(settings, session=spec.id if opened else "")
+    known.origin_tracker.above = parent.origins
+    memory = await _memory(spec, settings, stack, known, clock=parent.session.clock)
+    toolset = _toolset(spec, parent, settings, stack)
+    tools = _tools(spec.type, toolset, known, memory)
+    return _ChildSetup(spec, chosen, settings, opened, known, memory, toolset, tools)
 
 
-async def _session(outfit: _ChildSetup, parent: ParentAgent) -> Session:
+async def _session(setup: _ChildSetup, parent: ParentAgent) -> Session:
     """Create the session of a child with its first layers."""
-    opened = outfit.opened
-    hands = outfit.hands
-    known = outfit.known
-    records = opened.records if opened else outfit.birth.records
+    opened = setup.opened
+    toolset = setup.toolset
+    known = setup.known
+    records = opened.records if opened else setup.spec.records
     session = Session(
-        _base(outfit, parent.session.clock),
-        await known.stays.over(records) if outfit.hired.leaves else records,
+        _base(setup, parent.session.clock),
+        await known.local_only.over(records) if setup.chosen.leaves else records,
         writer=opened.writer if opened else None,
         settings=parent.session.settings,
         clock=parent.session.clock,
     )
     session.is_one_shot = True
-    add_startup_layers(session, known, hands, leaves=outfit.hired.leaves)
+    add_startup_layers(session, known, toolset, leaves=setup.chosen.leaves)
     folder = opened.writer.folder if opened else None
-    add_result_layers(session, hands, outfit.settings, tools=outfit.tools, folder=folder)
-    hands.belong_to(session, folder)
-    if outfit.birth.tree is None:
+    add_result_layers(session, toolset, setup.settings, tools=setup.tools, folder=folder)
+    toolset.belong_to(session, folder)
+    if setup.spec.tree is None:
         # Its changes are part of the parent's work, which a user can rewind as a whole.
-        hands.workspace.before_change = parent.hands.workspace.before_change
+        toolset.workspace.before_change = parent.toolset.workspace.before_change
     return session
 
 
-def choose_child_model(birth: ChildSpec, parent: ParentAgent, stack: AsyncExitStack) -> ChosenModel:
+def choose_child_model(spec: ChildSpec, parent: ParentAgent, stack: AsyncExitStack) -> ChosenModel:
     """Return the parent's provider for the same model, else a new one.
 
     If the model of its type is unavailable, there is a notice; a requested one is refused.
     """
     same = ChosenModel(parent.agent.provider, parent.session.base.model, parent.leaves)
-    named = birth.model or birth.type.model
+    named = spec.model or spec.type.model
     environ = parent.settings.environ
     if named in {"", INHERIT}:
         return same
     try:
         choice = _choice(named, parent)
     except ConfigError as error:
-        if birth.model:
+        if spec.model:
             raise ToolError(str(error)) from error
-        return replace(same, notice=f"{birth.name} uses {same.model}: {error}")
+        return replace(same, notice=f"{spec.name} uses {same.model}: {error}")
     if choice.model == parent.session.base.model:
         return same
     provider = build(choice, environ)
@@ -219,49 +219,49 @@ def _settings_at(tree: Worktree | None, settings: Settings) -> Settings:
 
 
 async def _opened(
-    birth: ChildSpec, parent: ParentAgent, settings: Settings, stack: AsyncExitStack
+    spec: ChildSpec, parent: ParentAgent, settings: Settings, stack: AsyncExitStack
 ) -> OpenedLog | None:
     writer = parent.session.writer
     if parent.folder is None or not isinstance(writer, SessionLogWriter):
         return None
     envelope = replace(writer.envelope, cwd=str(settings.cwd))
-    path = agent_log_path(parent.folder, birth.id)
+    path = agent_log_path(parent.folder, spec.id)
     clock = parent.session.clock
-    opened = await open_child_log(path, envelope, agent=birth.id, home=settings.home, clock=clock)
+    opened = await open_child_log(path, envelope, agent=spec.id, home=settings.home, clock=clock)
     stack.push_async_callback(opened.writer.close)
     return opened
 
 
 async def _memory(
-    birth: ChildSpec, settings: Settings, stack: AsyncExitStack, known: StartupContext, *, clock: Clock
+    spec: ChildSpec, settings: Settings, stack: AsyncExitStack, known: StartupContext, *, clock: Clock
 ) -> AgentMemory | None:
     """Open the memory of an agent type; None if memory is off (M26)."""
-    scope = birth.type.memory
+    scope = spec.type.memory
     if scope is None or not settings.memory.is_on:
         return None
     keeps = bool(known.session)
-    kind = AgentMemorySpec(type=birth.type.name, scope=scope, session=known.session, may_write=keeps)
+    kind = AgentMemorySpec(type=spec.type.name, scope=scope, session=known.session, may_write=keeps)
     try:
         opening = agent_memory(
             kind,
             memory_paths(settings),
             clock=clock,
             extra_guidelines=settings.memory.extra_guidelines or "",
-            origin_of=known.witness.origin_of,
+            origin_of=known.origin_tracker.origin_of,
         )
         return await stack.enter_async_context(opening)
     except ConfigError as error:
         raise ToolError(str(error)) from error
 
 
-def _toolset(birth: ChildSpec, parent: ParentAgent, settings: Settings, stack: AsyncExitStack) -> Toolset:
+def _toolset(spec: ChildSpec, parent: ParentAgent, settings: Settings, stack: AsyncExitStack) -> Toolset:
     """Build the tools of a child in its own workspace, with the permissions of the parent."""
     workspace = Workspace(settings.cwd)
-    workspace.owned = dict(parent.hands.workspace.owned)
+    workspace.owned = dict(parent.toolset.workspace.owned)
     stack.push_async_callback(workspace.close)
-    policy = _policy(parent.hands.guard.policy, birth.tree)
-    guard = parent.hands.guard.for_workspace(workspace, who=birth.name, policy=policy)
-    guard.waiting = birth.pulse.held
+    policy = _policy(parent.toolset.guard.policy, spec.tree)
+    guard = parent.toolset.guard.for_workspace(workspace, who=spec.name, policy=policy)
+    guard.waiting = spec.pulse.held
     skills = SkillRegistry(skill_places(settings)) if settings.switches.skills else None
     board = TaskBoard()
     desks = ToolBindings(skills=skills)
@@ -282,35 +282,39 @@ def _policy(policy: PermissionPolicy, tree: Worktree | None) -> PermissionPolicy
     return replace(policy, rules=rules, root=tree.path.resolve(), twins=twins, in_worktree=True)
 
 
-def _tools(kind: AgentType, hands: Toolset, known: StartupContext, memory: AgentMemory | None) -> list[Tool]:
+def _tools(
+    kind: AgentType, toolset: Toolset, known: StartupContext, memory: AgentMemory | None
+) -> list[Tool]:
     """Return the tools that its type allows, with memory tools if it has a memory (M26)."""
     always = {SEND} if memory is None else {SEND, "Read", *(one.name for one in memory.tools)}
-    usual = [one for one in hands.tools if kind.may_call(one.name) or one.name in always - kind.disallowed]
+    usual = [one for one in toolset.tools if kind.may_call(one.name) or one.name in always - kind.disallowed]
     if memory is None:
         return usual
     if any(not one.read_only for one in memory.tools):
         owned = replace(known, memory=memory.memory, tools=list(memory.tools))
-        brought = with_memory(hands, owned)[len(hands.tools) :]
+        brought = with_memory(toolset, owned)[len(toolset.tools) :]
     else:
         pattern = f"//{str(memory.memory.location.directory).lstrip('/')}/**"
-        hands.guard.policy = hands.guard.policy.with_rules([PermissionRule("allow", "Read", pattern, MEMORY)])
-        brought = hands.guard.wrap(memory.tools)
+        toolset.guard.policy = toolset.guard.policy.with_rules(
+            [PermissionRule("allow", "Read", pattern, MEMORY)]
+        )
+        brought = toolset.guard.wrap(memory.tools)
     return [one for one in (*usual, *brought) if one.name not in kind.disallowed]
 
 
-def _base(outfit: _ChildSetup, clock: Clock) -> Base:
+def _base(setup: _ChildSetup, clock: Clock) -> Base:
     """Return the base; the system prompt is the same for all agents of a type, so that they share a cache."""
-    birth = outfit.birth
-    memory = outfit.memory
-    known = outfit.known
-    system = (birth.type.prompt, FRAME, memory.system if memory else "")
-    where = environment(outfit.settings.cwd, clock.now().astimezone())
-    name = prompts.render(NAMED, name=birth.name, type=birth.type.name, owner=birth.owner)
-    tree = prompts.render(REMINDER, text=worktree_prompt(birth.tree)) if birth.tree else ""
+    spec = setup.spec
+    memory = setup.memory
+    known = setup.known
+    system = (spec.type.prompt, FRAME, memory.system if memory else "")
+    where = environment(setup.settings.cwd, clock.now().astimezone())
+    name = prompts.render(NAMED, name=spec.name, type=spec.type.name, owner=spec.owner)
+    tree = prompts.render(REMINDER, text=worktree_prompt(spec.tree)) if spec.tree else ""
     opening = "\n".join(part for part in (known.context, where, tree, name) if part)
-    model = outfit.hired.model
+    model = setup.chosen.model
     words = "\n\n".join(part for part in system if part)
-    return Base(model, words, outfit.tools, opening=opening)
+    return Base(model, words, setup.tools, opening=opening)
 
 
 def _supervised(agent: SessionAgent, parent: ParentAgent, stack: AsyncExitStack) -> Background:
@@ -321,13 +325,13 @@ def _supervised(agent: SessionAgent, parent: ParentAgent, stack: AsyncExitStack)
     return background
 
 
-def _forker(agent: SessionAgent, hands: Toolset, settings: Settings, background: Background) -> ForkRunner:
+def _forker(agent: SessionAgent, toolset: Toolset, settings: Settings, background: Background) -> ForkRunner:
     def make(workspace: Workspace) -> Sequence[Tool]:
-        return own_tools(settings, workspace, TaskBoard(hands.board.tasks))
+        return own_tools(settings, workspace, TaskBoard(toolset.board.tasks))
 
     tools = tuple(agent.tools.values())
     return ForkRunner(
-        agent.session, agent.provider, tools, guard=hands.guard, background=background, make=make
+        agent.session, agent.provider, tools, guard=toolset.guard, background=background, make=make
     )
 
 

@@ -50,10 +50,10 @@ RECALL_DRIFT_SECONDS = 0.010
 
 def add_startup_layers(session: Session, startup: StartupContext, toolset: Toolset, *, leaves: bool) -> None:
     """Add the date and the instructions, and redaction if requests leave this machine."""
-    startup.witness.attend(session.transcript)
+    startup.origin_tracker.attend(session.transcript)
     session.telemetry.hides_words = not leaves
     if leaves:
-        session.redactor = startup.stays
+        session.redactor = startup.local_only
     session.layers.append(CurrentDate(session.clock))
     if startup.instructions is not None:
         session.layers.append(InstructionUpdates(startup.instructions, toolset.workspace, session.view))

@@ -41,14 +41,14 @@ def add_extract(
         return None
 
     async def hidden(one: Memory) -> frozenset[str]:
-        return await startup.stays.files_of(one.location)
+        return await startup.local_only.files_of(one.location)
 
     can_write = {"Edit", "Write"} <= agent.tools.keys()
     config = ExtractConfig(
         memories=[one for one in (startup.team, memory) if one is not None],
         others=[startup.users] if startup.users else [],
         fork=model_for_role(settings.roles.extract, forks, settings) if can_write else None,
-        origin_of=startup.witness.origin_of,
+        origin_of=startup.origin_tracker.origin_of,
         hidden=hidden if leaves else nothing_hidden,
         grounds=settings.switches.grounding,
     )

@@ -175,7 +175,7 @@ async def _open(setup: _Setup, stack: AsyncExitStack) -> OpenedAgent:
     base = build_base(model, startup, tools, settings, setup.clock)
     if log is not None and leaves:
         # A log that was written with a model on this machine may hold text that must not leave it.
-        log = replace(log, records=await startup.stays.over(log.records))
+        log = replace(log, records=await startup.local_only.over(log.records))
     session = Session(
         base,
         log.records if log else (),

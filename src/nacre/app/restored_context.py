@@ -184,7 +184,7 @@ class FileReader:
         self, toolset: Toolset, startup: StartupContext, settings: Settings, *, leaves: bool
     ) -> None:
         self._toolset = toolset
-        self._stays = startup.stays if leaves else LocalOnlyFilter()
+        self._stays = startup.local_only if leaves else LocalOnlyFilter()
         # Memories are recalled, results have pointers, logs have neither: none is a file of the work.
         self._not_these = [
             *(memory.location.directory.resolve() for memory in startup.memories),

@@ -49,8 +49,8 @@ class StartupContext:
     session: str = ""
     is_for_reading: bool = False
     """The model has no tool that saves, so the prompt says that memory is read-only."""
-    witness: OriginTracker = field(default_factory=OriginTracker)
-    stays: LocalOnlyFilter = field(default_factory=LocalOnlyFilter)
+    origin_tracker: OriginTracker = field(default_factory=OriginTracker)
+    local_only: LocalOnlyFilter = field(default_factory=LocalOnlyFilter)
     """Covers every memory directory: `local-only` entries must not leave this machine (M27)."""
 
     @property
@@ -75,7 +75,7 @@ class StartupContext:
             change = MemoryChange(author="agent", reason="edited by a tool", session=self.session)
             file = path.relative_to(memory.location.directory).as_posix()
             try:
-                marked = await asyncio.to_thread(self.witness.marked, memory, file, content)
+                marked = await asyncio.to_thread(self.origin_tracker.marked, memory, file, content)
                 await memory.put(file, marked, change)
             except StoreError as error:
                 raise ToolError(str(error)) from error
@@ -145,7 +145,7 @@ def _instructed(settings: Settings, places: MemoryPlaces | None, *, session: str
         notices=(*instructions.warnings, *asks),
         context=render_context(instructions),
         session=session,
-        stays=LocalOnlyFilter(*(places.all if places else ())),
+        local_only=LocalOnlyFilter(*(places.all if places else ())),
     )
 
 
@@ -192,9 +192,11 @@ async def _with_texts(
     given = settings.memory
     assert memory is not None, "there is a memory to tell about"
     tools = (
-        daily_tools(memory, session=startup.session, clock=clock, origin_of=startup.witness.origin_of)
+        daily_tools(memory, session=startup.session, clock=clock, origin_of=startup.origin_tracker.origin_of)
         if given.mode == "daily"
-        else memory_tools(memory, session=startup.session, team=team, origin_of=startup.witness.origin_of)
+        else memory_tools(
+            memory, session=startup.session, team=team, origin_of=startup.origin_tracker.origin_of
+        )
     )
     return replace(
         startup,
@@ -245,7 +247,7 @@ async def render_startup_text(startup: StartupContext, settings: Settings, *, le
         user_directory=users.location.directory if users else None,
         team_directory=team.location.directory if team else None,
     )
-    stays = startup.stays if leaves else LocalOnlyFilter()
+    stays = startup.local_only if leaves else LocalOnlyFilter()
     indexes = [await _index(one, stays) for one in (memory, team, users)]
     return render_context(startup.instructions, indexes[0], indexes[1], facts, user_index_text=indexes[2])
 
