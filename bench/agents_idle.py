@@ -127,7 +127,7 @@ def _members(cwd: Path, roster: Roster, count: int) -> Iterator[list[int]]:
     try:
         for process in begun:
             assert process.stdout is not None
-            while b"waits for letters" not in (line := process.stdout.readline()):
+            while b"waits for messages" not in (line := process.stdout.readline()):
                 assert line, "a teammate did not start"
         time.sleep(1.0)  # what it does on its way is no waiting
         yield [process.pid for process in begun]

@@ -82,7 +82,7 @@ async def draw(folder: Path, clock: FrozenClock) -> None:
         stage.app.theme = "ansi-dark"
         await stage.paste("yes, do it")
         await stage.pilot.press("enter")
-        await stage.see("Edit needs your word")
+        await stage.see("Edit needs your permission")
         await stage.see("waits for you")
         keep(stage, "terminal-question", folder)
         await stage.pilot.press("y")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,8 @@ hypothesis_settings.load_profile("nacre")
 LOOPBACK = ("127.", "localhost", "::1")
 FOREIGN_VARIABLES = ("NACRE_", "CLAUDE_", "ANTHROPIC_", "OPENAI_", "OTEL_")
 FOLDER_NUMBERS = itertools.count()
+TEST_SECONDS = 300 * scaled(1, at_least=1)
+"""Limit of one test; the slowest takes a tenth of it on a busy machine."""
 
 
 @pytest.hookimpl(trylast=True)
@@ -45,6 +48,22 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark property tests for `make soak`."""
     if hasattr(getattr(item, "function", None), "hypothesis"):
         item.add_marker(pytest.mark.soak)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that does not end, such as one that waits for a line that no process prints."""
+
+    def expire(*_: object) -> None:
+        raise TimeoutError(f"{item.name} did not end within {TEST_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, expire)
+    signal.alarm(TEST_SECONDS)
+    try:
+        return (yield)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -161,11 +161,39 @@ def test_a_model_is_named_with_or_without_its_provider(model: str, monkeypatch: 
         ({"tools": [weather, weather]}, "two tools are named weather"),
         ({"tools": [lambda: 1]}, "needs a docstring"),
         ({"session": Session(Base("m")), "instructions": "Be brief."}, "a session has its own"),
+        ({"instructions": None}, "instructions takes a text, not NoneType"),
+        ({"memory": True}, "memory takes a Memory or a directory, not bool"),
+        ({"provider": "openai"}, "provider takes a provider object"),
+        ({"provider": ScriptedProvider}, "provider takes a provider object"),
     ],
 )
 def test_a_wrong_argument_is_told_in_one_line(given: dict[str, object], told: str) -> None:
     with pytest.raises(TypeError, match=told):
         Agent(**{"provider": ScriptedProvider(), **given})  # type: ignore[arg-type]
+
+
+async def test_a_prompt_and_a_memory_of_another_type_are_refused_in_one_line(tmp_path: Path) -> None:
+    agent = Agent(provider=ScriptedProvider(), memory=tmp_path / "notes")
+    assert agent.memory is not None and agent.memory.location.directory == tmp_path / "notes"
+    with pytest.raises(TypeError, match="a prompt is a text, not int"):
+        await agent.run(5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="save takes a text or a MemoryDraft, not dict"):
+        await agent.memory.save({"text": "x"})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Memory takes a directory, not NoneType"):
+        Memory(None)  # type: ignore[arg-type]
+    with pytest.raises(NacreError, match="no memory scope 'zzz'; use one of project, team, user"):
+        await open_memory(scope="zzz")  # type: ignore[arg-type]
+
+
+async def test_a_save_can_be_undone_from_python(tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "notes")
+    await memory.save("The office is in Bergen.")
+    forgotten, commit = await memory.forget("office")
+    assert await memory.list() == []
+    await memory.undo(commit)
+    assert [one.file for one in await memory.list()] == [forgotten.file]
+    await memory.undo()
+    assert await memory.list() == []
 
 
 async def test_functions_that_are_not_async_are_tools_and_do_not_block() -> None:

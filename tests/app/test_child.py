@@ -264,7 +264,7 @@ async def test_an_agent_obeys_the_rules_of_its_session(tmp_path: Path) -> None:
         await played(ready, "Go")
     told = str(child.requests[-1].messages)
     assert "Read(secret.txt)" in told
-    assert "nobody is there to ask" in told
+    assert "there is no one to ask for permission" in told
     assert not (cwd / "b.txt").exists()
 
 

@@ -190,7 +190,7 @@ def test_a_home_that_cannot_be_made_says_what_to_look_at(tmp_path: Path) -> None
     done = nacre(tmp_path, "-p", "hi", NACRE_HOME="/proc/nacre-home")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("nacre: /proc/nacre-home")
-    assert done.stderr.endswith("cannot be made; check the path, and NACRE_HOME if it is below that\n")
+    assert done.stderr.endswith("cannot be created; check the path, and NACRE_HOME if it is below that\n")
 
 
 def test_what_is_piped_has_no_colour(tmp_path: Path) -> None:

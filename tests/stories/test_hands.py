@@ -202,7 +202,7 @@ def test_where_nobody_can_be_asked_what_would_ask_is_denied_and_the_model_told_w
     assert all(
         f"Reading below {tmp_path} and read-only commands need no permission." in one for one in denied
     )
-    assert ["nobody is there to ask" in one for one in denied] == [True, True, False]
+    assert ["there is no one to ask for permission" in one for one in denied] == [True, True, False]
     assert "Read(.env)" in denied[2] and "says deny" in denied[2]
 
 
@@ -229,7 +229,7 @@ def test_a_hostile_repository_cannot_raise_its_own_permissions(name: str, sim: S
     done = nacre(work, "-p", "go", **environ)
     assert (done.returncode, done.stdout) == (0, "No.\n")
     assert not mark.exists()
-    assert said(logs(work)[0])[2].count("nobody is there to ask") == 2
+    assert said(logs(work)[0])[2].count("there is no one to ask for permission") == 2
     report = json.loads(nacre(work, "doctor", "--json", **environ).stdout)
     ignored = {problem["message"].split("'")[1] for problem in report["problems"]}
     assert (report["trusted"], ignored) == (

@@ -66,7 +66,7 @@ def test_no_leaves_the_file_and_yes_changes_it_once(sim: Sim, tmp_path: Path) ->
         person.see(PROMPT)
         person.type("change it\n")
         screen = person.see(GO_AHEAD)
-        assert f"? Edit needs your word (it would change {app})\n" in screen
+        assert f"? Edit needs your permission (it would change {app})\n" in screen
         assert "     one\n    -two\n    +2\n     three\n" in screen
         assert "  always would allow Edit(/app.py) in this project from now on\n" in screen
         person.type("n\n")
@@ -226,7 +226,7 @@ def test_words_that_stream_during_a_question_wait_until_it_is_answered(sim: Sim,
         person.see(PROMPT)
         person.type("go\n")
         asked = person.see(GO_AHEAD)
-        assert f"? Read needs your word ({outside} is outside the project)\n" in asked
+        assert f"? Read needs your permission ({outside} is outside the project)\n" in asked
         let_go.set()
         person.type("y")  # the words come before the line is finished
         person.type("\n")
@@ -311,7 +311,7 @@ def test_a_servers_tool_is_asked_about_and_nothing_of_it_stays(sim: Sim, tmp_pat
         person.see(PROMPT)
         person.type("add\n")
         asked = person.see(GO_AHEAD)
-        assert "? mcp__sdk__add needs your word (mcp__sdk__add comes from outside" in asked
+        assert "? mcp__sdk__add needs your permission (mcp__sdk__add comes from outside" in asked
         assert "    a: 2\n    b: 3\n" in asked
         person.type("y\n")
         assert "    (no arguments)\n" in person.see(GO_AHEAD)

@@ -192,7 +192,7 @@ def test_without_the_package_of_a_vendor_an_old_session_can_still_be_compacted_b
     """C23: nobody has to be asked for that."""
     assert nacre(tmp_path, "-p", "hello").returncode == 0
     done = started(tmp_path, "-c", WITHOUT_SDK, "compact", "latest", "--by-rule", ANTHROPIC_API_KEY="any")
-    assert done.stderr == "nacre: nothing was compacted: the conversation is short as it is\n"
+    assert done.stderr == "nacre: nothing was compacted: the conversation is already short\n"
 
 
 @pytest.mark.parametrize(

@@ -246,7 +246,7 @@ def test_who_begins_without_a_lead_is_told_that_nobody_reads_its_reports(
     assert lead is not None
     roster.leave(lead)
     with ann(tmp_path, sim) as process:
-        until(process.stdout, lambda line: "nobody leads crew now; what ann reports waits" in line)
+        until(process.stdout, lambda line: "crew has no lead now; reports of ann wait" in line)
         process.terminate()
         assert process.wait(30) == 128 + signal.SIGTERM
 

@@ -195,7 +195,7 @@ async def test_git_starts_no_program_that_a_repository_brings(
     result = await unasked(root, line)
     assert not marker.exists()
     assert result.is_error
-    assert "nobody is there to ask" in result.text
+    assert "there is no one to ask for permission" in result.text
     by_hand(root, line)
     assert marker.exists(), "the program would have run"
 

@@ -208,7 +208,7 @@ async def test_a_refused_call_tells_the_model_what_is_allowed(workspace: Workspa
     tools = {one.name: one for one in guard.wrap(default_tools(workspace))}
     [result] = await run_all([ToolCall("c", "Bash", {"command": "touch made"})], tools)
     assert result.is_error
-    assert "nobody is there to ask" in result.text
+    assert "there is no one to ask for permission" in result.text
     assert "read-only commands need no permission" in result.text
     assert guard.denials == 1
     assert not (workspace.root / "made").exists()
@@ -576,6 +576,6 @@ async def test_a_yes_does_not_pass_a_line_on_which_a_rule_cannot_be_checked(work
     (bash,) = guard.wrap([tool("Bash")])
     with (
         permission_override(PermissionOverride("allow")),
-        pytest.raises(ToolError, match="nobody is there to ask"),
+        pytest.raises(ToolError, match="there is no one to ask for permission"),
     ):
         await bash.call({"command": "$(echo rm) a"})

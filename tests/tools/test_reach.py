@@ -216,7 +216,7 @@ async def test_no_tool_reads_outside_through_a_link_to_itself(linked: Workspace,
     for tool, arguments in calls:
         text = await answered(linked, tool, **arguments)
         assert "cannot be resolved: too many levels of symbolic links" in text, text
-        assert "nobody is there to ask" in text
+        assert "there is no one to ask for permission" in text
         assert fork.decide(tool, {**arguments}, linked).effect == "deny"
 
 

@@ -63,14 +63,14 @@ async def test_a_question_is_a_dialog_that_begins_on_no_and_is_answered_by_a_key
     async with staged(tmp_path, provider) as stage:
         await stage.paste("write")
         await stage.pilot.press("enter")
-        asked = await stage.see("Write needs your word")
+        asked = await stage.see("Write needs your permission")
         assert "+new line" in asked
         await stage.pilot.press("y")
         await stage.until(lambda: stage.app.is_idle, "the turn ends")
         assert target.read_text() == "new line\n"
         await stage.paste("again")
         await stage.pilot.press("enter")
-        await stage.see("Write needs your word")
+        await stage.see("Write needs your permission")
         await stage.pilot.press("enter")  # No has the focus
         await stage.until(lambda: stage.app.is_idle, "the turn ends")
         assert not (tmp_path / "work" / "other.txt").exists()
@@ -105,9 +105,9 @@ async def test_keys_that_were_meant_for_a_message_do_not_say_yes(
         stage.app._settle_seconds = 60.0
         await stage.paste("go")
         await stage.pilot.press("enter")
-        await stage.see("Bash needs your word")
+        await stage.see("Bash needs your permission")
         await stage.pilot.press("y", "enter")
-        assert "Bash needs your word" in stage.text
+        assert "Bash needs your permission" in stage.text
 
 
 async def test_ctrl_c_stops_a_turn_and_its_question_and_the_next_message_works(
@@ -118,10 +118,10 @@ async def test_ctrl_c_stops_a_turn_and_its_question_and_the_next_message_works(
     async with staged(tmp_path, provider) as stage:
         await stage.paste("go")
         await stage.pilot.press("enter")
-        await stage.see("Bash needs your word")
+        await stage.see("Bash needs your permission")
         await stage.pilot.press("ctrl+c", "ctrl+c")
         await stage.see("stopped; what was said so far is kept")
-        assert "needs your word" not in stage.text
+        assert "needs your permission" not in stage.text
         await stage.say("hello")
         assert "Here I am." in stage.text
         await stage.pilot.press("ctrl+c")
@@ -343,7 +343,7 @@ async def test_without_colours_everything_is_legible_and_what_is_chosen_stands_o
         await stage.pilot.press("ctrl+c")
         await stage.paste("go")
         await stage.pilot.press("enter")
-        await stage.see("Bash needs your word")
+        await stage.see("Bash needs your permission")
         assert {text for text, style in styles().items() if "reverse" in style} == {
             "No (n)",
             "S",
@@ -374,7 +374,7 @@ async def test_words_of_a_model_cannot_repaint_the_terminal_nor_speak_markup(
     async with staged(tmp_path, provider) as stage:
         await stage.paste("go")
         await stage.pilot.press("enter")
-        await stage.see("Bash needs your word (an invisible character: U+001B)")
+        await stage.see("Bash needs your permission (an invisible character: U+001B)")
         await stage.pilot.press("y")
         await stage.see("ok")
         assert "[2Jno [red]markup[/red]" in stage.text
@@ -414,9 +414,9 @@ async def test_an_agent_beside_the_conversation_does_not_ask_into_a_line_that_is
         asking = asyncio.create_task(stage.app._ask(question))
         IN_BACKGROUND.reset(token)
         await stage.see("you are asked once your line is sent or empty")
-        assert "needs your word" not in stage.text
+        assert "needs your permission" not in stage.text
         await stage.pilot.press("ctrl+c")
-        await stage.see("Bash needs your word (reader asks: unknown)")
+        await stage.see("Bash needs your permission (reader asks: unknown)")
         await stage.pilot.press("a")
         assert await asking == "always"
 

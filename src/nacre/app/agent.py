@@ -56,18 +56,27 @@ class Agent(SessionAgent):
         *,
         instructions: str = "",
         tools: Iterable[Tool | Function] = (),
-        memory: Memory | None = None,
+        memory: Memory | str | os.PathLike[str] | None = None,
         provider: Provider | None = None,
         session: Session | None = None,
     ) -> None:
         """Create an agent; raises `ConfigError` if the model has no provider, key or installed package.
 
         `model` is `"anthropic:NAME"`, `"openai:NAME"` or `"embedded"`; without one, the keys in the
-        environment decide. With `provider`, an object, it is the name that the provider gets. A `session`
-        has a model, instructions and layers of its own; `tools` must be those of its `Base`.
+        environment decide. With `provider`, an object, it is the name that the provider gets. `memory` is a
+        `Memory` or a directory. A `session` has its own model, instructions and layers; `tools` must be those
+        of its `Base`.
         """
         if model is not None and not isinstance(model, str):
             raise TypeError("model takes a name such as 'openai:gpt-6-luna'; write provider=… for an object")
+        if not isinstance(instructions, str):
+            raise TypeError(f"instructions takes a text, not {type(instructions).__name__}")
+        if provider is not None and (isinstance(provider, type) or not hasattr(provider, "stream")):
+            raise TypeError("provider takes a provider object; name a model as 'openai:gpt-6-luna'")
+        if isinstance(memory, (str, os.PathLike)):
+            memory = Memory(memory)
+        if memory is not None and not isinstance(memory, Memory):
+            raise TypeError(f"memory takes a Memory or a directory, not {type(memory).__name__}")
         if session is not None and (model or instructions or memory):
             raise TypeError("a session has its own model, instructions and memory; set them there")
         self.memory = memory

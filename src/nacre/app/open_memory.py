@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import cast, get_args
 
 from nacre.app.memory_locations import Whose, memory_place
 from nacre.clock import SYSTEM_CLOCK, Clock
@@ -27,6 +27,8 @@ async def open_memory(
     `scope` is `project`, `team`, or `user` for the memory that applies to every project. A mapping in
     `settings` overrides some of those in files and in the environment.
     """
+    if scope not in get_args(Whose):
+        raise ConfigError(f"there is no memory scope {scope!r}; use one of {', '.join(get_args(Whose))}")
     settings = as_settings(settings)
     keeps_index = scope != "project" or settings.memory.keeps_index
     return await Memory.at(memory_place(settings, scope), settings.cwd, clock=clock, keeps_index=keeps_index)

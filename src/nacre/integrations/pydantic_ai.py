@@ -17,7 +17,7 @@ try:
     from pydantic_ai.capabilities import AbstractCapability
 except ImportError as error:
     raise ImportError(f"this module needs Pydantic AI: {how_to_install('pydantic-ai')}") from error
-from pydantic_ai import ModelRetry, RunContext, Tool
+from pydantic_ai import RunContext, Tool
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -201,7 +201,7 @@ def _reader(layers: Layers) -> Tool[Any]:
         try:
             answer = await read.call(arguments)
         except ToolError as error:
-            raise ModelRetry(str(error)) from error
+            return str(error)  # not ModelRetry: the second one would end the run
         return answer if isinstance(answer, str) else answer.text
 
     schema = cast("dict[str, Any]", read.input_schema)

@@ -86,6 +86,8 @@ class Memory:
 
         A `Location` is only looked at; `Memory.at` prepares one for use.
         """
+        if not isinstance(place, (str, os.PathLike, Location)):
+            raise TypeError(f"Memory takes a directory, not {type(place).__name__}")
         if isinstance(place, Location):
             location = place
         else:
@@ -189,6 +191,8 @@ class Memory:
         kind gets one by rule.
         """
         draft = MemoryDraft(body=draft) if isinstance(draft, str) else draft
+        if not isinstance(draft, MemoryDraft):
+            raise TypeError(f"save takes a text or a MemoryDraft, not {type(draft).__name__}")
         if not draft.body.strip():
             raise StoreError("there is nothing to save: the text is empty")
         if not allow_secret:
@@ -221,6 +225,15 @@ class Memory:
             if index is not None:
                 tx.write(INDEX_FILE, MemoryIndex.parse(index).without(entry.file), if_version=version)
         return entry, tx.commit
+
+    async def undo(self, commit: str = "", change: MemoryChange = BY_PROGRAM) -> str:
+        """Undo a commit of `log`, by default the newest in force, and return the commit that does so.
+
+        Later changes stay.
+        """
+        from nacre.memory.files.undo import undo  # noqa: PLC0415 - most programs never undo
+
+        return await undo(self.location, commit, change=change, clock=self.clock, watch=self.watch)
 
     async def correct(
         self, wanted: str, text: str, change: MemoryChange = BY_PROGRAM, *, origin: Origin | None = None
@@ -367,7 +380,7 @@ def single_match(wanted: str, entries: Entries) -> Entry:
         return exact[0]
     found = rank(wanted, entries)
     if not found:
-        raise StoreError(f"no memory answers to {wanted!r}; `nacre memory list` shows them")
+        raise StoreError(f"no memory matches {wanted!r}; `nacre memory list` shows them")
     # The best match counts only if it is far better than the next.
     if len(found) > 1 and found[0].score < 2 * found[1].score:
         several = ", ".join(one.entry.file for one in found[:MAX_FOUND])

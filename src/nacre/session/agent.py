@@ -102,6 +102,8 @@ class SessionAgent:
         Cancelling the task that reads the events, or closing the generator, stops the request and every tool
         and leaves a session that can go on. Raises `AgentBusy` while another task reads a turn of this agent.
         """
+        if prompt is not None and not isinstance(prompt, str):
+            raise TypeError(f"a prompt is a text, not {type(prompt).__name__}")
         if self._is_read_elsewhere():
             raise AgentBusy(UNDER_WAY)
         await self.cancel()

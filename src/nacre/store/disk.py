@@ -45,7 +45,9 @@ def explain(error: OSError, path: str | os.PathLike[str]) -> str:
     if isinstance(error, NotRegularError | IsADirectoryError):
         return f"{path} is not a regular file; move it away and try again"
     if isinstance(error, FileNotFoundError):
-        return f"{path} is not there and cannot be made; check the path, and NACRE_HOME if it is below that"
+        return (
+            f"{path} does not exist and cannot be created; check the path, and NACRE_HOME if it is below that"
+        )
     return f"{path}: {error.strerror or error}"
 
 

@@ -180,7 +180,7 @@ class History:
         if len(commit) == ID_CHARS or not commit:
             return commit
         if not _ID.fullmatch(commit):
-            raise StoreError(f"{commit!r} is no commit; `nacre memory log` lists them")
+            raise StoreError(f"{commit!r} is not a commit; `nacre memory log` lists them")
         at = self.newest
         found = []
         while at:

@@ -172,7 +172,11 @@ class Guard:
         if decision.effect != "ask":
             return decision
         if self._ask is None:
-            return replace(decision, effect="deny", reason=f"{decision.reason}, and nobody is there to ask")
+            return replace(
+                decision,
+                effect="deny",
+                reason=f"{decision.reason}, and there is no one to ask for permission",
+            )
         rule = self.policy.rule_for(tool, arguments, self._workspace)
         shown = await preview(tool.name, arguments, self._workspace)
         question = PermissionQuestion(

@@ -63,7 +63,9 @@ class QuestionDialog(ModalScreen[PermissionAnswer]):
         question = self._question
         with Vertical(classes="dialog"):
             yield Static(
-                Content.assemble((question.tool, "bold"), f" needs your word ({printable(question.reason)})"),
+                Content.assemble(
+                    (question.tool, "bold"), f" needs your permission ({printable(question.reason)})"
+                ),
                 classes="heading",
             )
             with VerticalScroll(classes="preview", can_focus=False):

@@ -69,7 +69,7 @@ def test_an_interrupt_passes_and_leaves_the_line_finished(capsys: pytest.Capture
 def test_the_person_sees_why_what_and_what_always_would_mean(capsys: pytest.CaptureFixture[str]) -> None:
     ask_permission(question(), typing("y"))
     assert capsys.readouterr().out.splitlines() == [
-        "? Edit needs your word (it would change app.py)",
+        "? Edit needs your permission (it would change app.py)",
         "    --- app.py",
         "    +++ app.py",
         "    @@ -1 +1 @@",

@@ -263,7 +263,7 @@ def test_lint_finds_and_mends_what_other_writers_left(here: Path, capsys: Captur
     newest = document(capsys, "log")[0]
     assert newest["commit"] == mended["commit"]
     assert newest["files"] == ["MEMORY.md", "project_lost.md"]
-    assert "nothing is wrong" in said(capsys, "lint")
+    assert "no problems found" in said(capsys, "lint")
 
 
 def test_the_log_tells_an_edit_by_other_means_and_undo_takes_it_back(here: Path, capsys: Capture) -> None:
@@ -514,7 +514,7 @@ def test_each_undo_goes_one_further_back_and_says_how_to_bring_it_back(here: Pat
     said(capsys, "undo")
     assert document(capsys, "list") == []
     assert main(["memory", "undo"]) == 1
-    assert "everything was taken back already" in capsys.readouterr().err
+    assert "everything is undone already" in capsys.readouterr().err
 
 
 def test_what_was_brought_back_is_the_first_to_be_taken_back_again(here: Path, capsys: Capture) -> None:

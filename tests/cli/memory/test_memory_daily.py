@@ -78,9 +78,7 @@ def test_a_purged_line_is_in_no_commit_and_in_no_session_any_more(log: Path, tmp
 
 def test_a_purge_of_a_line_is_never_guessed(log: Path, tmp_path: Path) -> None:
     """M14b: its place or its exact words, and a memory of that very name comes first."""
-    assert "no memory answers to 'orca demo'" in run(
-        tmp_path, "forget", "orca demo", "--purge", "--yes", code=1
-    )
+    assert "no memory matches 'orca demo'" in run(tmp_path, "forget", "orca demo", "--purge", "--yes", code=1)
     assert DEMO in log.read_text()
     run(tmp_path, "save", "tea")
     assert document(tmp_path, "forget", "tea", "--purge", "--yes")["file"] == "tea.md"

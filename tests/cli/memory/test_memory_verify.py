@@ -43,7 +43,7 @@ def document(capture: Capture, *args: str, code: int = 0) -> Any:
 
 def test_memories_that_hold_are_fine(here: Path, capsys: Capture) -> None:
     saved(capsys, "Store", "Call `open_store()` in `src/store.py`.")
-    assert said(capsys, "verify") == "1 memory, 2 references: nothing is gone\n"
+    assert said(capsys, "verify") == "1 memory, 2 references, none missing\n"
 
 
 def test_what_is_gone_is_listed_by_memory_and_fails_a_build(here: Path, capsys: Capture) -> None:
@@ -95,6 +95,6 @@ def test_the_tree_is_the_checkout_around_the_working_directory(
 def test_without_memories_nothing_is_gone_and_no_trace_is_left(
     home: Path, here: Path, capsys: Capture
 ) -> None:
-    assert said(capsys, "verify") == "0 memories, 0 references: nothing is gone\n"
+    assert said(capsys, "verify") == "0 memories, 0 references, none missing\n"
     assert document(capsys, "--scope", "user")["memories"] == []
     assert list(home.iterdir()) == []

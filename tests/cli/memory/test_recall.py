@@ -101,11 +101,11 @@ def test_people_see_score_parts_age_size_drift_and_what_was_left_out() -> None:
 @pytest.mark.parametrize(
     ("recalled", "lines"),
     [
-        (Recalled(query="hm?"), ["no memory surely helps with: hm?", "took 0.0 ms"]),
+        (Recalled(query="hm?"), ["no memory is relevant enough for: hm?", "took 0.0 ms"]),
         (Recalled(query="x", skipped="memory is off"), ["nothing was looked for: memory is off"]),
         (
             Recalled(query="x", problem="the model timed out"),
-            ["no memory surely helps with: x", "problem: the model timed out", "took 0.0 ms"],
+            ["no memory is relevant enough for: x", "problem: the model timed out", "took 0.0 ms"],
         ),
     ],
 )

@@ -44,7 +44,9 @@ async def test_what_one_client_saves_the_next_recalls(project: Path, mode: str) 
         found = await said(talk, "memory_recall", query="what is the staging database called?")
         assert found.startswith("staging.md\n<memory path=")
         assert "pearl-two" in found
-        assert "No memory surely helps" in await said(talk, "memory_recall", query="how do volcanoes erupt?")
+        assert "No memory is relevant enough" in await said(
+            talk, "memory_recall", query="how do volcanoes erupt?"
+        )
 
 
 async def test_a_save_is_the_agents_word_and_says_whose(project: Path) -> None:

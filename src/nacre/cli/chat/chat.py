@@ -281,7 +281,7 @@ _ANSWERS: dict[str, PermissionAnswer] = {"y": "once", "yes": "once", "a": "alway
 def ask_permission(question: PermissionQuestion, read: Callable[[str], str] = input) -> PermissionAnswer:
     """Show the preview and read the answer; anything but yes or always is no."""
     colour = has_colour()
-    heading = f"? {question.tool} needs your word ({printable(question.reason)})"
+    heading = f"? {question.tool} needs your permission ({printable(question.reason)})"
     print(styled(heading, "yellow", colour=colour))
     for line in question.preview.splitlines():
         print("    " + styled(printable(line), _style(line), colour=colour))

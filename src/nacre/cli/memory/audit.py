@@ -70,7 +70,7 @@ def _print(found: Audit) -> None:
         print(printable(f"{one.file}:{one.line}: {one.level}: {one.message}; {one.advice} [{one.kind}]"))
     counts = ", ".join(f"{count:,} {kind}" for kind, count in found.counts.items())
     print(f"{_memories(found.memories)}, {found.sound:,} without a finding: score {found.score} of 100")
-    print(f"found: {counts}" if counts else "nothing is wrong")
+    print(f"found: {counts}" if counts else "no problems found")
 
 
 def _memories(count: int) -> str:

@@ -139,7 +139,7 @@ async def _undo(options: RunOptions, commit: str | None, *, scope: str, as_json:
     if as_json:
         print_json({"undone": undone.id, "commit": made, "files": [*undone.files]})
     elif made == newest:
-        print_error(f"{undone.id[:SHORT_COMMIT]} was taken back already")
+        print_error(f"{undone.id[:SHORT_COMMIT]} is undone already")
     else:
         reason = undone.reason.partition("\n")[0]
         files = f": {', '.join(undone.files)}" if undone.files else ""

@@ -43,6 +43,6 @@ def lint(options: RunOptions, /, *, fix: bool, scope: str, as_json: bool) -> int
     for each in problems:
         print(printable(f"{each.file}: {each.message} [{each.kind}{', fixable' if each.fixable else ''}]"))
     fixable = sum(each.fixable for each in problems)
-    count = f"{len(problems):,} problem{'s' * (len(problems) != 1)}" if problems else "nothing is wrong"
+    count = f"{len(problems):,} problem{'s' * (len(problems) != 1)}" if problems else "no problems found"
     print(f"{count}; `nacre memory lint --fix` puts {fixable:,} right" if fixable and not fix else count)
     return 1 if problems else 0

@@ -63,7 +63,7 @@ async def _where(options: RunOptions, name: str, target: str) -> str:
             found.append(scope)
     if not found:
         raise StoreError(
-            f"no memory answers to {name!r} in {' or '.join(entries)} memory; see `nacre memory list`"
+            f"no memory matches {name!r} in {' or '.join(entries)} memory; see `nacre memory list`"
         )
     if len(found) > 1:
         raise StoreError(f"{name!r} is in {' and '.join(found)} memory; choose with --from")

@@ -88,7 +88,7 @@ def _headline(recalled: Recalled) -> str:
     if recalled.skipped:
         return f"nothing was looked for: {recalled.skipped}"
     if not recalled.picks:
-        return f"no memory surely helps with: {query}"
+        return f"no memory is relevant enough for: {query}"
     count = len(recalled.picks)
     return f"{count} {'memory' if count == 1 else 'memories'} for: {query}"
 

@@ -82,7 +82,7 @@ def _print_gone(entries: Sequence[Entry], drifts: Sequence[Drift]) -> None:
         print()
         print(f"{_count(stale, 'memory')} of {len(drifts):,}: {_count(len(rows), 'reference')} gone")
     else:
-        print(f"{_count(len(drifts), 'memory')}, {_count(len(everything), 'reference')}: nothing is gone")
+        print(f"{_count(len(drifts), 'memory')}, {_count(len(everything), 'reference')}, none missing")
     for drift, entry in zip(drifts, entries, strict=True):
         if drift.is_broken:
             print(printable(f"nothing that {entry.file} names is left; `nacre memory forget {entry.file}`?"))

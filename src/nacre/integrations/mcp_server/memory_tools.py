@@ -200,7 +200,7 @@ def recalled_text(found: Recalled, project: Project) -> str:
         f"{project.named(one.ranked.directory, one.ranked.entry.file)}\n{one.text}" for one in found.picks
     ]
     if not parts:
-        parts = ["No memory surely helps with that."]
+        parts = ["No memory is relevant enough for that."]
         if near := _names(found.left_out, "below the cut-off", project):
             parts.append(f"Nearest, and maybe of no use (memory_get reads one): {near}")
     if doubtful := _names(found.left_out, "untrusted", project):

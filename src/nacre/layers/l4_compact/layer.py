@@ -152,7 +152,7 @@ class Compact(Layer):
         view = self.session.view
         done = None
         if view.estimate < SHORT_TOKENS:
-            raise NothingToCompact("nothing was compacted: the conversation is short as it is")
+            raise NothingToCompact("nothing was compacted: the conversation is already short")
         if _has_past(view):
             done = await self._compacted(view, request, tokens=session.tokens, must_shrink=True)
         if (session.view.epochs, len(session.view.items)) != (view.epochs, len(view.items)):

@@ -59,7 +59,7 @@ def newest_in_force(location: Location) -> Commit:
             continue
         if commit.files or is_confirmation(commit):
             return commit
-    raise StoreError("everything was taken back already; `nacre memory undo COMMIT` takes back an undo")
+    raise StoreError("everything is undone already; `nacre memory undo COMMIT` undoes an undo")
 
 
 def in_force(commits: Iterable[Commit]) -> Iterator[Commit]:
