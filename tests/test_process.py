@@ -69,7 +69,11 @@ def test_a_synchronous_command_that_takes_too_long_is_killed_with_its_children(t
     command = ["sh", "-c", "echo $$ > pid; trap '' TERM; sleep 60 & wait"]
     with pytest.raises(TimeoutError):
         run_sync(command, cwd=tmp_path, environ=dict(os.environ), seconds=1)
-    assert not group_is_alive(int((tmp_path / "pid").read_text()))
+    group = int((tmp_path / "pid").read_text())
+    until = time.monotonic() + 30
+    while group_is_alive(group) and time.monotonic() < until:
+        time.sleep(0.02)  # killed, but not yet reaped
+    assert not group_is_alive(group)
 
 
 def test_a_detached_process_reads_its_input_in_a_session_of_its_own(tmp_path: Path) -> None:

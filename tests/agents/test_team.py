@@ -274,6 +274,7 @@ async def test_no_more_agents_work_at_once_than_the_settings_say(tmp_path: Path)
         assert not any(one.is_running for one in team_of(ready).states())
 
 
+@pytest.mark.slow
 async def test_an_agent_that_hangs_is_stopped_and_says_so(tmp_path: Path) -> None:
     """Limits: without any event for so long it is cancelled, status `stalled`."""
     main = ScriptedProvider([order("Hang."), say("I see.")])
@@ -285,6 +286,7 @@ async def test_an_agent_that_hangs_is_stopped_and_says_so(tmp_path: Path) -> Non
     assert "nothing was heard of it for 1 seconds" in results(events)[0]
 
 
+@pytest.mark.slow
 async def test_waiting_for_a_person_is_no_hanging(tmp_path: Path) -> None:
     """Limits: whoever is asked may take longer than the stall limit, and is told who asks."""
     reasons = []
@@ -490,6 +492,7 @@ async def test_agents_can_be_switched_off(tmp_path: Path) -> None:
     assert not {"Agent", "TaskStop"} & {str(one["name"]) for one in main.requests[0].tools}
 
 
+@pytest.mark.slow
 async def test_who_works_for_an_agent_keeps_it_from_seeming_to_hang(tmp_path: Path) -> None:
     """Limits: an agent that waits for its own, behind it or before it, is not stalled."""
     main = ScriptedProvider([order("Top."), say("ok")])

@@ -108,6 +108,7 @@ def test_names_are_made_up_and_never_given_twice() -> None:
                 registry.named(name, "general")
 
 
+@pytest.mark.slow
 async def test_silence_ends_the_pulse_and_whoever_works_below_keeps_it() -> None:
     above = IdleTimeout(0.3)
     below = IdleTimeout(10, above=above)

@@ -76,6 +76,7 @@ def dies(repository: Path, home: Path, what: str, steps: int) -> bool:
     return ran.returncode != 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["make", "finish"])
 async def test_killed_at_any_step_what_is_left_is_found_and_nothing_of_it_stays(
     what: str, repository: Path, home: Path

@@ -42,6 +42,7 @@ def kind(folder: Path, name: str, fields: str, prompt: str = "Do it.") -> None:
     (folder / f"{name}.md").write_text(f"---\nname: {name}\ndescription: a kind\n{fields}\n---\n{prompt}\n")
 
 
+@pytest.mark.slow
 async def test_nothing_leaks_between_twenty_agents_at_once(tmp_path: Path) -> None:
     """Spawning: context variables, working directory and files seen are each agent's own."""
     count, met = 20, anyio.Event()

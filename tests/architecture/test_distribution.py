@@ -41,6 +41,7 @@ def test_the_wheel_and_the_sdist_carry_the_name_and_the_wheel_installs(tmp_path:
     assert listed == f"{NAME}=={VERSION}\n"
 
 
+@pytest.mark.slow
 def test_no_text_tells_anybody_to_install_another_project() -> None:
     named = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT).split("\0")
     found = []

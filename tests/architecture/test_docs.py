@@ -59,6 +59,7 @@ def rows(text: str, heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table[0].splitlines()[2:]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PLAYED, ids=name_of)
 def test_the_python_on_a_page_runs(page: Path, tmp_path: Path) -> None:
     done = run_python([str(Path(__file__).with_name("pages.py")), str(page)], tmp_path)
@@ -153,6 +154,7 @@ def test_a_rule_id_is_told_from_other_names(text: str, found: list[str]) -> None
     assert RULE.findall(text) == found
 
 
+@pytest.mark.slow
 def test_every_rule_that_is_cited_is_defined_once_and_every_rule_is_cited_or_listed_as_not_built() -> None:
     folders = [ROOT / name for name in ("src", "tests", "bench", "examples")]
     code = citations(sorted(path for folder in folders for path in folder.rglob("*.py")))
@@ -279,6 +281,7 @@ def test_the_readme_gives_the_figures_that_were_measured() -> None:
         assert figures in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["cli", "measured", "python", "settings"])
 def test_a_page_made_from_the_code_is_up_to_date(page: str) -> None:
     made = runpy.run_path(str(ROOT / "docs" / f"make_{page}.py"))

@@ -33,6 +33,7 @@ def test_every_example_is_expected_to_say_something() -> None:
     assert sorted(SAYS) == [path.name for path in EXAMPLES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_runs_and_leaves_nothing_behind(path: Path, tmp_path: Path) -> None:
     done = run_python([str(path)], tmp_path)

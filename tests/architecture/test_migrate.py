@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from nacre.store.home import slug
 from tests.architecture.pages import fences
 
@@ -24,6 +26,7 @@ SAID = {
 }
 
 
+@pytest.mark.slow
 def test_the_commands_on_the_page_do_what_it_says(tmp_path: Path) -> None:
     text = PAGE.read_text(encoding="utf-8")
     lines = [line for kind, _, body in fences(text) if kind == "console" for line in body.splitlines()]

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "nacre").rglob("*.py"))
 MAX_FUNCTION_LINES = 60
@@ -22,6 +24,7 @@ def test_rooms_import_downward_only() -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_files_and_functions_stay_short() -> None:
     """A function fits on one screen, a file can be read in one sitting."""
     for path in SOURCES:
@@ -38,6 +41,7 @@ def test_files_and_functions_stay_short() -> None:
         assert not long, path
 
 
+@pytest.mark.slow
 def test_every_module_has_a_docstring() -> None:
     """The module docstring says what the module is for."""
     for path in SOURCES:

@@ -30,6 +30,7 @@ def documented(name: str) -> set[str]:
 MOVES = pytest.mark.moves_prefix(reason="full compaction")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(one, marks=MOVES) if one == "compaction.faults" else one for one in ALWAYS]
 )
@@ -67,6 +68,7 @@ def test_the_same_request_is_sent_both_ways() -> None:
         assert figures[vendor]["body_bytes"] > 10_000
 
 
+@pytest.mark.slow
 def test_a_large_log_without_a_boundary_is_refused_in_one_line() -> None:
     opening: Any = import_module("bench.opening")
     figures = opening.measure(opening.TINY)

@@ -159,6 +159,7 @@ def test_of_a_file_question_only_the_question_is_asked(tmp_path: Path) -> None:
     assert [(doc.id, doc.name, doc.body) for doc in store.docs] == [("pets.txt", "pets", "dogs")]
 
 
+@pytest.mark.slow
 def test_speed_is_measured_at_every_size_and_drawn() -> None:
     figures: Any = speed.measure(speed.TINY)
     assert set(figures["nacre"]) == {str(count) for count in speed.TINY.counts}

@@ -48,6 +48,7 @@ def test_a_result_is_kept_or_fetched_as_the_best_of_all_plans_says(prices: list[
     assert found == pytest.approx(min(plans))
 
 
+@pytest.mark.slow
 def test_neither_appending_nor_clearing_comes_below_the_bound() -> None:
     """On sessions with large results and long pauses, what has to be fetched again included."""
     clearing = Ladder(name="clearing", clearing=MicrocompactSettings())

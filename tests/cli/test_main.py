@@ -22,6 +22,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "code", "says"),
     [
@@ -67,6 +68,7 @@ def test_a_traceback_is_shown_only_with_debug_wherever_it_stands(tmp_path: Path,
     assert ended.returncode == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "says"),
     [
@@ -172,6 +174,7 @@ def test_a_full_disk_is_said_in_one_line(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (1, f"nacre: {says}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("args", [["-p", "hi"], ["sessions", "list"], ["doctor"], ["install", "claude-code"]])
 def test_a_directory_that_is_gone_is_said_in_one_line(args: list[str], tmp_path: Path) -> None:
     gone = tmp_path / "gone"

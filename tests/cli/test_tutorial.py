@@ -53,6 +53,7 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_first_six_sections_of_the_tutorial_do_what_they_show(checkout: Path) -> None:
     first, more, refused = blocks(1)
     told, asked, commands = blocks(2)

@@ -28,6 +28,7 @@ def cold(cwd: Path, *args: str, given: str = "") -> subprocess.CompletedProcess[
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_can_be_loaded_by_itself(name: str, tmp_path: Path) -> None:
     """What is loaded already would hide that a command lacks an import, so each begins once with nothing."""
@@ -36,6 +37,7 @@ def test_every_command_can_be_loaded_by_itself(name: str, tmp_path: Path) -> Non
     assert fresh.stdout.startswith(f"Usage: nacre {name}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "given"),
     [

@@ -94,6 +94,7 @@ def played(scene: Scene, line: str, **environ: str) -> str:
     return scene.plain(described(line, nacre(scene, *words, **environ)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("story", list(STORIES))
 def test_commands_end_and_print_as_they_did(story: str, home: Scene) -> None:
     if story == "dreams":
@@ -122,6 +123,7 @@ def test_an_empty_home_is_no_error(scene: Scene) -> None:
         check("cli/empty_home.txt", "\n".join(played(scene, line) for line in EMPTY))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "code"), [("--version", 0), ("no-such-command", 2), ("memory list --json", 0), ("-p hello", 0)]
 )

@@ -23,6 +23,7 @@ def time_stands_still(scene: Scene) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(STORIES))
 def test_a_story_leaves_the_same_memories(name: str, scene: Scene) -> None:
     STORIES[name](scene)

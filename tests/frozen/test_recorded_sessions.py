@@ -107,6 +107,7 @@ def digests(recorded: Recorded) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", "0123456789abcdef")
 def test_a_recorded_session_is_replayed_with_the_same_requests(
     first: str, monkeypatch: pytest.MonkeyPatch

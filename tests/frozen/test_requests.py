@@ -13,6 +13,7 @@ from tests.frozen.scenes import Scene
 pytestmark = pytest.mark.moves_prefix(reason="forks and compactions are part of the stories")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(SCENARIOS))
 async def test_a_session_sends_the_same_bytes(name: str, scene: Scene) -> None:
     voices = await SCENARIOS[name](scene)
@@ -20,6 +21,7 @@ async def test_a_session_sends_the_same_bytes(name: str, scene: Scene) -> None:
     check(f"files/{name}.txt", files(scene))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(STORIES))
 async def test_a_client_and_a_framework_send_the_same_bytes(name: str, scene: Scene) -> None:
     story, packages = STORIES[name]

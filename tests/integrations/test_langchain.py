@@ -81,6 +81,7 @@ async def test_long_results_are_on_disk_before_they_are_first_sent_and_can_be_re
     assert told[0].startswith("look result of ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["Cleared", "Compacted"])
 async def test_a_long_task_stays_inside_its_window_and_moves_only_where_that_was_told(
     how: str, tmp_path: Path

@@ -51,6 +51,7 @@ async def running(port: int) -> AsyncIterator[asyncio.subprocess.Process]:
         await process.wait()
 
 
+@pytest.mark.slow
 async def test_a_remote_server_is_used_dies_and_is_reached_again(tmp_path: object) -> None:
     port = free_port()
     async with (
@@ -92,6 +93,7 @@ async def test_an_address_where_nobody_is_is_one_notice() -> None:
         assert servers.take_notices() == ("MCP server web cannot be used: All connection attempts failed",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [

@@ -103,6 +103,7 @@ async def test_what_a_server_says_of_itself_can_be_shown_again() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("behaviour", "reason"),
     [
@@ -126,6 +127,7 @@ async def test_a_program_that_does_not_exist_is_one_notice() -> None:
         )
 
 
+@pytest.mark.slow
 async def test_a_hanging_server_delays_the_others_no_longer_than_the_start_timeout() -> None:
     """Its own end is not waited for either: it still has its grace when the session begins."""
     limits = replace(QUICK, start_seconds=1.0, exit_seconds=1.5)
@@ -180,6 +182,7 @@ async def test_a_server_that_keeps_dying_is_tried_less_and_less(clock: FrozenClo
     assert texts == [died, died, down.format(1), died, down.format(1)]
 
 
+@pytest.mark.slow
 async def test_a_hanging_call_costs_one_error_and_a_server_that_answers_nothing_is_started_again() -> None:
     async with Servers([raw("plain")], limits=QUICK) as servers:
         (before,) = children()

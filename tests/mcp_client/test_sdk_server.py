@@ -125,6 +125,7 @@ async def test_calls_run_side_by_side_and_each_gets_its_own_answer(servers: Serv
     assert [outcome.text for outcome in await asyncio.gather(*calls)] == [str(number) for number in range(50)]
 
 
+@pytest.mark.slow
 async def test_a_slow_call_times_out_unless_it_reports_progress_and_the_server_is_not_blamed(
     tmp_path: Path,
 ) -> None:
@@ -143,6 +144,7 @@ async def test_a_slow_call_times_out_unless_it_reports_progress_and_the_server_i
         assert await servers.call("mcp__sdk__pid", {}) == pid
 
 
+@pytest.mark.slow
 async def test_a_changed_list_dying_and_helpers(tmp_path: Path) -> None:
     """C31b; and what a server started ends with it, however deaf it is."""
     async with Servers([sdk()], limits=replace(PATIENT, exit_seconds=1.0, term_seconds=0.5)) as servers:

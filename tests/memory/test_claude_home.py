@@ -198,6 +198,7 @@ def client_log(project: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 async def test_nacre_goes_on_with_a_session_of_the_client(project: Path) -> None:
     """The client's lines stay; nacre's hang on its last message, where the client finds them again."""
     log = client_log(project)

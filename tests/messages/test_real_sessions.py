@@ -87,6 +87,7 @@ def test_an_untouched_log_can_be_written_again_and_reads_the_same(path: Path) ->
     _assert_survives_writing(loaded.records, envelope)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", index())
 def test_a_lean_session_has_what_its_index_counts(row: dict[str, Any]) -> None:
     """T5, T7: records, calls, compactions, orphans, times."""
@@ -105,6 +106,7 @@ def test_a_lean_session_has_what_its_index_counts(row: dict[str, Any]) -> None:
     assert kinds <= {"not_a_reply", "blank_text", "abandoned"}
 
 
+@pytest.mark.slow
 def test_few_messages_of_all_lean_sessions_are_on_a_branch_left_behind() -> None:
     """T5: only local commands that were never sent; parallel calls do not count as branches."""
     left = [

@@ -32,6 +32,7 @@ def _bytes(path: Path) -> bytes:
     return gzip.decompress(data) if path.suffix == ".gz" else data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name)
 def test_a_recording_folds_to_a_valid_request(path: Path) -> None:
     """T5, T6: whatever real files hold."""

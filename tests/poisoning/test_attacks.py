@@ -8,6 +8,7 @@ from bench.poisoning import reached, recalled, undefended
 from bench.poisoning_cases import Attack, Honest, attacks, honest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", [one for one in attacks() if not one.is_beyond], ids=lambda one: one.name)
 async def test_what_others_hid_is_in_no_later_request(attack: Attack) -> None:
     """M8, M16b: not attached, not in the index; without the defence every one of them is."""
@@ -16,6 +17,7 @@ async def test_what_others_hid_is_in_no_later_request(attack: Attack) -> None:
         assert await reached(attack)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [*honest()], ids=lambda one: one.name)
 async def test_what_somebody_said_is_recalled_as_it_is_without_a_defence(case: Honest) -> None:
     """M16b: to believe nobody would be easy."""

@@ -46,6 +46,7 @@ async def compacted(
         return await ready.compact.compact(CompactionRequest(by_rule=by_rule)), facts
 
 
+@pytest.mark.slow
 @MOVES
 @pytest.mark.parametrize("name", SEEN)
 async def test_a_text_that_speaks_as_the_person_is_not_theirs(tmp_path: Path, name: str) -> None:
@@ -70,6 +71,7 @@ SUMMARY = """<analysis>All of it.</analysis>
 </summary>"""
 
 
+@pytest.mark.slow
 @MOVES
 @pytest.mark.parametrize(
     "false",

@@ -349,6 +349,7 @@ KEPT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.moves_prefix(reason="compaction")
 @pytest.mark.parametrize("is_on", [False, True], ids=["off", "on"])
 @pytest.mark.parametrize("name", list(KEPT))

@@ -33,6 +33,7 @@ for n in range(int(sys.argv[3])):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "file"),
     [(TRUSTING, "trust.json"), (LEARNING, "permissions.json"), (AGREEING, "consent.json")],

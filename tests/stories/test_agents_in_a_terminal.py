@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from nacre.messages.blocks import JsonObject
 from tests.cli.program import nacre
 from tests.stories.processes import Sim, begun, eventually, is_running, keep_alive, pids, until
@@ -44,6 +46,7 @@ def told(cwd: Path) -> str:
     return "".join(path.read_text() for path in (cwd / "home").rglob("*.meta.json"))
 
 
+@pytest.mark.slow
 def test_what_an_agent_does_is_shown_while_it_is_waited_for_and_ctrl_c_ends_it(
     sim: Sim, tmp_path: Path, pid_file: Path
 ) -> None:
@@ -75,6 +78,7 @@ def test_what_an_agent_does_is_shown_while_it_is_waited_for_and_ctrl_c_ends_it(
         assert person.ends() == 0
 
 
+@pytest.mark.slow
 def test_an_agent_in_the_background_is_in_the_status_line_and_its_end_is_told_above_the_prompt(
     sim: Sim, tmp_path: Path
 ) -> None:
@@ -108,6 +112,7 @@ def test_an_agent_in_the_background_is_in_the_status_line_and_its_end_is_told_ab
     assert "The loom is red." in json.dumps(last)
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_agents_in_the_background_alone_and_says_so(sim: Sim, tmp_path: Path) -> None:
     """Q2: they are not tied to the turn; one command ends one of them."""
     with terminal(tmp_path, "chat", **sim.environ()) as person:
@@ -140,6 +145,7 @@ def test_ctrl_c_leaves_agents_in_the_background_alone_and_says_so(sim: Sim, tmp_
         assert person.ends() == 0
 
 
+@pytest.mark.slow
 def test_a_letter_from_another_terminal_reaches_an_agent_at_work_and_a_request_ends_it(
     sim: Sim, tmp_path: Path
 ) -> None:
@@ -162,6 +168,7 @@ def test_a_letter_from_another_terminal_reaches_an_agent_at_work_and_a_request_e
         assert person.ends() == 0
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_stopped_stays_so_though_a_letter_waits_for_it(sim: Sim, tmp_path: Path) -> None:
     """A4, Q2: to stop somebody means more than what others have written before; the letter is not lost."""
     with terminal(tmp_path, "chat", **sim.environ()) as person:

@@ -154,6 +154,7 @@ sys.exit(main())
 """Every file ends at 4 kB, as on a disk that has no more room."""
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line_and_nothing_is_damaged(sim: Sim, tmp_path: Path) -> None:
     """T1, T8: words that could not be kept are not sent; with room again the session goes on."""
     assert nacre(tmp_path, "-p", "hello").returncode == 0
@@ -170,6 +171,7 @@ def test_a_full_disk_is_one_line_and_nothing_is_damaged(sim: Sim, tmp_path: Path
     assert user_texts(log) == ["hello", "x" * 5_000]
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_in_mid_turn_leaves_a_whole_log(sim: Sim, tmp_path: Path) -> None:
     """T6, T8: the results do not fit any more; the calls are marked interrupted when there is room again."""
     sim.script(calls(call("Bash", command="seq 1 2000")), "Later.")

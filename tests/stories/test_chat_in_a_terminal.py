@@ -99,6 +99,7 @@ def test_ctrl_c_at_the_prompt_only_says_how_to_leave(sim: Sim, tmp_path: Path) -
     assert user_texts(logs(tmp_path)[0]) == ["hello"]
 
 
+@pytest.mark.slow
 def test_many_ctrl_c_in_a_row_stop_one_turn_and_no_more(sim: Sim, tmp_path: Path, pid_file: Path) -> None:
     """Q2: somebody impatient; the command takes its time to end."""
     stubborn = f"trap '' TERM; {keep_alive(pid_file)}"
@@ -134,6 +135,7 @@ def test_a_closed_terminal_ends_the_command_too(
     said(logs(tmp_path)[0])
 
 
+@pytest.mark.slow
 def test_a_file_outside_the_project_is_asked_about_once_and_loaded_only_after_a_yes(
     sim: Sim, tmp_path: Path
 ) -> None:

@@ -72,7 +72,7 @@ def test_without_a_model_rules_do_and_say_so(tmp_path: Path) -> None:
     before = used(tmp_path)
     done = nacre(tmp_path, "compact", session[:8])
     assert done.returncode == 0, done.stderr
-    assert "no model is set up, so this was done by rule" in done.stderr
+    assert "no model is configured, so this was done without a model" in done.stderr
     first, *_ = done.stdout.splitlines()
     assert re.match(r"compacted by rule, without a model: about [\d,]+ tokens became [\d,]+ \(\d+%\)", first)
     assert f"`nacre sessions show {session[:8]} --full` has it all" in done.stdout
@@ -179,6 +179,7 @@ def test_from_a_message_keeps_what_comes_before_byte_for_byte(tmp_path: Path) ->
     assert "module 3 line 149" not in "".join(after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [
@@ -187,7 +188,7 @@ def test_from_a_message_keeps_what_comes_before_byte_for_byte(tmp_path: Path) ->
         (["latest", "--from", "zz"], 1, "`nacre sessions show ID` numbers them from 1 to "),
         (["latest", "--up-to", "1"], 1, "nothing comes before message 1; name a later one"),
         (["latest", "--from", "3", "--up-to", "9"], 2, "--from and --up-to exclude each other"),
-        (["latest", "--undo", "--focus", "x"], 2, "--undo goes alone"),
+        (["latest", "--undo", "--focus", "x"], 2, "--undo cannot be combined"),
         ([], 2, "Missing argument 'ID'"),
     ],
 )
@@ -240,6 +241,7 @@ def test_a_session_of_another_directory_is_compacted_as_if_one_were_there(tmp_pa
     assert "Instructions of elsewhere." not in "".join(said(log))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", ["/Users/dev2/shop", "C:\\Users\\dev2\\shop", "shop"])
 def test_a_session_whose_directory_is_gone_gets_nothing_of_the_project_one_stands_in(
     gone: str, tmp_path: Path
@@ -275,6 +277,7 @@ def test_a_command_of_the_persons_can_forbid_it(tmp_path: Path) -> None:
     assert "not before the release" in done.stderr
 
 
+@pytest.mark.slow
 def test_in_a_chat_compact_tells_what_became_of_it_and_undo_brings_it_back(sim: Sim, tmp_path: Path) -> None:
     """The whole way: context before, /compact, context after, go on, take back."""
     session = a_long_session(tmp_path)

@@ -20,6 +20,7 @@ def project(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "home", cwd
 
 
+@pytest.mark.slow
 @MOVES
 @pytest.mark.parametrize("seed", range(100, 108))
 def test_a_session_goes_on_whatever_becomes_of_its_summaries(tmp_path: Path, seed: int) -> None:
@@ -28,6 +29,7 @@ def test_a_session_goes_on_whatever_becomes_of_its_summaries(tmp_path: Path, see
     assert met["compactions"] > 0
 
 
+@pytest.mark.slow
 @MOVES
 @pytest.mark.parametrize("seed", [1, 2, 4])
 def test_a_session_goes_on_after_a_kill_while_a_compaction_is_written(tmp_path: Path, seed: int) -> None:

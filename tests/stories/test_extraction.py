@@ -143,6 +143,7 @@ def test_a_chat_that_is_left_tells_what_was_drawn_from_it(sim: Sim, tmp_path: Pa
     assert (where / "home.md").exists()
 
 
+@pytest.mark.slow
 def test_a_provider_that_hangs_does_not_hold_somebody_who_leaves_twice(sim: Sim, tmp_path: Path) -> None:
     """F5: Ctrl-C while it drains leaves at once; memory is as it was."""
     where = tmp_path / "memory"

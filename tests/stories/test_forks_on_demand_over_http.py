@@ -48,6 +48,7 @@ FORGETFUL = "claude-sonnet-4-5"
 """Loses its thinking, and its cache with it, at words between two tool rounds."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [CLAUDE, OLDER_CLAUDE, GPT, FORGETFUL])
 async def test_five_forks_of_one_reply_read_what_they_share_and_only_the_first_writes_it(
     model: str, tmp_path: Path
@@ -79,6 +80,7 @@ async def test_five_forks_of_one_reply_read_what_they_share_and_only_the_first_w
     assert_cheap(forks, model)
 
 
+@pytest.mark.slow
 async def test_each_fork_of_a_reply_leaves_a_log_that_reads_as_a_conversation(tmp_path: Path) -> None:
     """F2, T2, T6: beside the session's own, with the reply it comes from at its head."""
     script: list[Json] = [*reads(), SENDS, *["Done."] * (CHILDREN + 1)]

@@ -103,6 +103,7 @@ MORE: list[Json] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["files", "conversation", "both"])
 async def test_an_agent_mends_a_repository_and_a_rewind_undoes_it_byte_for_byte(
     what: str, tmp_path: Path
@@ -245,6 +246,7 @@ def test_a_hostile_repository_cannot_raise_its_own_permissions(name: str, sim: S
     assert {Path(problem["place"]) for problem in report["problems"]} == {work / ".nacre" / name}
 
 
+@pytest.mark.slow
 def test_a_servers_tools_are_used_where_a_rule_allows_them(sim: Sim, tmp_path: Path) -> None:
     """C31b, Q2: one that dies costs one error result, one that cannot start one line; none of them stays."""
     server: Json = {"command": sys.executable, "args": [str(SERVER)]}
@@ -270,6 +272,7 @@ def test_a_servers_tools_are_used_where_a_rule_allows_them(sim: Sim, tmp_path: P
     assert [is_running(int(pid)) for pid in (first, second)] == [False, False]
 
 
+@pytest.mark.slow
 def test_being_stopped_in_a_servers_call_leaves_no_process(sim: Sim, tmp_path: Path, pid_file: Path) -> None:
     """Q2: Ctrl-C in the middle of a call ends the server, and what it had started."""
     server: Json = {"command": sys.executable, "args": [str(SERVER)]}

@@ -266,6 +266,7 @@ def hostile(folder: Path) -> Path:
     return mark
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("word", "is_trusted"), [("n", False), ("y", True)])
 def test_a_directory_that_brings_settings_is_asked_about_once(
     word: str, is_trusted: bool, sim: Sim, tmp_path: Path
@@ -295,6 +296,7 @@ def test_a_directory_that_brings_settings_is_asked_about_once(
         assert person.ends() == 0
 
 
+@pytest.mark.slow
 def test_a_servers_tool_is_asked_about_and_nothing_of_it_stays(sim: Sim, tmp_path: Path) -> None:
     """C31b, Q2: Ctrl-C in the middle of a call, and later the end, leave no process of the server."""
     server: Json = {"command": sys.executable, "args": [str(SERVER)]}

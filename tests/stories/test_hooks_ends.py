@@ -181,6 +181,7 @@ async def test_leaving_a_session_is_told_when_everything_else_is_done(tmp_path: 
 PATH_OF = "import json, sys; print(json.load(sys.stdin)['transcript_path'])"
 
 
+@pytest.mark.slow
 async def test_who_leaves_waits_a_moment_and_no_longer_unless_told_to(tmp_path: Path, pid_file: Path) -> None:
     """1.5 seconds, more where the entry says so, never more than a minute."""
     configure(tmp_path, SessionEnd=keep_alive(pid_file))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.program import nacre
 from tests.stories.processes import MODEL, Sim, eventually, logs
 from tests.stories.terminal import CTRL_D, PROMPT, terminal
@@ -26,6 +28,7 @@ def refreshes(sim: Sim) -> int:
     return sum(request["body"]["max_tokens"] == 0 for request in sim.log())
 
 
+@pytest.mark.slow
 def test_while_the_person_thinks_the_cache_is_refreshed_and_the_next_turn_says_so(
     sim: Sim, tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ def test_who_waits_for_a_provider_is_told_why(sim: Sim, tmp_path: Path) -> None:
     assert "trying again in" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
@@ -80,6 +81,7 @@ def test_being_stopped_leaves_a_whole_log_and_no_process(
     assert INTERRUPTED in logs(tmp_path)[0].read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("args", "typed"), [(("-p", "work"), ""), (("chat",), "work\n")])
 def test_who_was_started_to_ignore_a_closed_terminal_works_on(
     sim: Sim, tmp_path: Path, args: tuple[str, ...], typed: str
@@ -166,12 +168,13 @@ def test_a_refused_key_ends_with_4_and_says_which_variable_to_look_at(sim: Sim, 
     assert user_texts(logs(tmp_path)[0]) == ["hello", "again"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "environ", "advice"),
     [
         (("-m", "nacre"), {"NACRE_MODEL": MODEL}, "set ANTHROPIC_API_KEY"),
         (("-m", "nacre"), {"OPENAI_BASE_URL": "http://127.0.0.1:1"}, "set NACRE_MODEL"),
-        (("-m", "nacre"), {"NACRE_MODEL": "nobody-knows-it"}, "anthropic/nobody-knows-it"),
+        (("-m", "nacre"), {"NACRE_MODEL": "nobody-knows-it"}, "write anthropic:MODEL"),
         (("-c", WITHOUT_SDK), {"ANTHROPIC_API_KEY": "any"}, "[anthropic]"),
     ],
 )
@@ -186,6 +189,7 @@ def test_what_is_not_configured_ends_with_3_and_says_what_to_do(
     assert logs(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_without_the_package_of_a_vendor_an_old_session_can_still_be_compacted_by_rule(
     tmp_path: Path,
 ) -> None:
@@ -240,6 +244,7 @@ def test_incognito_without_a_model_does_not_say_that_anything_is_kept(tmp_path: 
     assert "--continue" not in done.stdout and "stays" not in done.stdout
 
 
+@pytest.mark.slow
 def test_openai_is_spoken_to_as_well(sim: Sim, tmp_path: Path) -> None:
     """P1, P3: the other door, chosen by the other key."""
     sim.script(calls(call("Bash", command="echo found")), "Found it.", "Still there.")

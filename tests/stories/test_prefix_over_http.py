@@ -63,6 +63,7 @@ TURNS: list[tuple[str, list[Json]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 async def test_each_request_reads_what_the_one_before_it_left_in_the_cache(
     model: str, tmp_path: Path
@@ -78,6 +79,7 @@ async def test_each_request_reads_what_the_one_before_it_left_in_the_cache(
     assert not ready.agent.session.notices()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 async def test_one_reply_with_thirty_calls_loses_nothing(model: str, tmp_path: Path) -> None:
     """C31: more blocks in one round than the provider walks back."""
@@ -90,6 +92,7 @@ async def test_one_reply_with_thirty_calls_loses_nothing(model: str, tmp_path: P
     assert_received_as_folded(sim.log, ready.agent.session, model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 async def test_a_reply_of_more_blocks_than_the_provider_walks_back_loses_nothing(
     model: str, tmp_path: Path
@@ -106,6 +109,7 @@ async def test_a_reply_of_more_blocks_than_the_provider_walks_back_loses_nothing
     assert_received_as_folded(sim.log, ready.agent.session, model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 async def test_twenty_five_rounds_in_one_turn_lose_nothing(model: str, tmp_path: Path) -> None:
     """C31: the tail moves on with every round, and each round finds the one before."""
@@ -120,6 +124,7 @@ async def test_twenty_five_rounds_in_one_turn_lose_nothing(model: str, tmp_path:
     assert_received_as_folded(sim.log, ready.agent.session, model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 async def test_a_resumed_session_reads_the_cache_of_the_one_it_goes_on_with(
     model: str, tmp_path: Path

@@ -6,6 +6,8 @@ import stat
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.program import ended, world
 
 KEY = "AKIA" + "QX7ZP2M4N6R5T3WV"
@@ -27,6 +29,7 @@ def open_to_others(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_every_file_of_the_home_is_its_owners_alone(tmp_path: Path) -> None:
     """Chats, tools that write, memories of both scopes, moves, undo, lint, exports, trust and consent."""
     project = tmp_path / "project"

@@ -61,6 +61,7 @@ asyncio.run(work())
 """Turn after turn without end, and no pause in which a kill would be harmless."""
 
 
+@pytest.mark.slow
 def test_killed_in_mid_reply_the_session_goes_on(sim: Sim, tmp_path: Path) -> None:
     """T8: the words of the person were on disk before anything was sent."""
     sim.script({"text": "a reply nobody hears the end of", "fault": {"kind": "hang", "after": 4}}, "Back.")
@@ -75,6 +76,7 @@ def test_killed_in_mid_reply_the_session_goes_on(sim: Sim, tmp_path: Path) -> No
     assert nacre(tmp_path, "sessions", "check", log.stem).returncode == 0
 
 
+@pytest.mark.slow
 def test_killed_in_mid_tool_the_call_is_marked_interrupted(sim: Sim, tmp_path: Path, pid_file: Path) -> None:
     """T8: a call that was in flight has a result that says so, in the log itself."""
     hanging = calls(call("Glob", pattern="*"), call("Bash", command=keep_alive(pid_file)), text="Wait.")

@@ -312,7 +312,7 @@ async def test_a_branch_of_a_session_that_is_open_elsewhere_has_its_plan(project
         await asyncio.sleep(0)
         provider = ScriptedProvider([say("two")])
         async with at_work(project, provider, ready.agent.session.id) as other:
-            assert other.planning.path != ready.plan.path
+            assert other.plan.path != ready.plan.path
             await turn(other, "go on")
-            assert await other.planning.read() == "1. Look.\n"
+            assert await other.plan.read() == "1. Look.\n"
     assert sent(provider).count("1. Look.") == 1

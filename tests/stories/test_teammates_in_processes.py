@@ -117,6 +117,7 @@ def test_a_teammate_works_for_each_letter_and_ends_when_a_person_asks(
     assert "assistant: Two." in said(path)[-2:]
 
 
+@pytest.mark.slow
 def test_letters_wake_a_teammate_ten_times_until_a_person_says_something(
     tmp_path: Path, sim: Sim, roster: Roster
 ) -> None:
@@ -251,6 +252,7 @@ def test_who_begins_without_a_lead_is_told_that_nobody_reads_its_reports(
         assert process.wait(30) == 128 + signal.SIGTERM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "joined", "refusal"),
     [
@@ -292,6 +294,7 @@ async def test_limits_on_agents_hold_across_the_processes_of_teammates(
             assert [one.name for one in Roster(settings.home, "crew").members()] == joined
 
 
+@pytest.mark.slow
 def test_a_lead_starts_a_process_hears_of_its_work_and_of_its_death(tmp_path: Path, sim: Sim) -> None:
     """Spawning: `agents.teammates: process`; the report is a letter, a death is told once; no orphans."""
     home(tmp_path).mkdir(exist_ok=True)

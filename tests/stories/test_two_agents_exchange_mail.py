@@ -114,6 +114,7 @@ def test_a_letter_sent_while_a_tool_runs_is_in_the_very_next_request(
     assert first_moved_block(provider.requests) is None
 
 
+@pytest.mark.slow
 async def test_a_reviewer_and_a_fixer_talk_until_a_real_test_passes(tmp_path: Path) -> None:
     """A3: two agents of one session, each by its own conversation; the person's session only starts them."""
     cwd = tmp_path / "work"
@@ -169,6 +170,7 @@ async def test_a_reviewer_and_a_fixer_talk_until_a_real_test_passes(tmp_path: Pa
         assert first_moved_block(provider.requests) is None
 
 
+@pytest.mark.slow
 async def test_two_agents_that_always_answer_each_other_stop_until_the_person_says_something(
     tmp_path: Path,
 ) -> None:
@@ -220,6 +222,7 @@ async def test_two_agents_that_always_answer_each_other_stop_until_the_person_sa
     assert "could not be woken: it was woken 10 times" in str([*ping.requests, *pong.requests])
 
 
+@pytest.mark.slow
 async def test_agents_that_write_to_each_other_within_their_turns_are_stopped_until_the_person_says_something(
     tmp_path: Path,
 ) -> None:
@@ -316,6 +319,7 @@ async def test_what_cannot_be_sent_is_refused_in_one_line_as_a_result(tmp_path: 
     assert boxes == []
 
 
+@pytest.mark.slow
 async def test_twenty_agents_write_to_each_other_and_each_sender_keeps_its_order(tmp_path: Path) -> None:
     """A3: side by side in one session, nothing lost, nothing twice, in order."""
     count, rounds = 20, 2

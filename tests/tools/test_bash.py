@@ -142,6 +142,7 @@ async def test_bytes_that_are_no_text_are_replaced(workspace):
     assert (await run(workspace, r"printf 'a\xff\0b'")).text == "a�\0b"
 
 
+@pytest.mark.slow
 async def test_a_timeout_ends_a_child_that_ignores_sigterm(workspace, monkeypatch):
     """Bad input: a tool that never ends."""
     monkeypatch.setattr(process, "TERM_SECONDS", 0.2)

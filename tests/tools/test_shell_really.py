@@ -109,6 +109,7 @@ def test_the_fingerprint_sees_what_a_command_does(place: Path) -> None:
 READING = [command for command, expected in ROWS if expected and "tail -f" not in command]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", READING, ids=ascii)
 def test_what_the_table_calls_reading_changes_nothing(command: str, place: Path) -> None:
     assert not changes_anything(command, place)

@@ -77,6 +77,7 @@ async def test_a_question_is_a_dialog_that_begins_on_no_and_is_answered_by_a_key
         assert "the user said no" in stage.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (60, 16)])
 async def test_a_question_about_much_leaves_the_answers_in_sight(
     tmp_path: Path, provider: ScriptedProvider, size: tuple[int, int]
@@ -228,6 +229,7 @@ async def test_a_failure_is_one_line_and_retry_asks_again(tmp_path: Path, provid
         assert "Now." in stage.text
 
 
+@pytest.mark.slow
 async def test_several_lines_are_typed_sent_and_brought_back(
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:
@@ -288,6 +290,7 @@ async def test_an_agent_in_the_background_is_watched_and_ended_in_the_dialog(tmp
         await stage.see("Sent.")
 
 
+@pytest.mark.slow
 async def test_a_list_that_moves_does_not_let_a_key_end_something_else(
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:
@@ -397,6 +400,7 @@ async def test_leaving_waits_with_a_countdown_that_ctrl_c_cuts_short(
     assert stage.app.return_code == 0
 
 
+@pytest.mark.slow
 async def test_an_agent_beside_the_conversation_does_not_ask_into_a_line_that_is_being_typed(
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:
@@ -475,6 +479,7 @@ async def test_the_plan_is_edited_on_the_screen(tmp_path: Path, provider: Script
         assert await stage.ready.plan.read() == "First this,\nthen that.\n"
 
 
+@pytest.mark.slow
 async def test_whoever_has_scrolled_up_stays_there_while_more_comes(
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:
@@ -496,6 +501,7 @@ async def test_whoever_has_scrolled_up_stays_there_while_more_comes(
         assert "The newest." in stage.text
 
 
+@pytest.mark.slow
 async def test_a_long_conversation_is_laid_out_in_part_and_scrolled_through_as_a_whole(
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:

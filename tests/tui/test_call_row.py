@@ -14,6 +14,7 @@ from nacre.tui.prompt import Area
 from tests.tui.stage import staged
 
 
+@pytest.mark.slow
 async def test_what_is_typed_at_a_call_goes_into_the_input(
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:

@@ -93,6 +93,7 @@ def screen(cwd: Path, *args: str, **environ: str) -> Iterator[Screen]:
         os.close(master)
 
 
+@pytest.mark.slow
 def test_a_conversation_with_the_engine_that_needs_no_key(tmp_path: Path) -> None:
     """P3: two keys and a word, an answer, and the terminal as it was."""
     with screen(tmp_path, "-m", "nacre", "chat") as person:
@@ -108,6 +109,7 @@ def test_a_conversation_with_the_engine_that_needs_no_key(tmp_path: Path) -> Non
     assert len(list((tmp_path / "home" / "projects").rglob("*.jsonl"))) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_polite_kill_gives_the_terminal_back_and_keeps_what_was_typed(
     tmp_path: Path, number: signal.Signals
@@ -122,6 +124,7 @@ def test_a_polite_kill_gives_the_terminal_back_and_keeps_what_was_typed(
     assert (tmp_path / "home" / "chat_history").read_text() == "remember that we deploy on Mondays\n"
 
 
+@pytest.mark.slow
 def test_a_crash_is_one_line_on_a_terminal_that_is_as_it_was(tmp_path: Path) -> None:
     with screen(tmp_path, "-c", CRASHING) as person:
         person.see(b"Say something")

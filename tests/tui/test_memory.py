@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from rich.cells import cell_len
 
 from nacre.memory.checks.review import Proposal, propose, waiting
@@ -54,6 +55,7 @@ async def test_each_undo_in_the_list_goes_one_further_back(
         assert await shelf.newest() is None
 
 
+@pytest.mark.slow
 async def test_an_edit_is_a_change_that_the_history_shows_and_takes_back(
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:

@@ -202,12 +202,12 @@ def test_who_is_not_there_or_not_clear_is_said_in_one_line(tmp_path: Path) -> No
         (("send", "explorre", "hi"), 1, "did you mean explorer?"),
         (("send", "bob", "hi", "--team", "weavers"), 1, "there is no team 'weavers'; a chat begins one"),
         (("send", "*", "hi"), 2, "name it with --team"),
-        (("send", "explorer", " "), 2, "needs words"),
+        (("send", "explorer", " "), 2, "is empty"),
         (("send", "ftp:x", "hi"), 1, "is no address"),
         (("send", "00000002", "hi", "--from", "person"), 1, "reserved"),
         (("inbox", "main"), 1, "'main' can mean 2: session"),
         (("stop", "nobody-4"), 1, "there is no agent"),
-        (("stop", "00000002", "--now"), 1, "works inside its session"),
+        (("stop", "00000002", "--now"), 1, "runs inside its session"),
         (("stop", one.name), 1, "leave it there"),
     ):
         done = nacre(tmp_path, "agents", *args)

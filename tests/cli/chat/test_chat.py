@@ -172,6 +172,7 @@ def test_before_anything_was_said_there_is_nothing_to_rewind_retry_or_do(tmp_pat
     assert logs(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["0", "2", "x", "-1", "1 everything", "1 files now", "²"])
 def test_a_rewind_that_means_nothing_changes_nothing(words: str, tmp_path: Path) -> None:
     done = chat(tmp_path, "hello", f"/rewind {words}")

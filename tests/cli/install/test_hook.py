@@ -170,6 +170,7 @@ def test_a_broken_settings_file_is_told_in_a_line(client: ClientWorld) -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_a_hook_that_is_told_nothing_ends_by_itself(client: ClientWorld) -> None:
     """Bounded: a client that never closes the pipe still gets its end, and no error."""
     with client.start("UserPromptSubmit") as hook:

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from nacre.layers.l6_dream.lock import FILE
 from tests.cli.program import ended, nacre, world
 from tests.layers.l6_dream.made import FILES, topic
@@ -155,6 +157,7 @@ def under_way(cwd: Path) -> Any:
             return told
 
 
+@pytest.mark.slow
 def test_a_dream_in_another_process_is_seen_and_killed(tmp_path: Path) -> None:
     """D5."""
     directory = memory(tmp_path)
@@ -182,6 +185,7 @@ def test_a_dream_in_another_process_is_seen_and_killed(tmp_path: Path) -> None:
     assert bytes_in(directory) == dict(FILES) and not (directory / FILE).exists()
 
 
+@pytest.mark.slow
 def test_a_dream_whose_process_was_killed_is_found_out(tmp_path: Path) -> None:
     directory = memory(tmp_path)
     other = subprocess.Popen([sys.executable, "-c", SLOW], cwd=tmp_path, env=world(tmp_path))

@@ -177,6 +177,7 @@ def test_a_second_word_on_a_subject_supersedes_and_says_so(here: Path, capsys: C
     assert document(capsys, "show", "deploy_day")["body"] == "Deploys happen on Monday.\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "code", "bodies"),
     [
@@ -423,6 +424,7 @@ def test_a_move_is_taken_back_on_either_side_and_so_is_that(scope: str, here: Pa
     assert places() == [[], ["lamp.md", "tea.md"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fields", ["", "modified: 2026-03-02T10:00:00Z\n", "modified: some day\n"])
 def test_a_memory_stays_as_old_as_it_is(
     fields: str, here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

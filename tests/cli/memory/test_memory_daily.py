@@ -38,6 +38,7 @@ def place(log: Path, number: int) -> str:
     return f"logs/{log.parent.parent.name}/{log.parent.name}/{log.name}:{number}"
 
 
+@pytest.mark.slow
 def test_a_line_is_shown_by_its_place_or_its_words_and_found_by_a_search(log: Path, tmp_path: Path) -> None:
     """M17"""
     assert run(tmp_path, "show", place(log, 2)) == run(tmp_path, "show", "lunch garden") == f"{LUNCH}\n"
@@ -76,6 +77,7 @@ def test_a_purged_line_is_in_no_commit_and_in_no_session_any_more(log: Path, tmp
     ]
 
 
+@pytest.mark.slow
 def test_a_purge_of_a_line_is_never_guessed(log: Path, tmp_path: Path) -> None:
     """M14b: its place or its exact words, and a memory of that very name comes first."""
     assert "no memory matches 'orca demo'" in run(tmp_path, "forget", "orca demo", "--purge", "--yes", code=1)

@@ -78,6 +78,7 @@ def bo(tmp_path: Path, shared: Path, ana: Person) -> Person:
     return Person(clone(shared, tmp_path / "bo/project"), tmp_path / "bo/home")
 
 
+@pytest.mark.slow
 def test_two_clones_share_what_is_saved_changed_and_forgotten(ana: Person, bo: Person) -> None:
     ana.save("We deploy on Monday.", "Deploys")
     assert ana.said("sync")[0].splitlines() == ["pushed: MEMORY.md", "pushed: deploys.md"]
@@ -96,6 +97,7 @@ def test_two_clones_share_what_is_saved_changed_and_forgotten(ana: Person, bo: P
     assert authors == ["team", "user"]
 
 
+@pytest.mark.slow
 def test_a_conflict_keeps_both_and_ends_with_code_1(ana: Person, bo: Person) -> None:
     ana.save("We deploy on Monday.", "Deploys")
     bo.save("We deploy on Friday.", "Deploys")
@@ -128,6 +130,7 @@ def test_nothing_of_the_persons_own_repository_is_touched(ana: Person, shared: P
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_everybody_at_once_loses_nothing(ana: Person, bo: Person) -> None:
     """Pushes race; who comes second starts anew on what the first left."""
     for number, person in enumerate((ana, bo, ana, bo)):
@@ -151,6 +154,7 @@ def test_a_dry_run_changes_neither_side(ana: Person, bo: Person, shared: Path) -
     assert bo.files == {}
 
 
+@pytest.mark.slow
 def test_secrets_are_refused_by_save_move_import_and_sync(ana: Person, tmp_path: Path) -> None:
     """M16: always for the team; named by kind and line, never by value."""
     text = f"Key {SECRET}"
@@ -169,6 +173,7 @@ def test_secrets_are_refused_by_save_move_import_and_sync(ana: Person, tmp_path:
     assert "key.md" in ana.said("list")[0]
 
 
+@pytest.mark.slow
 def test_moving_to_the_team_and_back(ana: Person, bo: Person) -> None:
     """M7b, M16b, M18: what is about a person stays, what nobody vouches for needs a word."""
     ana.said("save", "We deploy on Monday.", "--name", "Deploys", "--type", "project")
@@ -195,6 +200,7 @@ def test_moving_to_the_team_and_back(ana: Person, bo: Person) -> None:
     bo.said("move", "web", "--to", "team", "--from", "team", code=2)
 
 
+@pytest.mark.slow
 def test_a_purge_says_that_the_shared_place_keeps_it(ana: Person, bo: Person) -> None:
     """M14b: what is left is told, and nobody is told that nothing is."""
     ana.save("We deploy on Monday.", "Deploys")
@@ -217,6 +223,7 @@ def test_the_projects_own_scope_knows_nothing_of_the_teams(ana: Person) -> None:
     assert "deploys.md" in ana.said("list", "--scope", "team")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("remote", "code", "words"),
     [

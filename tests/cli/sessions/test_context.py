@@ -130,6 +130,7 @@ def test_estimates_are_calibrated_between_neighbouring_requests() -> None:
     assert 0 < found.estimated < 100 and found.error > 0
 
 
+@pytest.mark.slow
 def test_people_see_bars_limits_and_money(tmp_path: Path) -> None:
     placed(tmp_path / "home", tmp_path, conversation())
     done = nacre(tmp_path, "context")
@@ -149,6 +150,7 @@ def test_an_unknown_id_is_one_line(here: Path, capsys: pytest.CaptureFixture[str
     assert out == "" and err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_people_see_what_layers_saved_in_a_terminal_of_80_columns(tmp_path: Path) -> None:
     """C34: about how much, and that it is an estimate."""
     first, *rest = conversation()

@@ -250,6 +250,7 @@ def test_an_undo_that_is_undone_has_taken_nothing_back(home: Path, here: Path, c
     assert told(capsys)["memories"]["undone"] == 0
 
 
+@pytest.mark.slow
 def test_what_a_person_forgets_of_an_agents_memories_was_rejected(tmp_path: Path) -> None:
     def ran(*args: str) -> Any:
         done = nacre(tmp_path, *args)

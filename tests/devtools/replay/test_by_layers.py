@@ -62,6 +62,7 @@ def test_by_rule_nobody_is_asked_and_what_the_person_said_stays_in_every_request
     assert FIRST in canonical([*requests[-1].sent.messages]).decode()
 
 
+@pytest.mark.slow
 def test_with_a_model_every_compaction_is_one_fork_that_ends_with_the_real_question() -> None:
     """C18: the same bytes as the request before it, then the directive."""
     maker = replace(BARE, compaction=ByLayers(summary_tokens=2_000))
@@ -77,6 +78,7 @@ def test_with_a_model_every_compaction_is_one_fork_that_ends_with_the_real_quest
     assert tally(BARE).side_usd == 0 < done.side_usd
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tail", [2_000, 12_000])
 def test_words_and_deeds_keep_more_than_the_same_tail_alone(tail: int) -> None:
     """C17b: one line for each call is part of every summary."""

@@ -73,6 +73,7 @@ SHORT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maker", SHORT, ids=lambda maker: maker.name)
 @pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-sonnet-4-5", "gpt-6"])
 @pytest.mark.parametrize("thinks", [False, True])

@@ -19,6 +19,7 @@ SESSIONS = 2
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="no folder shared/data beside the repository")
 
 
+@pytest.mark.slow
 def test_real_sessions_stay_valid_and_announced_under_every_policy() -> None:
     """C12b, C32, P7."""
     files = sorted(

@@ -53,6 +53,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     assert (server.returncode, rest, told) == (0, "", "")
 
 
+@pytest.mark.slow
 async def test_a_client_with_the_token_saves_and_recalls_and_nobody_else_gets_in(
     tmp_path: Path, address: str
 ) -> None:

@@ -28,6 +28,7 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_what_one_client_saves_the_next_recalls(project: Path, mode: str) -> None:
     """M14, R9: in both eras of the protocol; keyed by the repository, wherever below it a client works."""
@@ -76,6 +77,7 @@ async def test_credentials_and_wrong_arguments_are_refused_in_one_line(project: 
     assert await memory.log() == []
 
 
+@pytest.mark.slow
 async def test_forgetting_says_how_to_take_it_back(project: Path) -> None:
     """M14b: and what it says works."""
     memory = await kept(project, "The office is closed on Fridays.", name="Office hours")
@@ -177,6 +179,7 @@ async def test_a_memory_says_what_it_names_that_is_gone(project: Path) -> None:
     assert "still there: `build.py`; no longer there: `sign_release.py`" in found
 
 
+@pytest.mark.slow
 async def test_a_reader_gets_no_tool_that_changes_anything_and_leaves_no_trace(
     project: Path, home: Path
 ) -> None:

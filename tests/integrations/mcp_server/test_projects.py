@@ -18,6 +18,7 @@ def places(tmp_path: Path) -> tuple[Path, Path, Path]:
     return found  # type: ignore[return-value]
 
 
+@pytest.mark.slow
 async def test_the_first_root_is_meant_unless_a_call_names_another(places: tuple[Path, Path, Path]) -> None:
     one, two, elsewhere = places
     await kept(one, "The first project ships in May.", name="Shipping")

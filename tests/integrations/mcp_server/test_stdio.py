@@ -44,6 +44,7 @@ ODD: st.SearchStrategy[object] = st.recursive(
 THINGS = "Anchor Bicycle Candle Dentist Elevator Furnace Garden Hammock Invoice Jacket Kettle Lantern".split()
 
 
+@pytest.mark.slow
 def test_the_quick_first_answer_is_the_one_that_the_sdk_would_give(tmp_path: Path) -> None:
     """Every version that begins with a handshake, and every word of the answer."""
     assert greeting.HANDSHAKES == HANDSHAKE_PROTOCOL_VERSIONS
@@ -133,6 +134,7 @@ def test_anything_but_a_plain_handshake_is_left_to_the_sdk(tmp_path: Path, line:
     assert sink.read_bytes() == b""
 
 
+@pytest.mark.slow
 def test_thousands_of_memories_do_not_hold_up_the_first_answers(tmp_path: Path, home: Path) -> None:
     """Nothing of memory is read before them: the index, which takes seconds, is not there yet."""
     project = tmp_path / "project"
@@ -152,6 +154,7 @@ def test_thousands_of_memories_do_not_hold_up_the_first_answers(tmp_path: Path, 
     assert (answer["id"], listed["id"]) == (1, 2)
 
 
+@pytest.mark.slow
 def test_stdout_carries_the_protocol_only_and_stderr_nothing(tmp_path: Path) -> None:
     """Also where the client sends nonsense, asks for what is not there, and leaves in the middle."""
     talk = ByHand(tmp_path)
@@ -183,6 +186,7 @@ def test_whoever_types_it_is_told_whom_it_is_for(tmp_path: Path) -> None:
     os.close(theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_in_order(tmp_path: Path, sign: signal.Signals) -> None:
     """M15: the mark of a live agent goes with it, so that later edits are the person's again."""
@@ -198,6 +202,7 @@ def test_a_signal_ends_it_in_order(tmp_path: Path, sign: signal.Signals) -> None
     assert list((memory.location.cache / "live").iterdir()) == []
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_killed_in_mid_save_leaves_memory_whole(tmp_path: Path) -> None:
     """M14, M15: what was confirmed is there, what was not is there whole or not at all."""
     talk = ByHand(tmp_path)
@@ -222,6 +227,7 @@ async def test_a_server_that_is_killed_in_mid_save_leaves_memory_whole(tmp_path:
         assert "Saved" in await said(again, SAVE, text="It goes on.", type="project", name="Going on")
 
 
+@pytest.mark.slow
 async def test_two_servers_on_one_project_see_each_others_memories(tmp_path: Path) -> None:
     """M15: both write at once, and nothing is lost."""
 
@@ -249,6 +255,7 @@ async def test_two_servers_on_one_project_see_each_others_memories(tmp_path: Pat
     assert {one.author for one in await memory.log(limit=50)} == {"agent"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["mcp"], ["install", "claude-code", "--mcp", "--dry-run"]])
 @pytest.mark.parametrize("missing", ["mcp", "mcp_types"])
 def test_without_the_extra_the_command_says_what_to_install(

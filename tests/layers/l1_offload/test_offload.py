@@ -344,6 +344,7 @@ def test_one_endless_line_leaves_a_pointer_that_says_how_to_read_it(talk: Talk) 
     assert "`cut -c`" in talk.call("Bash", "x" * 20_000_000)
 
 
+@pytest.mark.slow
 def test_ten_thousand_results_cost_no_more_each_than_the_first(tmp_path: Path) -> None:
     """No timed test: what is looked at is counted. Following twice must not look at anything twice."""
     talk = Talk(tmp_path)

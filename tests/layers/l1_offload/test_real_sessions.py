@@ -39,6 +39,7 @@ def recorded(path: Path) -> list[list[Record]]:
     return [one.records for one in read_foreign(data, name=path.name)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_what_real_tools_said_can_always_be_had_again(path: Path, tmp_path: Path) -> None:
     """C4 to C7: the file has every byte; the target stands whole; old text and changes make the new text."""

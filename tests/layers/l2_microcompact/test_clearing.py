@@ -271,6 +271,7 @@ async def test_a_tool_of_ones_own_takes_part_only_when_it_says_so(
     assert cleared == [1, 0, 0]
 
 
+@pytest.mark.slow
 @MOVES
 async def test_the_model_pins_only_where_that_is_asked_for(
     clock: FrozenClock, tmp_path: Path, home: Path

@@ -67,6 +67,7 @@ def cost(log: list[Exchange]) -> float:
     return sum(one.cost_usd or 0.0 for one in log)
 
 
+@pytest.mark.slow
 @MOVES
 @pytest.mark.parametrize("model", [FREE, BINDING])
 async def test_after_a_pause_a_request_is_smaller_and_cheaper_and_the_next_are_read(

@@ -253,6 +253,7 @@ def said_by_assistant(session: Session) -> list[Record]:
     return [Said(id=clock.new_id(), at=clock.now(), role="assistant", blocks=(Text("done"),))]
 
 
+@pytest.mark.slow
 async def test_past_the_blocking_limit_a_summary_under_way_is_waited_for_only_so_long() -> None:
     """C16, C28: then the session goes on by rule."""
     session, gate = session_of(), asyncio.Event()

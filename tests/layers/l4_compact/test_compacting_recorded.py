@@ -180,6 +180,7 @@ async def test_a_made_session_keeps_its_promises_wherever_it_is_compacted(third:
     assert await check(cut(made(), third), tmp_path) == ("by hand" if third == 1 else "full")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [*recorded()])
 async def test_a_recorded_session_keeps_its_promises_wherever_it_is_compacted(
     path: Path, tmp_path: Path

@@ -119,6 +119,7 @@ def is_valid(view: View) -> bool:
     return True
 
 
+@pytest.mark.slow
 @given(records=logs(), room=st.integers(0, 2_000), covers=st.integers(0, 30), kind=st.booleans())
 @settings(max_examples=scaled(300))
 def test_any_log_and_any_room_give_a_valid_request(

@@ -86,6 +86,7 @@ async def test_what_the_person_corrects_takes_the_place_of_what_a_memory_named(
     assert read_entry("staging.md", path.read_bytes()).body.strip() == body, results(provider.requests[3])
 
 
+@pytest.mark.slow
 @FORKS
 @pytest.mark.parametrize("body", [".", "\u200b\u00a0", "<!-- nothing -->", "&nbsp;", "---\n***"])
 async def test_a_body_that_shows_no_word_is_empty(

@@ -185,6 +185,7 @@ async def test_where_the_cursors_message_is_gone_it_starts_at_the_oldest_kept_on
     assert "the last 2 messages" in asked(provider.requests[3])
 
 
+@pytest.mark.slow
 @FORKS
 async def test_a_failure_leaves_the_cursor_and_after_three_in_a_row_it_rests_with_one_notice(
     provider: ScriptedProvider, tmp_path: Path
@@ -207,6 +208,7 @@ async def test_a_failure_leaves_the_cursor_and_after_three_in_a_row_it_rests_wit
     assert provider.calls == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["remember", "absolute", "relative", "link", "shell"])
 @FORKS
 async def test_where_the_agent_wrote_memory_itself_nobody_does_so_again(

@@ -273,6 +273,7 @@ def test_in_daily_mode_the_index_points_to_the_newest_logs() -> None:
     assert not dreamt(copy.now, replace(RULES, is_daily=True)).changed
 
 
+@pytest.mark.slow
 def test_the_index_keeps_to_its_budget_and_no_detail_of_a_hook_is_lost() -> None:
     """D3, M8, M9."""
     many = {

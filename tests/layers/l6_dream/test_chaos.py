@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.layers.l6_dream.made import FILES
 
 SCRIPT = Path(__file__).parent / "crashing.py"
@@ -29,6 +31,7 @@ def ran(base: Path, *arguments: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_wherever_a_dream_is_killed_nothing_is_lost_and_the_next_one_can_begin(tmp_path: Path) -> None:
     """D2, D6: memory is as before or as after; the lock is free, with its old time unless all was done."""
     seen = ran(tmp_path / "m", "1", str(STEP))

@@ -216,6 +216,7 @@ async def test_a_failure_restores_the_time_and_is_counted_until_a_dream_succeeds
     assert (await dream(night(location))).state.failures == 0
 
 
+@pytest.mark.slow
 async def test_a_dream_that_takes_too_long_is_ended_and_changes_nothing(tmp_path: Path) -> None:
     """D7."""
     location = laid(tmp_path)
@@ -241,6 +242,7 @@ async def test_a_dream_can_be_killed_from_outside(tmp_path: Path) -> None:
     assert board.read().failures == 0, "being stopped says nothing about the next"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["another process", "the end of the session"])
 async def test_who_stops_a_dream_while_it_is_committed_comes_too_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str

@@ -262,6 +262,7 @@ async def test_a_model_writes_no_text_of_its_own_into_the_index(
         assert "replaced 2 titles, hooks or links" in str(change["reason"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", ["", ".", "\u200b\u00a0", "<!-- nothing -->"])
 async def test_a_model_cannot_empty_a_memory(tmp_path: Path, provider: ScriptedProvider, body: str) -> None:
     """A body that is gone is a removal, and that takes a reason."""

@@ -174,6 +174,7 @@ def test_a_lock_that_is_no_file_is_an_error_in_words(tmp_path: Path, clock: Froz
         lock.acquire()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data", ["²\n", "7\nhost\n\n--5\nheld\n", f"7\nhost\n\n{'9' * 30}\nheld\n", f"{'9' * 400}\n"]
 )

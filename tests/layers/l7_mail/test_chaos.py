@@ -33,6 +33,7 @@ def test_letters_among_processes_that_are_killed_arrive_once_and_in_order(tmp_pa
     assert found["set_aside"] > 0
 
 
+@pytest.mark.slow
 async def test_twenty_agents_of_one_process_lose_nothing(tmp_path: Path) -> None:
     """A5."""
     found = await together(tmp_path, 20, 600)

@@ -116,6 +116,7 @@ except MailError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [0, 1, 100, 4999])
 def test_a_full_disk_is_said_and_leaves_the_box_as_it_was(box: Mailbox, path: Path, room: int) -> None:
     """A5."""
@@ -203,6 +204,7 @@ def test_on_a_full_disk_letters_are_received_and_settled_all_the_same(box: Mailb
     assert aside(path) == ["junk"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99, 1.0])
 def test_a_writer_killed_in_mid_write_costs_nobody_elses_letter(path: Path, share: float) -> None:
     """A5: kill -9."""
@@ -217,6 +219,7 @@ def test_a_writer_killed_in_mid_write_costs_nobody_elses_letter(path: Path, shar
     assert len(aside(path)) == (0 if share in {0.0, 1.0} else 1)
 
 
+@pytest.mark.slow
 def test_a_first_writer_killed_in_mid_write_leaves_a_box_for_the_next(path: Path) -> None:
     for share in (0, 0.05, 0.3):
         assert apart(tear, path, share).returncode == -signal.SIGKILL
@@ -329,6 +332,7 @@ def test_a_cursor_that_is_no_file_stops_nobody(path: Path, tmp_path: Path, what:
     assert not elsewhere.exists()
 
 
+@pytest.mark.slow
 def test_any_place_in_a_cursor_loses_nothing(path: Path) -> None:
     """A place in mid-line, or of another box, is known by the mark of the bytes before it."""
     box = Mailbox(path)

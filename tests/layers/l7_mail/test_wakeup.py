@@ -74,6 +74,7 @@ async def test_a_bell_that_is_forgotten_takes_itself_down(path: Path, bells: Pat
     assert not bells.exists()
 
 
+@pytest.mark.slow
 def test_a_bell_of_a_killed_process_is_taken_away_by_the_next_ring(path: Path, bells: Path) -> None:
     box = Mailbox(path)
     assert apart(hang_a_bell_and_die, path).returncode == -signal.SIGKILL
@@ -133,6 +134,7 @@ def test_what_is_no_bell_is_not_written_to(path: Path, bells: Path, tmp_path: Pa
     assert sorted(entry.name for entry in bells.iterdir()) == ["file", "folder", "link"]
 
 
+@pytest.mark.slow
 async def test_ringing_often_never_blocks(path: Path, bells: Path) -> None:
     with Mailbox(path).wakeup() as wakeup:
         for _ in range(70_000):

@@ -141,6 +141,7 @@ def test_a_change_killed_anywhere_is_wholly_there_or_not_at_all(
     assert not outcomes[0] and outcomes[-1]
 
 
+@pytest.mark.slow
 @NEEDS_GIT
 def test_recovery_can_be_killed_anywhere_too(tmp_path: Path, start: Path, server: Server) -> None:
     """The journal is flushed at the third flush of a save; a kill right after it leaves most to do."""

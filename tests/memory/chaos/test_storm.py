@@ -106,6 +106,7 @@ def check(base: Path, said: list[str]) -> int:
     return len(commits)
 
 
+@pytest.mark.slow
 def test_a_few_processes_lose_nothing_though_some_are_killed(tmp_path: Path) -> None:
     storm = Storm(tmp_path, processes=3, saves=25, seed=1)
     storm.blow(kills=3)

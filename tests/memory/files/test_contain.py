@@ -196,6 +196,7 @@ def test_a_link_planted_between_check_and_use_is_refused(
     assert (root.parent / "outside/secret.md").read_text() == "secret"
 
 
+@pytest.mark.slow
 def test_a_folder_that_flickers_between_real_and_link_never_lets_a_write_out(root: Path) -> None:
     """M6: the same race for real, with another thread as the attacker."""
     done = threading.Event()

@@ -82,6 +82,7 @@ EDITS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=scaled(12), deadline=None)
 @given(EDITS, EDITS)
 def test_whatever_is_edited_a_warm_scan_agrees_with_a_cold_one(

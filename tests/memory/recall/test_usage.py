@@ -136,6 +136,7 @@ async def test_a_ledger_that_cannot_be_written_stops_nothing(location: Location)
     forget_usage(location.cache, "tea.md")
 
 
+@pytest.mark.slow
 def test_several_processes_lose_no_line_although_all_of_them_fold(location: Location, tmp_path: Path) -> None:
     started = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), "60"]) for _ in range(3)]
     assert [each.wait() for each in started] == [0, 0, 0]

@@ -150,6 +150,7 @@ def test_a_file_too_young_to_be_told_apart_is_not_believed(large: Path, tmp_path
     assert "m3.py" not in settled(large, cache)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty", "another tree's"])
 def test_a_damaged_one_costs_time_and_nothing_else(large: Path, tmp_path: Path, damage: str) -> None:
     cache = WordCache(tmp_path / "cache", large)

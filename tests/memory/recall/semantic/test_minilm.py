@@ -27,6 +27,7 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> tuple[MiniLm, dict[str,
     return MiniLm(folder), weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("letters", [0, 1, 17, 18, 19, 37, 60])
 def test_small_blocks_give_what_the_plain_way_gives(
     made_up: tuple[MiniLm, dict[str, Any]], letters: int
