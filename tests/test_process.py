@@ -65,6 +65,7 @@ async def test_errors_without_end_in_a_file_end_the_command() -> None:
         assert (await run(spec, bytearray().extend)).why == "flood"
 
 
+@pytest.mark.slow
 def test_a_synchronous_command_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
     command = ["sh", "-c", "echo $$ > pid; trap '' TERM; sleep 60 & wait"]
     with pytest.raises(TimeoutError):

@@ -93,6 +93,7 @@ async def test_stream_yields_the_events_of_a_turn() -> None:
     assert isinstance(events[-1], TurnDone)
 
 
+@pytest.mark.slow
 def test_run_sync_works_again_and_again() -> None:
     agent = Agent(
         tools=[weather], provider=ScriptedProvider().script(call("weather", city="Oslo"), say("1"), say("2"))
@@ -231,6 +232,7 @@ async def test_tool_errors_reach_the_model() -> None:
     assert "No such city: Atlantis." in str(script.requests[1].messages)
 
 
+@pytest.mark.slow
 async def test_long_results_go_to_a_file_that_the_model_can_read() -> None:
     def log() -> str:
         """Return a long log."""

@@ -407,6 +407,7 @@ class Shared(RuleBasedStateMachine):
             assert task_list._circle(tasks) == []
 
 
+@pytest.mark.slow
 def test_the_list_behaves_like_its_model_whatever_is_asked() -> None:
     """A6: no circles ever, claims exclusive, both sides of a link agree."""
     run_state_machine_as_test(

@@ -152,6 +152,7 @@ async def test_web_pages_are_offered_only_behind_their_switch(
         assert ("WebFetch" in ready.agent.tools) == is_offered
 
 
+@pytest.mark.slow
 async def test_the_persons_time_to_answer_is_not_the_tools(tmp_path: Path) -> None:
     """They may fetch a coffee first; but a tool that hangs is still stopped."""
     workspace = Workspace(tmp_path)

@@ -131,6 +131,7 @@ def locked(tree: Worktree) -> None:
     git(tree.path, "worktree", "lock", str(tree.path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "act",
     [
@@ -191,6 +192,7 @@ async def test_a_bare_repository_will_do(tmp_path: Path, repository: Path, home:
     assert_no_trace(bare, home)
 
 
+@pytest.mark.slow
 async def test_a_repository_with_submodules_gets_one_and_loses_it_again(
     tmp_path: Path, repository: Path, home: Path
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from bench.compaction.blocking import BOUND, SUMMARY_SECONDS, _run
 from bench.compaction.judge import judge
 from bench.compaction.lossy import INVENTED, lossy
@@ -93,6 +95,7 @@ def test_a_session_is_looked_at_once_for_every_moment() -> None:
     assert watch.is_over
 
 
+@pytest.mark.slow
 def test_a_request_that_waits_for_a_summary_is_noticed() -> None:
     """C28: without this, none would wait in any benchmark."""
     found = asyncio.run(_run(BOUND, 24_000, 1_500, 1, ahead=False))

@@ -141,6 +141,7 @@ def test_the_version_is_the_same_on_the_fast_and_the_slow_path(tmp_path: Path, a
     assert nacre(tmp_path, *args).stdout == f"nacre {__version__}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
     "args", [["-c", DRIVER, "ends", "much"], ["-m", "nacre", "--help"], ["-m", "nacre", "--version"]]

@@ -49,6 +49,7 @@ def test_version_imports_nothing_but_the_package(tmp_path: Path) -> None:
     assert imported(tmp_path, "--version") <= {"nacre", "nacre.__main__", "nacre.version"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "args", [["--help"], ["doctor", "--json"], ["doctor"], ["memory", "path"], ["--nonsense"], ["nonsense"]]
 )
@@ -68,6 +69,7 @@ def test_settings_load_without_the_command_line_or_a_vendor(tmp_path: Path) -> N
     assert {"click", "difflib", "tempfile", *HEAVY} & set(ended.stdout.split()) == set()
 
 
+@pytest.mark.slow
 def test_a_prompt_imports_no_telemetry_until_somebody_sets_it_up(tmp_path: Path) -> None:
     """An SDK that listens has imported the API; without one nothing of it is needed."""
     loaded = imported(tmp_path, "-p", "hello")

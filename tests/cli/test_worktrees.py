@@ -53,6 +53,7 @@ def test_doctor_names_both_and_the_commands_that_remove_them(repository: Path) -
     assert "bbbbbbbb" not in git(repository, "for-each-ref")
 
 
+@pytest.mark.slow
 def test_gc_shows_them_removes_the_unchanged_one_when_told_and_keeps_the_other(repository: Path) -> None:
     """Spawning, worktree: what has changed is never removed by itself."""
     shown = nacre(repository, "gc")

@@ -10,6 +10,7 @@ import pytest
 from nacre.formatting import how_to_install
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "vendor", "extra"),
     [

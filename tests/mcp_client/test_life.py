@@ -236,6 +236,7 @@ async def test_a_turn_cancelled_while_the_server_starts_again_does_not_start_it_
         assert len(children()) == 1
 
 
+@pytest.mark.slow
 async def test_closing_ends_even_a_server_that_ignores_every_request() -> None:
     async with Servers([raw("stubborn"), raw("plain", name="b")], limits=QUICK) as servers:
         assert len(children()) == 2 and servers.tools

@@ -43,6 +43,7 @@ def test_every_rule_finds_its_samples_and_says_where(kind: str, text: str) -> No
         assert min(each.line for each in found) > before.count("\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rule", "text"), LOOKALIKES, ids=names(LOOKALIKES))
 def test_no_rule_takes_a_look_alike_for_a_secret(rule: str, text: str) -> None:
     """M16: placeholders, broken checksums, public keys, the examples of manuals."""

@@ -179,6 +179,7 @@ async def test_a_newer_form_is_left_alone(shared: Path, ana: Clone) -> None:
         await ana.sync()
 
 
+@pytest.mark.slow
 async def test_a_tree_without_end_is_not_listed_to_its_end(shared: Path, ana: Clone) -> None:
     """A few kilobytes can list a billion files."""
     level = tree(shared, *[("100644", blob(shared, b"x"), f"{n}.md") for n in range(10)])

@@ -75,6 +75,7 @@ def test_a_question_is_answered_with_the_help_of_another_agent(tmp_path: Path, s
     assert (state.name, state.status, state.calls) == ("explore-1", "completed", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.moves_prefix(reason="one provider for the lives of two agents")
 async def test_agents_that_were_at_work_when_the_program_died_are_told_once_and_can_go_on(
     tmp_path: Path,

@@ -189,6 +189,7 @@ def test_an_agent_that_is_stopped_stays_so_though_a_letter_waits_for_it(sim: Sim
         assert person.ends() == 0
 
 
+@pytest.mark.slow
 def test_what_an_agent_in_the_background_asks_waits_for_the_next_message_and_a_ctrl_c_there_means_no(
     sim: Sim, tmp_path: Path
 ) -> None:
@@ -215,6 +216,7 @@ def test_what_an_agent_in_the_background_asks_waits_for_the_next_message_and_a_c
     assert not (tmp_path / "dyed").exists()
 
 
+@pytest.mark.slow
 def test_an_answer_that_came_behind_a_question_of_somebody_else_is_shown_in_its_turn(
     sim: Sim, tmp_path: Path
 ) -> None:
@@ -237,6 +239,7 @@ def test_an_answer_that_came_behind_a_question_of_somebody_else_is_shown_in_its_
         assert person.ends() == 0
 
 
+@pytest.mark.slow
 def test_a_teammate_that_waits_is_ended_too(sim: Sim, tmp_path: Path) -> None:
     """A6: it is done with its work and stays for letters until somebody ends it."""
     sim.script(

@@ -34,6 +34,7 @@ def test_a_conversation_from_greeting_to_good_bye(sim: Sim, tmp_path: Path) -> N
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_a_reply_and_the_next_message_works(sim: Sim, tmp_path: Path) -> None:
     """Q2: also while nothing came yet; what was said is kept."""
     broken = {"text": "this sentence never comes to its end at all", "fault": {"kind": "hang", "after": 6}}

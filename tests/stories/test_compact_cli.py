@@ -84,6 +84,7 @@ def test_without_a_model_rules_do_and_say_so(tmp_path: Path) -> None:
     assert again.returncode == 0, again.stderr
 
 
+@pytest.mark.slow
 def test_a_model_is_asked_once_and_its_words_stand_in_view(sim: Sim, tmp_path: Path) -> None:
     """C18, C19: over HTTP; the person's words come from the log, not from the summary."""
     session = a_long_session(tmp_path)
@@ -125,6 +126,7 @@ def test_asked_to_ask_no_model_it_asks_none(sim: Sim, tmp_path: Path) -> None:
     assert sim.log() == []
 
 
+@pytest.mark.slow
 def test_taken_back_the_view_is_what_it_was(tmp_path: Path) -> None:
     """C23: also twice, and exit code 1 where there is nothing to take back."""
     session = a_long_session(tmp_path)
@@ -317,6 +319,7 @@ def _used(screen: str) -> int:
     return int(found[1].replace(",", ""))
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_a_summary_and_the_conversation_is_as_it_was(sim: Sim, tmp_path: Path) -> None:
     """Q2."""
     session = a_long_session(tmp_path)

@@ -101,6 +101,7 @@ async def talked(cwd: Path, *texts: str) -> tuple[list[str], str]:
     return told, [one.message.text for one in events if isinstance(one, Reply)][-1]
 
 
+@pytest.mark.slow
 def test_the_program_waits_at_its_end_for_what_was_said_last_and_says_what_it_kept(
     sim: Sim, tmp_path: Path
 ) -> None:

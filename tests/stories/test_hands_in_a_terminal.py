@@ -58,6 +58,7 @@ def leave(person: Terminal) -> None:
     assert person.ends() == 0
 
 
+@pytest.mark.slow
 def test_no_leaves_the_file_and_yes_changes_it_once(sim: Sim, tmp_path: Path) -> None:
     """Guard: the diff is shown, a no reaches the model, and a yes is for this call only."""
     app = project(tmp_path)
@@ -90,6 +91,7 @@ def test_no_leaves_the_file_and_yes_changes_it_once(sim: Sim, tmp_path: Path) ->
     assert not (tmp_path / "home" / "permissions.json").exists()
 
 
+@pytest.mark.slow
 def test_always_is_remembered_by_the_next_session(sim: Sim, tmp_path: Path) -> None:
     """Permissions: in the home, for nobody else to read, and nothing of it in the project."""
     app = project(tmp_path)
@@ -131,6 +133,7 @@ def test_two_calls_are_asked_about_one_after_the_other(sim: Sim, tmp_path: Path)
     assert (tmp_path / "second").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_a_question_stops_the_turn_and_ctrl_d_means_no(sim: Sim, tmp_path: Path) -> None:
     """Q2: the log is whole, the prompt works, and neither key ends the program."""
     touch = calls(call("Bash", command="touch made"))
@@ -207,6 +210,7 @@ def held_before(word: bytes, sim: Sim) -> Iterator[tuple[str, Event]]:
                 thread.join()
 
 
+@pytest.mark.slow
 def test_words_that_stream_during_a_question_wait_until_it_is_answered(sim: Sim, tmp_path: Path) -> None:
     """A reader is asked about while the reply goes on, and the next prompt is as usual."""
     outside = tmp_path / "outside.txt"
@@ -238,6 +242,7 @@ def test_words_that_stream_during_a_question_wait_until_it_is_answered(sim: Sim,
         leave(person)
 
 
+@pytest.mark.slow
 def test_what_was_typed_before_a_question_is_no_answer_to_it(sim: Sim, tmp_path: Path) -> None:
     """An impatient y, or half of the next message, must not agree to what nobody has seen yet."""
     sim.script({"delay": 0.5, **calls(call("Bash", command="touch made"))}, "Fine.")

@@ -155,6 +155,7 @@ def test_commands_in_the_real_program_get_the_project_and_warn_in_one_line(tmp_p
     assert "ended with exit code 1: broken" in done.stderr
 
 
+@pytest.mark.slow
 def test_in_a_chat_clear_is_told_and_ctrl_c_ends_a_command(tmp_path: Path, pid_file: Path) -> None:
     """Q2: the terminal comes back, and no process stays."""
     configure(

@@ -56,6 +56,7 @@ def test_what_is_piped_in_is_heard(sim: Sim, tmp_path: Path, prompt: str, heard:
     assert user_texts(logs(tmp_path)[0]) == [heard]
 
 
+@pytest.mark.slow
 def test_who_waits_for_a_provider_is_told_why(sim: Sim, tmp_path: Path) -> None:
     sim.script({"fault": {"kind": "overloaded", "retry_after": 0}}, "Here.")
     done = nacre(tmp_path, "-p", "hello", **sim.environ())

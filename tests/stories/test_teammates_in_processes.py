@@ -178,6 +178,7 @@ def test_a_teammate_has_the_rounds_of_its_kind_and_its_model_unless_another_is_n
     assert [one["body"]["model"] for one in sim.log()] == [asked]
 
 
+@pytest.mark.slow
 def test_killed_between_delivery_and_settle_nothing_is_lost_and_nothing_comes_twice(
     tmp_path: Path, sim: Sim, roster: Roster
 ) -> None:

@@ -63,6 +63,7 @@ def has_thinking(exchange: Exchange) -> bool:
     return '"type": "thinking"' in json.dumps(exchange.body["messages"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["tools", "system", "skill"])
 async def test_a_session_resumed_with_another_base_drops_thinking_once_and_goes_on(
     change: str, tmp_path: Path

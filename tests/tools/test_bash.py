@@ -158,6 +158,7 @@ async def test_a_timeout_ends_a_child_that_ignores_sigterm(workspace, monkeypatc
     assert await gone("stubborn-4412")
 
 
+@pytest.mark.slow
 async def test_a_process_gets_time_to_tidy_up_before_it_is_killed(workspace, tmp_path):
     await run(workspace, "trap 'echo tidy > tidied; exit' TERM; sleep 60 & wait", timeout=1_000)
     assert (tmp_path / "tidied").read_text() == "tidy\n"

@@ -206,6 +206,7 @@ async def test_names_that_are_no_text_can_be_listed_and_searched(workspace, tmp_
     assert await grep(workspace, "needle") == "n�.txt"
 
 
+@pytest.mark.slow
 async def test_a_glob_with_many_stars_ends(workspace, tmp_path):
     (tmp_path / ("a" * 200)).write_text("")
     try:

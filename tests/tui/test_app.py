@@ -22,6 +22,7 @@ from tests.tui.stage import staged
 REPLY = "Found **it**:\n\n- one\n- two\n\n```python\nx = 1\n```\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "name"), [((80, 24), "turn_80x24"), ((120, 40), "turn_120x40")])
 async def test_a_turn_streams_markdown_and_shows_calls_on_one_line_that_opens(
     tmp_path: Path, provider: ScriptedProvider, size: tuple[int, int], name: str
@@ -50,6 +51,7 @@ async def test_words_are_on_the_screen_before_the_reply_is_whole(
         await stage.until(lambda: stage.app.is_idle, "the turn ends")
 
 
+@pytest.mark.slow
 async def test_a_question_is_a_dialog_that_begins_on_no_and_is_answered_by_a_key(
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:
@@ -111,6 +113,7 @@ async def test_keys_that_were_meant_for_a_message_do_not_say_yes(
         assert "Bash needs your permission" in stage.text
 
 
+@pytest.mark.slow
 async def test_ctrl_c_stops_a_turn_and_its_question_and_the_next_message_works(
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:
@@ -201,6 +204,7 @@ async def test_a_long_result_names_the_file_it_was_kept_in(
         assert "offload" in stage.text.splitlines()[-2]
 
 
+@pytest.mark.slow
 async def test_a_slash_offers_the_commands_and_tab_completes(
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:
@@ -250,6 +254,7 @@ async def test_several_lines_are_typed_sent_and_brought_back(
     assert read_typed(home) == ["one\ntwo", "/exit"]
 
 
+@pytest.mark.slow
 async def test_another_session_is_chosen_from_a_list_and_shows_what_was_said(
     tmp_path: Path, provider: ScriptedProvider, clock: FrozenClock
 ) -> None:
@@ -269,6 +274,7 @@ async def test_another_session_is_chosen_from_a_list_and_shows_what_was_said(
         assert stage.ready.agent.session.id == first
 
 
+@pytest.mark.slow
 async def test_an_agent_in_the_background_is_watched_and_ended_in_the_dialog(tmp_path: Path) -> None:
     """A4, Q2: the pill says that it works, the dialog ends it, the conversation goes on."""
     child = ScriptedProvider().script(Scripted(blocks=(Text("never"),), gate=anyio.Event()))
@@ -307,6 +313,7 @@ async def test_a_list_that_moves_does_not_let_a_key_end_something_else(
         await stage.see("dream was stopped")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light"])
 async def test_the_terminals_own_colours_are_used(
     tmp_path: Path, provider: ScriptedProvider, theme: str
@@ -324,6 +331,7 @@ async def test_the_terminals_own_colours_are_used(
         ]
 
 
+@pytest.mark.slow
 async def test_without_colours_everything_is_legible_and_what_is_chosen_stands_out(
     tmp_path: Path, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,6 +393,7 @@ async def test_words_of_a_model_cannot_repaint_the_terminal_nor_speak_markup(
         assert "\x1b" not in stage.text
 
 
+@pytest.mark.slow
 async def test_leaving_waits_with_a_countdown_that_ctrl_c_cuts_short(
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:
@@ -467,6 +476,7 @@ async def test_the_meter_follows_what_a_command_takes_out(tmp_path: Path, provid
         )
 
 
+@pytest.mark.slow
 async def test_the_plan_is_edited_on_the_screen(tmp_path: Path, provider: ScriptedProvider) -> None:
     async with staged(tmp_path, provider) as stage:
         await stage.say("/plan edit")

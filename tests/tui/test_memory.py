@@ -83,6 +83,7 @@ async def test_an_edit_is_a_change_that_the_history_shows_and_takes_back(
         assert (await memory.find("deploys")).body.strip() == "Deploy on Mondays."
 
 
+@pytest.mark.slow
 async def test_the_chosen_memory_stays_chosen_where_a_change_moves_it(
     tmp_path: Path, provider: ScriptedProvider, clock: FrozenClock
 ) -> None:
@@ -118,6 +119,7 @@ async def test_what_was_forgotten_is_brought_back_by_a_key(
         await stage.see("Tea, not coffee.")
 
 
+@pytest.mark.slow
 async def test_an_edit_that_cannot_be_kept_stays_on_the_screen(
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:

@@ -208,7 +208,7 @@ def test_who_is_not_there_or_not_clear_is_said_in_one_line(tmp_path: Path) -> No
         (("inbox", "main"), 1, "'main' can mean 2: session"),
         (("stop", "nobody-4"), 1, "there is no agent"),
         (("stop", "00000002", "--now"), 1, "runs inside its session"),
-        (("stop", one.name), 1, "leave it there"),
+        (("stop", one.name), 1, "leave it with Ctrl-D"),
     ):
         done = nacre(tmp_path, "agents", *args)
         assert done.returncode == code, (args, done)

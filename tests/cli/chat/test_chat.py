@@ -79,6 +79,7 @@ def test_context_and_cost_tell_of_layers_also_those_of_before_a_compaction(tmp_p
     assert [row[:3] for row in told] == [["offload", "1", "12,345"]] * 2
 
 
+@pytest.mark.slow
 def test_clear_starts_a_new_session_and_resume_goes_back(tmp_path: Path) -> None:
     """Commands: the old one stays resumable."""
     first = chat(tmp_path, "apples", "/clear", "pears")
@@ -90,6 +91,7 @@ def test_clear_starts_a_new_session_and_resume_goes_back(tmp_path: Path) -> None
     assert (typed(old), typed(new)) == (["apples", "more apples"], ["pears"])
 
 
+@pytest.mark.slow
 def test_resume_without_an_id_lists_the_others(tmp_path: Path) -> None:
     chat(tmp_path, "apples", "/clear", "pears")
     old, new = logs(tmp_path)

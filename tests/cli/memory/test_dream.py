@@ -76,6 +76,7 @@ def recalled(cwd: Path) -> str:
     return nacre(cwd, "recall", "how is the store opened?").stdout
 
 
+@pytest.mark.slow
 def test_edits_that_nacre_makes_by_itself_keep_the_age_of_a_memory(tmp_path: Path) -> None:
     """A memory whose references are gone is the last that may seem to be written today."""
     path = memory(tmp_path, {"store.md": STORE % b"The store is opened"}) / "store.md"
@@ -133,6 +134,7 @@ def test_without_force_too_few_sessions_are_no_reason_to_dream(tmp_path: Path) -
     assert sorted(told["sessions"]) == [f"s{number}" for number in range(5)]
 
 
+@pytest.mark.slow
 def test_status_says_what_became_of_the_last_dream(tmp_path: Path) -> None:
     memory(tmp_path)
     assert "last consolidated: never" in nacre(tmp_path, "dream", "status").stdout
@@ -221,6 +223,7 @@ def test_the_nightly_dream_points_to_the_logs_once_a_day_and_keeps_them(tmp_path
     assert json.loads(nacre(tmp_path, "dream", "--nightly", "--json").stdout)["status"] == "skipped"
 
 
+@pytest.mark.slow
 def test_a_dream_can_be_begun_in_a_chat_beside_the_conversation(tmp_path: Path) -> None:
     directory = memory(tmp_path)
     done = chat(tmp_path, "/dream kill", "/dream")

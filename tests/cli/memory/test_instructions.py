@@ -35,6 +35,7 @@ def test_every_file_is_listed_with_its_kind_its_size_and_why_it_is_loaded(projec
     assert "40,001 characters, more than 40,000" in ended.stdout
 
 
+@pytest.mark.slow
 def test_consent_is_given_and_taken_back(project: Path) -> None:
     shared = str(project.parent / "shared.md")
     assert listed(project)["outside"] == [shared]

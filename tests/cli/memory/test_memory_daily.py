@@ -49,6 +49,7 @@ def test_a_line_is_shown_by_its_place_or_its_words_and_found_by_a_search(log: Pa
     assert run(tmp_path, "show", "tea").startswith("---\n")
 
 
+@pytest.mark.slow
 def test_a_line_that_is_forgotten_can_be_brought_back(log: Path, tmp_path: Path) -> None:
     """M14b, M17: the other line stays byte for byte."""
     before = log.read_bytes()
@@ -59,6 +60,7 @@ def test_a_line_that_is_forgotten_can_be_brought_back(log: Path, tmp_path: Path)
     assert log.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_purged_line_is_in_no_commit_and_in_no_session_any_more(log: Path, tmp_path: Path) -> None:
     """M14b, M17: the other line stays, in the log and in the history."""
     location = locate(MemoryPaths(home=tmp_path / "home", cwd=tmp_path))

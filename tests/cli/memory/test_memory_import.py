@@ -334,6 +334,7 @@ def test_an_export_into_the_memory_itself_is_refused(here: Path, theirs: Path, c
     assert content(directory(capsys)) == before
 
 
+@pytest.mark.slow
 @pytest.mark.real_data
 @pytest.mark.skipif(
     not DATA.is_dir(), reason="needs the folder of real memories, shared/data/claude_memory beside the repo"

@@ -29,6 +29,7 @@ def holding(home: Path, *words: str) -> list[str]:
     return [str(path) for path in files if any(word.encode() in path.read_bytes() for word in words)]
 
 
+@pytest.mark.slow
 def test_nothing_is_left_in_any_file_of_the_home(talked: Path) -> None:
     assert holding(talked / "home", "basement")
     ended = nacre(talked, "memory", "forget", FILE, "--purge", "--yes")
@@ -74,6 +75,7 @@ def test_a_dry_run_names_every_place_and_changes_nothing(talked: Path) -> None:
     assert nacre(talked, "memory", "show", FILE).returncode == 0
 
 
+@pytest.mark.slow
 def test_words_the_person_typed_are_left_and_told_or_erased_when_asked(tmp_path: Path) -> None:
     nacre(tmp_path, "-p", f"remember that {FACT}")
     file = json.loads(nacre(tmp_path, "memory", "list", "--json").stdout)[0]["file"]
@@ -85,6 +87,7 @@ def test_words_the_person_typed_are_left_and_told_or_erased_when_asked(tmp_path:
     assert holding(tmp_path / "home", "basement", "hopper") == []
 
 
+@pytest.mark.slow
 def test_a_session_that_is_open_stops_the_purge_before_anything_is_erased(talked: Path) -> None:
     log = next((talked / "home").rglob("*.jsonl"))
     with SessionLog.open(log, home=talked / "home"):

@@ -145,6 +145,7 @@ def test_everybody_at_once_loses_nothing(ana: Person, bo: Person) -> None:
     assert ana.files["MEMORY.md"].count("- [Memory") == 4
 
 
+@pytest.mark.slow
 def test_a_dry_run_changes_neither_side(ana: Person, bo: Person, shared: Path) -> None:
     ana.save("We deploy on Monday.", "Deploys")
     assert ana.said("sync", "--dry-run")[0] == "would be pushed: MEMORY.md\nwould be pushed: deploys.md\n"
@@ -213,6 +214,7 @@ def test_a_purge_says_that_the_shared_place_keeps_it(ana: Person, bo: Person) ->
     assert bo.sync()["deleted"] == ["deploys.md"]
 
 
+@pytest.mark.slow
 def test_the_projects_own_scope_knows_nothing_of_the_teams(ana: Person) -> None:
     """M18: list, lint, history and search are apart."""
     ana.save("We deploy on Monday.", "Deploys")

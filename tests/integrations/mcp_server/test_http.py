@@ -124,6 +124,7 @@ async def test_a_header_that_stands_twice_opens_nothing(headers: list[tuple[str,
     assert answers == [status]
 
 
+@pytest.mark.slow
 def test_a_token_is_made_and_printed_once_where_none_is_given(tmp_path: Path) -> None:
     server = subprocess.Popen(
         command("--http"),

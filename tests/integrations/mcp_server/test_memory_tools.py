@@ -130,7 +130,7 @@ async def test_where_a_log_is_kept_a_guess_does_not_meet_what_stays_here(project
     async with inside(project) as talk:
         assert "Logged in logs/" in await said(talk, "memory_save", text="The kettle is red.", type="project")
         for guess in ("safe_code.md", "Safe code", "safe code four two"):
-            assert "no memory answers to" in await refused(talk, "memory_forget", name=guess)
+            assert "no memory matches" in await refused(talk, "memory_forget", name=guess)
         assert "which said: The kettle is red." in await said(talk, "memory_forget", name="kettle red")
     assert [one.file for one in await memory.list()] == ["safe_code.md"]
     async with inside(project, options=ServerOptions(cwd=project, local=True)) as talk:

@@ -331,6 +331,7 @@ print("200,000,000 characters" in words, resource.getrusage(resource.RUSAGE_SELF
 """
 
 
+@pytest.mark.slow
 def test_two_hundred_megabytes_leave_a_pointer_and_are_never_held_twice(tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
     ran = subprocess.run(

@@ -114,6 +114,7 @@ async def test_a_resumed_session_sends_the_same_bytes(work: Path) -> None:
         await said(ready, "go on")
 
 
+@pytest.mark.slow
 async def test_files_that_are_gone_are_told_once_at_the_tail(work: Path) -> None:
     """C8: pruned, or resumed on another machine; told to the model and to the person."""
     provider = ScriptedProvider([call("Bash", **LONG), "done", "one", "two", "three"])

@@ -133,6 +133,7 @@ async def test_a_session_resumed_after_a_day_is_cold_and_clears_once(
     assert third.session.view.messages[: len(resumed.messages)][:-1] == resumed.messages[:-1]
 
 
+@pytest.mark.slow
 @MOVES
 @pytest.mark.parametrize("model", [BINDING, FREE])
 async def test_thinking_goes_only_where_it_is_bound(

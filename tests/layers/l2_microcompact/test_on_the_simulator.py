@@ -96,6 +96,7 @@ async def test_after_a_pause_a_request_is_smaller_and_cheaper_and_the_next_are_r
     assert cost(after["true"]) < 0.85 * cost(after["false"])
 
 
+@pytest.mark.slow
 @MOVES
 async def test_a_resumed_session_clears_once_and_goes_on_with_the_same_bytes(tmp_path: Path) -> None:
     """C9, T3: the day after, from the log; what was cleared is read back without a question."""

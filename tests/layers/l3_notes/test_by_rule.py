@@ -65,6 +65,7 @@ def test_where_nothing_happened_there_is_nothing_to_note() -> None:
     assert by_rule(Facts()) == ""
 
 
+@pytest.mark.slow
 def test_long_sessions_stay_within_every_budget_and_keep_the_newest() -> None:
     """C15, C17."""
     text = by_rule(Facts.of(work(2_000, tokens=1)))

@@ -59,6 +59,7 @@ async def test_a_rewrite_that_loses_what_a_memory_names_is_refused(
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 @FORKS
 @pytest.mark.parametrize(
     ("said", "changes"),

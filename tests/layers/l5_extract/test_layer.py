@@ -467,6 +467,7 @@ async def test_what_repeats_a_tool_is_untrusted_and_what_was_attached_is_no_sour
     assert "captain.md" not in (directory(tmp_path) / "MEMORY.md").read_text()
 
 
+@pytest.mark.slow
 @FORKS
 @pytest.mark.parametrize("file", ["MEMORY.md", "deploys/MEMORY.md"])
 async def test_a_fork_cannot_write_the_index(provider: ScriptedProvider, tmp_path: Path, file: str) -> None:

@@ -365,6 +365,7 @@ def test_whatever_is_there_no_sentence_is_lost_and_a_second_dream_has_nothing_to
     assert again.changed == {}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason="the recorded memory folders are not here")
 def test_real_folders_are_put_in_order_without_losing_anything() -> None:
     """D8 on folders that people's agents wrote."""

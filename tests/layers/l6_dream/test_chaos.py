@@ -52,6 +52,7 @@ def test_wherever_a_dream_is_killed_nothing_is_lost_and_the_next_one_can_begin(t
         assert one["copies"] is False
 
 
+@pytest.mark.slow
 def test_of_many_that_begin_at_once_one_dreams(tmp_path: Path) -> None:
     """D2: the others find it held, or come later and find nothing to do."""
     (seen,) = ran(tmp_path / "m", "race", "5")

@@ -227,6 +227,7 @@ async def test_a_dream_that_takes_too_long_is_ended_and_changes_nothing(tmp_path
     assert held(location) == dict(FILES)
 
 
+@pytest.mark.slow
 async def test_a_dream_can_be_killed_from_outside(tmp_path: Path) -> None:
     """D5: by a file that any process can write."""
     location = laid(tmp_path)
@@ -319,6 +320,7 @@ def lossy(files: dict[str, bytes | None], reason: str = "merged into deploys.md"
 FIXED = b"# Memory\n\n- [Deploys](deploys.md) - when\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("copy", "said"),
     [

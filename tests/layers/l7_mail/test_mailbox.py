@@ -165,6 +165,7 @@ print("as promised")
 """
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_really_full_refuses_letters_and_gives_those_it_has(tmp_path: Path) -> None:
     """A5: a file system of 128 KiB, in a namespace of its own."""
     mounted = [

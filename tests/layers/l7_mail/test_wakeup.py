@@ -64,6 +64,7 @@ async def test_bells_leave_no_file_and_no_descriptor(path: Path, bells: Path) ->
     assert not bells.exists()
 
 
+@pytest.mark.slow
 async def test_a_bell_that_is_forgotten_takes_itself_down(path: Path, bells: Path) -> None:
     before = descriptors()
     wakeup = Mailbox(path).wakeup()

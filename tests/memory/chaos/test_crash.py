@@ -166,6 +166,7 @@ async def _is_unsettled(where: Location) -> bool:
     return not journal.is_settled() and bool(journal.intents()[0])
 
 
+@pytest.mark.slow
 @NEEDS_GIT
 def test_packing_the_history_can_be_killed_anywhere(tmp_path: Path, start: Path, server: Server) -> None:
     files = state(location(start))

@@ -384,6 +384,7 @@ async def test_a_held_lock_is_told_and_a_killed_holder_gives_it_up(where: Locati
     assert log(where) == [("agent", "save a.md", ("MEMORY.md", "a.md"))]
 
 
+@pytest.mark.slow
 async def test_a_program_that_writes_all_the_time_never_loses_its_text(where: Location) -> None:
     """Bad input: two writers on one topic; nothing is lost, and each of our texts stands on what it says."""
     if exchange._renameat2() is None:

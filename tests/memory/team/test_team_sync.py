@@ -47,6 +47,7 @@ async def pair(person: Callable[[str], Awaitable[Clone]]) -> Pair:
     return ana, bo
 
 
+@pytest.mark.slow
 async def test_what_one_saves_the_other_gets_byte_for_byte(pair: Pair) -> None:
     """M18: whole files by content hash, as one transaction by `team`."""
     ana, bo = pair
@@ -63,6 +64,7 @@ async def test_what_one_saves_the_other_gets_byte_for_byte(pair: Pair) -> None:
     assert newest.files == ("MEMORY.md", "deploys.md", "sub/tea.md")
 
 
+@pytest.mark.slow
 async def test_what_one_forgets_is_gone_for_everybody_and_stays_gone(
     pair: Pair, person: Callable[[str], Awaitable[Clone]]
 ) -> None:

@@ -135,6 +135,7 @@ def test_any_text_gives_short_single_lines_without_a_way_out(pieces: list[str]) 
         assert kind != "path" or not text.startswith(("/", "~"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -118,6 +118,7 @@ def test_it_too_stops_when_the_time_is_over(large: Path, tmp_path: Path) -> None
     assert [one.exists for one in late.references] == [None]
 
 
+@pytest.mark.slow
 def test_a_changed_a_removed_and_a_new_file_are_noticed(large: Path, tmp_path: Path) -> None:
     cache = WordCache(tmp_path / "cache", large)
     cache.update()
@@ -187,6 +188,7 @@ def test_a_word_is_kept_if_and_only_if_it_would_be_found(pieces: list[bytes]) ->
         assert has_word(data, word) is (word in kept)
 
 
+@pytest.mark.slow
 def test_what_is_held_in_memory_goes_with_its_files(large: Path, tmp_path: Path) -> None:
     """R12: a commit, a branch or another session's learning is noticed by the next check."""
     subprocess.run(["git", "init", "-q"], cwd=large, check=True)
