@@ -176,13 +176,8 @@ async def _open(setup: _Setup, stack: AsyncExitStack) -> OpenedAgent:
     if log is not None and leaves:
         # A log that was written with a model on this machine may hold text that must not leave it.
         log = replace(log, records=await startup.local_only.over(log.records))
-    session = Session(
-        base,
-        log.records if log else (),
-        writer=writer,
-        settings=session_settings(settings),
-        clock=setup.clock,
-    )
+    records = log.records if log else ()
+    session = Session(base, records, writer=writer, settings=session_settings(settings), clock=setup.clock)
     add_startup_layers(session, startup, toolset, leaves=leaves)
     add_result_layers(session, toolset, settings, tools=tools, folder=folder)
     recall = await add_recall(session, startup, toolset, settings, stack, leaves=leaves)
