@@ -197,7 +197,7 @@ def test_moving_to_the_team_and_back(ana: Person, bo: Person) -> None:
     bo.said("save", "Mine.", "--name", "Web", "--type", "project")
     bo.said("save", "Mine.", "--name", "Web", "--type", "user", "--scope", "user")
     assert "--from" in bo.said("move", "web", "--to", "team", code=1)[1]
-    assert "no memory answers" in bo.said("move", "nothing", "--to", "team", code=1)[1]
+    assert "no memory matches" in bo.said("move", "nothing", "--to", "team", code=1)[1]
     bo.said("move", "web", "--to", "team", "--from", "team", code=2)
 
 

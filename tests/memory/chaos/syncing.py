@@ -23,7 +23,7 @@ async def storm(base: Path, name: str, place: str, *, rounds: int, seed: int) ->
             try:
                 await one.forget(file)
             except StoreError as error:
-                if "no memory answers" not in str(error) and "may mean several" not in str(error):
+                if "no memory matches" not in str(error) and "may mean several" not in str(error):
                     raise
         else:
             await one.save(file, f"Text {number} of {name} with seed {seed}.")
