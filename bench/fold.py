@@ -19,7 +19,7 @@ from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.records import Record
 from nacre.messages.transcript import Transcript
 from nacre.messages.view import View
-from nacre.session.session_log import SessionLogWriter, start
+from nacre.session.log_writer import SessionLogWriter, start
 
 LIMIT_RATIO = 2.0
 """How much dearer a record may be after the longest history than after the shortest."""

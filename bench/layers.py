@@ -89,8 +89,8 @@ def _session(folder: Path, clock: FrozenClock) -> Session:
     base = Base(MODEL, instructions=({"type": "text", "text": "You are careful. " * 200},))
     session = Session(base, settings=SessionSettings(cache_ttl="auto"), clock=clock)
     shelf = ToolResultStore(folder, sync=False)
-    clearing = Microcompact(session, shelf, MicrocompactSettings())
-    session.layers += [Offload(shelf), clearing]
+    clearing = Microcompact(shelf, MicrocompactSettings())
+    session.add_layers(Offload(shelf), clearing)
     return session
 
 

@@ -12,7 +12,8 @@ from bench.machine import bar
 from nacre.cache.breakpoints import place_markers
 from nacre.cache.models import profile
 from nacre.cache.prefix_monitor import Ledger, message_blocks, sent_request
-from nacre.devtools.cache_models.anthropic_rules import Cache, Call, simulate
+from nacre.devtools.cache_models.anthropic_rules import simulate
+from nacre.devtools.cache_models.anthropic_state import Cache, Call
 from nacre.messages.blocks import JsonObject
 
 MODEL = "claude-opus-5-5"

@@ -20,8 +20,7 @@ from bench.made_up_log import MB, is_dropped, write_log
 from nacre.messages.blocks import JsonObject
 from nacre.store.boundaries import up_to_date
 from nacre.store.home import slug
-from nacre.store.search import query, search_log
-from nacre.store.sessions import Sessions
+from nacre.store.sessions import Sessions, query, search_log
 from nacre.store.summaries import summarise
 
 LEAST_MB_PER_S = 150

@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from filelock import FileLock
-
 from bench.machine import bar, middle_us, spread
 from bench.mail_chaos import together
 from nacre.clock import SYSTEM_CLOCK
 from nacre.layers.l7_mail.letter import Letter, written
 from nacre.layers.l7_mail.mailbox import Mailbox, box_path
 from nacre.messages.blocks import JsonObject
+from nacre.store.locks import FileLock
 
 TIMES_PLAIN = 3.0
 """What a letter may cost beside a plain locked append with the same lock and the same flush."""

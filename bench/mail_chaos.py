@@ -172,7 +172,7 @@ class _Agent:
     def _tear(self, share: float) -> None:
         """The next write stops half-way, and so does this process."""
 
-        def torn(descriptor: int, data: bytes) -> int:
+        def torn(descriptor: int, data: bytes, *, sync: bool = False) -> int:
             os.write(descriptor, data[: int(len(data) * share)])
             _add(self._place.events(self._number), "torn")
             os.kill(os.getpid(), signal.SIGKILL)

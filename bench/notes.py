@@ -30,7 +30,9 @@ from bench.machine import bar
 from nacre import prompts
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.cache.models import profile
-from nacre.devtools.cache_models.anthropic_rules import Cache, Call, estimate, simulate
+from nacre.devtools.cache_models.anthropic_render import estimate
+from nacre.devtools.cache_models.anthropic_rules import simulate
+from nacre.devtools.cache_models.anthropic_state import Cache, Call
 from nacre.layers.l3_notes.notes import NotesFile
 from nacre.layers.l3_notes.template import TEMPLATE, UPDATE, sections
 from nacre.messages.blocks import Block, Json, JsonObject, Message, Text, ToolCall
@@ -40,7 +42,7 @@ from nacre.messages.tokens import estimate_text
 from nacre.messages.usage import Usage
 from nacre.messages.wire import render_block
 from nacre.providers.base import Request
-from nacre.session.session_log import SessionLogWriter
+from nacre.session.log_writer import SessionLogWriter
 from nacre.settings import load
 
 MODEL = "claude-opus-5-5"

@@ -17,7 +17,7 @@ from pathlib import Path
 from bench.machine import bar
 from bench.made_up_log import MB, is_dropped, write_log
 from nacre.messages.blocks import JsonObject
-from nacre.session.session_log import MAX_RESUME_BYTES
+from nacre.session.log_writer import MAX_RESUME_BYTES
 
 LIMIT_MB = 200
 """What opening may take at its peak."""
@@ -25,7 +25,7 @@ LIMIT_MB = 200
 PROGRAM = '''
 import json, sys, time
 from pathlib import Path
-from nacre.session.session_log import resume
+from nacre.session.log_writer import resume
 from nacre.errors import NacreError
 from nacre.messages.view import View
 

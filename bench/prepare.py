@@ -32,6 +32,7 @@ from nacre.messages.records import Record
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import Provider, Request, complete
 from nacre.providers.openai import OpenAICompatibleProvider
+from nacre.session.log_writer import NullRecordWriter
 from nacre.session.session import Base, Session
 from nacre.tools import default_tools
 from nacre.tools.workspace import Workspace
@@ -213,7 +214,8 @@ def _session(model: str, sizes: Sizes) -> Session:
         tools = default_tools(Workspace(Path(folder)))
     base = Base(model, words(0, SYSTEM_CHARS), tools, opening="Today is the first of January.")
     history = records(sizes.messages, size=sizes.message_bytes, prompt=sizes.prompt_tokens)
-    return Session(base, history)
+    # Equal ids, because OpenAI's requests carry the session's id as the key of the prompt cache.
+    return Session(base, history, writer=NullRecordWriter("bench"))
 
 
 def _round(number: int, sizes: Sizes) -> list[Record]:

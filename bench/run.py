@@ -17,6 +17,7 @@ from nacre.messages.blocks import JsonObject
 
 NAMES = (
     "startup",
+    "files_entered",
     "fold",
     "prepare",
     "ledger_sim",
@@ -27,6 +28,8 @@ NAMES = (
     "recall.speed",
     "staleness",
     "poisoning",
+    "secrets",
+    "purge",
     "dream",
     "mail",
     "agents_idle",

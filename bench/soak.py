@@ -1,7 +1,8 @@
 """Storms and property tests at full counts: `python -m bench.soak [PYTEST ARGUMENTS]`, or `make soak`.
 
 Runs the tests marked `soak` with twenty times their usual counts. Writes the number of tests, failures, the
-longest durations and the machine to bench/results/soak.json. Exit code 1 means that a test failed.
+longest durations, figures that tests record and the machine to bench/results/soak.json. Exit code 1 means
+that a test failed.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def main(arguments: Sequence[str]) -> int:
         if not report.exists():
             return done.returncode
         figures = read_report(report)
-    keep("soak", {"scale": float(scale), "seconds": round(time.monotonic() - began), **figures})
+    figures = {"scale": float(scale), "arguments": [*arguments], **figures}
+    keep("soak", {**figures, "seconds": round(time.monotonic() - began)})
     return done.returncode
 
 
@@ -57,8 +59,13 @@ def read_report(path: Path) -> JsonObject:
         "tests": len(cases),
         "skipped": sum(one.find("skipped") is not None for one in cases),
         "failed": [_name(one) for one in failed],
+        "figures": {_name(one): found for one in cases if (found := _figures(one))},
         "longest_seconds": {name: seconds[name] for name in longest},
     }
+
+
+def _figures(case: ET.Element) -> JsonObject:
+    return {str(one.get("name")): float(one.get("value", "0")) for one in case.iter("property")}
 
 
 def _name(case: ET.Element) -> str:

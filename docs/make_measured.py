@@ -252,14 +252,14 @@ def _compacting() -> str:
 
 def _extraction() -> str:
     result = _read("extract")
-    last, judged = result["precision"]["fourth"], result["recall"]["judge"]
-    people = result["precision"]["second people"]
+    held, judged = result["statements"], result["recall"]["judge"]
     lines = [
-        f"By rule, without a model: of {judged['bearing']} messages that bear an",
-        f"answer {judged['recall']:.0%} are",
-        f"kept; of {last['judged']} outputs judged by hand {last['as_judged']:.0%} were right, of",
-        f"{people['judged']} drawn from prompts that people wrote themselves",
-        f"{people['as_judged']:.0%}. One turn takes",
+        f"Without a model, a linear classifier: of {held['statements']:,} statements of",
+        f"{held['conversations']} conversations, each classified without its own,",
+        f"{held['recall']:.0%} of those worth keeping are kept, {held['precision']:.0%} of what is",
+        f"kept is worth it, {held['right_kind']:.0%} of that has the right kind. Of",
+        f"{judged['bearing']} messages of LongMemEval that bear an answer",
+        f"{judged['recall']:.0%} are kept. One turn takes",
         f"{result['turn']['p99_us'] / 1000:.1f} ms (p99). With a model it was not",
         "measured: no key was at hand.",
     ]
@@ -296,20 +296,78 @@ def _staleness() -> str:
     return _part("Staleness: memories that no longer hold", "staleness", lines, plots=["staleness"])
 
 
+def _writers() -> str:
+    result = _read("writers")
+    dream = result["dream"]
+    chats = result["extraction"]
+    seen, unseen = result["statements"]["forks"], result["statements"]["forks_held_out"]
+    lines = [
+        f"Models that lie in small ways. In a dream, {dream['lies_landed']} of {dream['lies']} lies land (a",
+        "flipped, dropped, invented, emptied or injected text), and",
+        f"{dream['honest_landed']} of {dream['honest']} honest edits do. In an extraction from labelled",
+        f"everyday chats, {chats['true_landed_at_once']} of {chats['facts']} true facts land at once and",
+        f"{chats['true_landed']} at the second try, in the person's words;",
+        f"{chats['wrong_refused']} of {chats['wrong_tried']} wrong ones are refused. Of lies written by",
+        f"hand, {seen['lies_refused']} of {seen['statements']} that the rules were written with and",
+        f"{unseen['lies_refused']} of {unseen['statements']} of a second set are refused.",
+    ]
+    return _part("Models that lie", "writers", lines)
+
+
 def _poisoning() -> str:
     result = _read("poisoning")
-    ours, without = result["defended"], result["undefended"]
+    ours, without, plain = result["defended"], result["undefended"], result["sessions"]
+    pairs = result["pairs"]
     which = ", ".join(name.removeprefix("beyond ") for name in ours["which"])
     lines = [
         f"A model that obeys, {ours['attacks']} attacks: {ours['reached']} reach a",
         "later session, without the defence",
-        f"{without['reached']}. Of {ours['beyond']} that do not repeat the words",
-        "they were read in, or that you let a",
-        f"command write, {ours['beyond_reached']} do ({which}). Of {ours['honest']} honest memories",
+        f"{without['reached']}. Of {ours['beyond']} that you let a command write",
+        f"{ours['beyond_reached']} does ({which}). Of {ours['honest']} honest memories",
         f"{ours['honest_recalled']} are recalled, without the defence {without['honest_recalled']}.",
+        f"In {plain['sessions']} ordinary coding sessions with {plain['saves']} saves, {plain['unverified']}",
+        f"wait for a confirmation, {plain['learnt_from_tools']} of them facts that only a tool said.",
+        f"Of {sum(pairs['changed'].values())} statements with a changed quantity, scope, order or value, or",
+        f"quoted from others, {sum(map(len, pairs['changed_attached'].values()))} are attached;",
+        f"of {pairs['honest']} casual ones in a model's words {pairs['honest_unverified']} wait for a",
+        "confirmation.",
         "More: [what nacre defends against](threat-model.md).",
     ]
     return _part("Poisoning", "poisoning", lines)
+
+
+def _secrets() -> str:
+    result = _read("secrets")
+    sets = result["secrets"]
+    held = [one for name, one in sets.items() if name.startswith("held out")]
+    missed = ", ".join(f"{one['missed_at_first']} of {one['count']}" for one in held)
+    ordinary = result["ordinary"]
+    lines = [
+        f"{sum(one['count'] for one in sets.values())} invented credentials, passwords in sentences of seven",
+        f"languages among them: {sum(one['saved'] for one in sets.values())} are saved.",
+        f"{len(held)} of the sets were",
+        f"written after the rules, one after the other; at the first try {missed} were missed, so expect",
+        "about one in fifteen of yours to be.",
+        f"{ordinary['false_alarms']} of {ordinary['count']:,} ordinary memories",
+        "were refused; these were in view when the rules were written.",
+        f"A scan of 10 KB that is all about passwords takes {result['milliseconds_per_10_kb']} ms.",
+    ]
+    return _part("Secrets", "secrets", lines)
+
+
+def _purge() -> str:
+    result = _read("purge")
+    spread = f"{result['files_with_a_value_before']:.0f}"
+    lines = [
+        f"{result['memories']} memories with values of fourteen kinds, each in {spread} files",
+        "of the home after sessions that used it.",
+        f"{result['said_to_be_gone']} of {result['purged']} purges say that nothing is left;",
+        f"a search by other means finds {result['files_left']} files with a value.",
+        f"{result['unrelated_memories_changed']} other memories changed.",
+        f"Of {result['killed']} purges that were killed on the way,",
+        f"{result['killed_not_completed']} were not completed by the same command.",
+    ]
+    return _part("Purge: what is left of a memory", "purge", lines)
 
 
 def _agents() -> str:
@@ -406,9 +464,10 @@ def _speed() -> str:
     most = max(layers["records"], key=int)
     saves = ", ".join(f"{one['package']} {one['at']['10000']['cpu_ms']:g}" for one in saving.values())
     lines = [
-        f"`nacre --version` takes {start['median_ms']['nacre --version']:.0f} ms (a bare Python",
-        f"{start['median_ms']['python -c pass']:.0f}), `nacre --help`",
-        f"{start['median_ms']['nacre --help']:.0f}. A round",
+        f"`nacre --version` takes {start['median_cpu_ms']['nacre --version']:.0f} ms of the processor",
+        f"(a bare Python {start['median_cpu_ms']['python -c pass']:.0f}), `nacre --help`",
+        f"{start['median_cpu_ms']['nacre --help']:.0f}, `nacre -p hello` without a model",
+        f"{start['median_cpu_ms']['nacre -p hello']:.0f}, at a load of {start['machine']['load']:g}. A round",
         f"of the loop costs {layers['records'][most]['p50_us'] / 1000:.2f} ms of",
         f"nacre's own at {int(most):,} records.",
         f"A record is folded in {fold['fold']['100000']['p50_us']:.0f} µs after",
@@ -499,7 +558,10 @@ PARTS: tuple[Callable[[], str], ...] = (
     _forks,
     _extraction,
     _dream,
+    _writers,
     _poisoning,
+    _secrets,
+    _purge,
     _agents,
     _speed,
 )

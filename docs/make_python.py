@@ -81,7 +81,7 @@ GROUPS = (
             ("nacre.providers.base", "Request"),
             ("nacre.session.settings", "SessionSettings"),
             ("nacre.session.meter", "Meter"),
-            ("nacre.session.session_log", "RecordWriter start resume"),
+            ("nacre.session.log_writer", "RecordWriter start resume"),
             ("nacre.tools.run", "run_all"),
             ("nacre.messages.wire", "parse_content"),
             ("nacre.providers.anthropic", "parse_usage"),
@@ -195,7 +195,7 @@ GROUPS = (
         (
             ("nacre.devtools.sim", "serve SimSettings CacheRules Exchange Fault"),
             ("nacre.devtools.sim", "SimClock ReplySource"),
-            ("nacre.devtools.sim", "ScriptedReply parse_script read_script replies_from_messages"),
+            ("nacre.devtools.sim", "Script ScriptedReply parse_script read_script replies_from_messages"),
             ("nacre.devtools.sim", "replies_from_provider"),
         ),
     ),

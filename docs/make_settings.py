@@ -37,6 +37,15 @@ Files are JSON; a name with a dot is an object inside an object: `{"autocompact"
 holds a list as JSON, `["Bash(make:*)", "Edit(/src/**)"]`, or one text of it.
 `nacre doctor --all` shows every value in force and where it came from.
 
+Settings are read when a session is opened. Of a file that changes meanwhile, the switches `offload`,
+`clear_idle`, `keep_warm`, `notes`, `notes_compact`, `compact`, `compact_prepare`, `recall`, `extract` and
+`dream` act at the next turn; a layer that was off when the session was opened, and everything else, waits
+until it is opened again.
+
+An unknown name is a warning. One in or like `permissions` and `sandbox`, a value that cannot be used, and a
+name that occurs twice in an object are errors, because a restriction could be lost; in a directory that is
+not trusted, each tool call then needs your permission and memory is off.
+
 nacre's home is `~/.nacre`, or what `NACRE_HOME` says. Keys are read from `ANTHROPIC_API_KEY` and
 `OPENAI_API_KEY`, never from a settings file by name.
 
@@ -52,6 +61,10 @@ Anthropic's before OpenAI's; without a key the embedded engine answers.
 A project's files come with whatever was cloned, so some settings are not taken from them, or only once you
 trust the directory: the chat asks on its first start there, and `trust.json` in nacre's home lists those you
 trust. The last column says which. [Permissions](permissions.md) has more about it.
+
+A file of yours with an error stops the command. A project's file in a directory that you do not trust does
+not: one line names the error, and until it is corrected each tool call there needs your permission, and
+memory is off.
 
 ## All settings
 
@@ -154,6 +167,9 @@ _SAID_HERE: dict[tuple[str, ...], str] = {
     ("tools", "timeout_seconds"): "How long a tool may run when the call does not say.",
     ("offload", "max_chars"): "A longer tool result goes to a file; a preview and its path stay.",
     ("offload", "round_chars"): "All results of one round together; over it the largest go to files, too.",
+    ("offload", "image_tokens"): (
+        "All pictures and documents of one round together; others go to files, the first is always shown."
+    ),
     (
         "offload",
         "per_tool",

@@ -35,9 +35,8 @@ def answer(messages: list[Any], n: int) -> dict[str, Any]:
 
 
 async def main() -> None:
-    session = Session(Base("claude-sonnet-5-5", "You work on a project.", [read]))
+    session = Session(Base("claude-sonnet-5-5", "You work on a project.", [read]), layers=[Compact()])
     session.window = WINDOW
-    session.layers.append(Compact(session))
     await session.add_user(f"Look at every part, but {RULE}.")
     for n in range(40):
         request = await session.prepare()

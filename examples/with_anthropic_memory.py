@@ -41,7 +41,6 @@ async def main(folder: Path) -> None:
         runner = client.beta.messages.tool_runner(
             model="claude-sonnet-5-5",
             max_tokens=1_000,
-            thread=False,  # the simulator holds no conversations; leave it out with the real provider
             tools=[MemoryTool(memory)],
             messages=[{"role": "user", "content": "Black tea for me from now on, please remember."}],
         )

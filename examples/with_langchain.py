@@ -48,7 +48,7 @@ async def main(folder: Path) -> None:
         memory=memory,
         window=WINDOW,
         clearable=frozenset({"read_part"}),
-        tell=lambda line: print("nacre", line.replace(str(folder), "…")),
+        on_notice=lambda line: print("nacre", line.replace(str(folder), "…")),
     )
     async with Simulator(script(40)) as sim:
         model = ChatAnthropic(  # type: ignore[call-arg]

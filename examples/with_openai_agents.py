@@ -40,7 +40,7 @@ async def main(folder: Path) -> None:
     await memory.save("The billing service is never deployed on a Friday.")
     results = folder / "results"
     layers = Layers(
-        results=results, memory=memory, tell=lambda line: print("nacre", line.partition(" kept in")[0])
+        results=results, memory=memory, on_notice=lambda line: print("nacre", line.partition(" kept in")[0])
     )
     config = RunConfig(call_model_input_filter=NacreFilter(layers), tracing_disabled=True)
     async with Simulator(SCRIPT) as sim, AsyncOpenAI(api_key="none", base_url=f"{sim.url}/v1") as client:

@@ -31,7 +31,7 @@ async def read_part(number: int) -> str:
 
 
 async def main() -> None:
-    layers = Layers(window=WINDOW, tell=lambda line: print("nacre", line))
+    layers = Layers(window=WINDOW, on_notice=lambda line: print("nacre", line))
     async with (
         Simulator([*CALLS, "All read."]) as sim,
         AsyncAnthropic(api_key="none", base_url=sim.url) as client,

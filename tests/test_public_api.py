@@ -15,9 +15,11 @@ from nacre import (
     Agent,
     Base,
     Compact,
+    Layer,
     Memory,
     Microcompact,
     NacreError,
+    Notes,
     Offload,
     Recall,
     RunResult,
@@ -72,7 +74,7 @@ async def test_run_returns_a_result_and_continues_the_conversation() -> None:
     agent = Agent("any-model", instructions="Be brief.", tools=[weather, tides], provider=script)
     result = await agent.run("Do I need an umbrella in Bergen?")
     assert isinstance(result, RunResult)
-    assert (result.output, result.outcome, result.cost_usd) == ("Take an umbrella.", "answered", 0.0)
+    assert (result.output, result.outcome, result.cost_usd) == ("Take an umbrella.", "answered", None)
     assert result.usage.output > 0
     assert [message.role for message in result.messages] == ["user", "assistant", "user", "assistant"]
     assert script.requests[0].system[0]["text"] == "Be brief."
@@ -294,17 +296,30 @@ def test_a_memory_needs_a_folder_of_its_own(path: str) -> None:
 async def test_a_session_of_ones_own_with_layers_of_ones_own(tmp_path: Path) -> None:
     memory = Memory(tmp_path / "memory")
     await memory.save("Degrees are Celsius.")
-    session = Session(Base("any-model", "You know the weather.", [tides]))
-    session.layers += [
-        Offload(tmp_path / "results"),
-        Microcompact(session, tmp_path / "results"),
-        Recall(memory),
-        Compact(session),
-    ]
+    layers = [Offload(tmp_path / "results"), Microcompact(), Recall(memory), Notes(), Compact()]
+    session = Session(Base("any-model", "You know the weather.", [tides]), layers=layers)
     script = ScriptedProvider().script(say("Low."))
     agent = Agent(session=session, provider=script, tools=[tides])
     assert (await agent.run("Which degrees do we use, Celsius?")).output == "Low."
     assert "Degrees are Celsius." in str(script.requests[0].messages)
+
+
+async def test_a_layer_belongs_to_one_session_and_is_added_once() -> None:
+    compact = Compact()
+    session = Session(Base("any-model"), layers=[compact])
+    assert compact.session is session
+    with pytest.raises(ValueError, match=r"^this Compact is a layer of this session already"):
+        session.add_layers(compact)
+    with pytest.raises(ValueError, match=r"^this Compact belongs to another session; create a new Compact"):
+        Session(Base("any-model"), layers=[compact])
+    with pytest.raises(TypeError, match="a layer is an instance of a subclass of `Layer`"):
+        Session(Base("any-model"), layers=[Compact])  # type: ignore[list-item]
+    assert session.layers == (compact,)
+
+
+def test_two_classes_of_layers_cannot_declare_one_kind_of_note() -> None:
+    with pytest.raises(TypeError, match=r"Mine and .*\.Notes both declare the log notes of kind 'notes'"):
+        type("Mine", (Layer,), {"log_kinds": {"notes": "last"}})
 
 
 async def test_open_agent_and_open_memory_take_settings_as_a_mapping() -> None:

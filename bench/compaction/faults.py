@@ -170,13 +170,13 @@ async def _play_and_die(settings: Settings, seed: int, turns: int) -> None:
     token, left = (b"\n", chance.randrange(4, 60)) if seed % 3 == 0 else (BOUNDARY, 1 + (seed % 4 == 3))
     whole = disk.append_whole
 
-    def append(descriptor: int, data: bytes) -> int:
+    def append(descriptor: int, data: bytes, *, sync: bool = False) -> int:
         nonlocal left
         left -= token in data
         if left <= 0 and token in data:
             os.write(descriptor, data[: chance.randrange(len(data))])
             os.kill(os.getpid(), signal.SIGKILL)
-        return whole(descriptor, data)
+        return whole(descriptor, data, sync=sync)
 
     disk.append_whole = append
     faults = Faults(seed)

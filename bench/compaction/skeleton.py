@@ -1,4 +1,4 @@
-"""What facts alone keep of what recorded sessions needed later: a person's words, deeds and a tail (C17b).
+"""What facts alone keep of what recorded sessions needed later: a person's words, actions and a tail (C17b).
 
 `python -m bench.compaction.skeleton` writes `results/compaction_skeleton.json` and `.md`. A session is cut in
 the middle, or where it was really compacted; a pair of identifiers counts as needed when a reply behind the
@@ -18,11 +18,11 @@ from pathlib import Path
 from statistics import median
 
 from bench.machine import RESULTS, bar, bars, keep
-from nacre.devtools.replay.needs import Pair, facts_of
 from nacre.devtools.replay.recorded import read_recorded
+from nacre.devtools.replay.run import Pair, facts_of
 from nacre.inspect.sources import files_in, open_source
 from nacre.messages.blocks import Json, JsonObject, Text
-from nacre.messages.digest import show_deeds, show_words
+from nacre.messages.digest import show_actions, show_words
 from nacre.messages.facts import Facts
 from nacre.messages.foreign import read_foreign
 from nacre.messages.pairing import Item
@@ -38,9 +38,9 @@ MIN_TOKENS = 60_000
 """Shorter sessions are nowhere near a compaction."""
 TAIL_TOKENS = 20_000
 BUDGETS = (4_000, 8_000, 12_000, 16_000)
-"""For words and deeds together."""
+"""For words and actions together."""
 SHARES = (0.25, 0.33, 0.5)
-"""Of it for words at most; deeds get what words leave."""
+"""Of it for words at most; actions get what words leave."""
 SHARE = 0.5
 MIN_RECORDS = 10
 """A stretch with fewer holds nothing to be forgotten."""
@@ -145,7 +145,7 @@ def _ways(case: Case, view: View) -> Iterator[tuple[str, Sequence[str], Sequence
 
 def _skeleton(facts: Facts, tokens: int, share: float) -> tuple[str, str]:
     words = show_words(facts, round(tokens * share)).text
-    return words, show_deeds(facts, tokens - estimate_text(words)).text
+    return words, show_actions(facts, tokens - estimate_text(words)).text
 
 
 def _add(score: Score, case: Case, texts: Sequence[str], tail: Sequence[Item]) -> None:
@@ -250,8 +250,8 @@ def page(result: JsonObject) -> str:
         "",
         "Percent of the pairs of identifiers, and of the identifiers, that replies behind a cut needed from",
         "before it and found in what stood for that; `tokens`: its mean length. `tail`: the newest rounds of",
-        f"at most {TAIL_TOKENS:,} tokens. With a budget: for words and deeds together, words at most the",
-        "percentage beside it, deeds what is left. `tune` is the half that lines and budgets were chosen on.",
+        f"at most {TAIL_TOKENS:,} tokens. With a budget: for words and actions together, words at most the",
+        "percentage beside it, actions what is left. `tune` is the half that budgets were chosen on.",
         "Recorded summaries were written by the model of the session, and have no tail of their own.",
         "Files that are read again after a compaction are left out for everybody.",
         "",

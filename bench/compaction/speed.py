@@ -66,7 +66,7 @@ async def _timed(blocks: Iterator[tuple[str, Block]], sizes: Sizes) -> tuple[lis
         overflow = OverflowFiles(
             folder=Path(folder), store=ToolResultStore(Path(folder) / "tool-results", sync=False)
         )
-        session.layers.append(Compact(session, overflow=overflow))
+        session.add_layers(Compact(overflow=overflow))
         view = session.view
         after = 0
         for _ in range(sizes.rounds):

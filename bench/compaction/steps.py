@@ -10,9 +10,8 @@ from typing import Literal
 from bench.compaction.lossy import lossy
 from bench.compaction.sessions import Known, Scripted, Turn
 from bench.replay.peer import Library, Peer, Room
-from nacre.cache.models import profile
+from nacre.cache.models import profile, thresholds
 from nacre.devtools.replay.schema import ReplayStep, Setting
-from nacre.loop.limits import thresholds
 from nacre.messages.blocks import Block, JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.records import ReplyFacts, Said
 from nacre.messages.tokens import estimate_blocks

@@ -70,7 +70,8 @@ def outputs(chats: Chats, half: Half = "judge") -> Iterator[Output]:
         for turn, (role, text) in enumerate(chats.sessions[session]):
             if role == "user" and at.tzinfo:
                 for fact in stated_facts([UserQuote(f"{session}:{turn}", at, text)], zone=at.tzinfo):
-                    yield Output(session, turn, fact)
+                    if not fact.is_weak:
+                        yield Output(session, turn, fact)
 
 
 def samples(every: list[Output], known: list[Label]) -> dict[str, list[Output]]:

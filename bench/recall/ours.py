@@ -43,12 +43,12 @@ class Ours:
 
     def rank(self, question: Question) -> list[str]:
         """The ten best, whatever their certainty."""
-        found = self.index.rank(self._query(question), limit=DEPTH)
+        found = self.index.rank(self.query(question), limit=DEPTH)
         return [self.written.id_of[one.entry.file] for one in found]
 
     def attach(self, question: Question) -> Attached:
         """What `recall()` attaches: five at most, cut by certainty, the newer of two first."""
-        picks = recall(self._query(question), [self.index]).picks
+        picks = recall(self.query(question), [self.index]).picks
         return Attached(
             tuple(self.written.id_of[one.ranked.entry.file] for one in picks),
             sum(estimate_text(one.text) for one in picks),
@@ -58,7 +58,7 @@ class Ours:
         """The ten best by words and meaning, and which of them would be attached; none without vectors."""
         if self._meaning is None:
             return None
-        asked = self._query(question).now.date()
+        asked = self.query(question).now.date()
         ranking = self._meaning.rank(self._ranker, question.text, asked=asked, limit=DEPTH)
         judged = list(zip(ranking.picks, confidences(ranking), strict=True))
         kept = tuple(pick.id for pick, sure in judged[:MAX_PICKS] if sure >= CUT_OFF)
@@ -66,7 +66,7 @@ class Ours:
 
     def certainty(self, question: Question) -> Confidence:
         """How sure the ranking is as a whole: of the subject, and of the one asked about."""
-        asked = self._query(question).now.date()
+        asked = self.query(question).now.date()
         return self._ranker.rank(question.text, asked=asked, limit=1).confidence
 
     def tokens(self, name: str) -> int:
@@ -87,7 +87,8 @@ class Ours:
         """The same ranker without the files, for what `LocalIndex` keeps to itself."""
         return Ranker.over(self.store.docs)
 
-    def _query(self, question: Question) -> RecallQuery:
+    def query(self, question: Question) -> RecallQuery:
+        """The question as a message of its day."""
         asked = question.asked
         now = datetime.combine(asked, time(12), UTC) if asked else self.written.now
         return RecallQuery(text=question.text, now=now)

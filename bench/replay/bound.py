@@ -20,7 +20,7 @@ from itertools import accumulate, pairwise
 
 from nacre.cache.models import PER_MILLION, PriceTier, profile
 from nacre.devtools.cache_models.anthropic_render import estimate
-from nacre.devtools.replay.needs import Need, Pair, facts_of, needs
+from nacre.devtools.replay.run import Need, Pair, facts_of, needs
 from nacre.devtools.replay.schema import Recorded
 from nacre.messages.blocks import JsonObject
 from nacre.messages.wire import render_block

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nacre.cache.breakpoints import place_markers
-from nacre.cache.models import profile
+from nacre.cache.models import profile, thresholds
 from nacre.devtools.cache_models.anthropic_render import estimate
 from nacre.devtools.replay.other_policies import filler
 from nacre.devtools.replay.schema import (
@@ -27,7 +27,6 @@ from nacre.devtools.replay.schema import (
     SideRequest,
     WireRequest,
 )
-from nacre.loop.limits import thresholds
 from nacre.messages.blocks import JsonObject
 from nacre.messages.tokens import estimate_text
 from nacre.messages.usage import Usage

@@ -19,7 +19,7 @@ from nacre.layers.l4_compact.policy import CompactSettings
 
 
 def _layers(*, past_tokens: int = 16_000, tail_tokens: int = 20_000, room_share: float = 0.5) -> ByLayers:
-    """Compaction by rule with so much of words and deeds, of the newest rounds, and of the room in all."""
+    """Compaction by rule with so much of words and actions, of the newest rounds, and of the room in all."""
     return ByLayers(
         settings=CompactSettings(past_tokens=past_tokens, tail_tokens=tail_tokens, room_share=room_share)
     )

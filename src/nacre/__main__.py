@@ -31,4 +31,7 @@ def _is_version_printed() -> bool:
 
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        # `python -m` puts the working directory first on the path; its files must not replace modules.
+        del sys.path[0]
     sys.exit(main())

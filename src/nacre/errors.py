@@ -78,6 +78,10 @@ class Overloaded(ProviderError):
         self.retry_after = retry_after
 
 
+class Unreachable(Overloaded):
+    """Raised when no server listens at an address on this machine; a retry helps only if one is started."""
+
+
 class StreamBroken(ProviderError):
     """Raised when the connection dropped, timed out or sent invalid data in mid-reply."""
 

@@ -21,7 +21,23 @@ _FENCE = re.compile(r"^\s*(`{3,})", re.MULTILINE)
 
 def printable(text: str) -> str:
     """On one line and without control characters, so that a file name cannot repaint the terminal."""
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+    return "".join(
+        char
+        if char.isprintable()
+        else (" " if char in "\n\r\t" else char.encode("unicode_escape").decode("ascii"))
+        for char in text
+    )
+
+
+def visible(text: str) -> str:
+    """Return text of several lines with control characters written out, so that it cannot repaint a terminal.
+
+    Line ends, tabs and joiners stay.
+    """
+    return "".join(
+        char if char.isprintable() or char in _HARMLESS else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
 
 
 def clean(text: str) -> str:
@@ -36,6 +52,14 @@ def fenced(text: str, language: str = "") -> str:
     """In a fence longer than any inside, so that nothing in the text can end it."""
     fence = "`" * max(3, *(len(ticks) + 1 for ticks in _FENCE.findall(text)), 3)
     return f"{fence}{language}\n{text}\n{fence}"
+
+
+COST_UNKNOWN = "cost unknown"
+
+
+def usd_text(usd: float | None, decimals: int = 4) -> str:
+    """Return an amount of money; one that is not known is never shown as zero."""
+    return COST_UNKNOWN if usd is None else f"${usd:,.{decimals}f}"
 
 
 def how_to_install(extra: str, *, source: Path = Path(__file__)) -> str:
@@ -70,7 +94,3 @@ def human_age(then: datetime, now: datetime) -> str:
     if seconds < DAY:
         return f"{seconds // HOUR:.0f} h"
     return f"{seconds // DAY:.0f} d" if seconds < MONTH_DAYS * DAY else then.date().isoformat()
-
-
-def _escaped(char: str) -> str:
-    return " " if char in "\n\r\t" else char.encode("unicode_escape").decode("ascii")

@@ -1,6 +1,7 @@
 """Run child processes in a process group of their own, end whole groups, and identify processes.
 
-asyncio is imported by the functions that use it: `nacre hook` imports this module and must start quickly.
+asyncio, subprocess and tempfile are imported by the functions that use them: `nacre hook` imports this
+module and must start quickly.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ import codecs
 import contextlib
 import os
 import signal
-import subprocess
-import tempfile
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import asyncio
+    import subprocess
 
 TERM_SECONDS = 2.0
 """How long a group may clean up after SIGTERM before it gets SIGKILL."""
@@ -33,7 +33,7 @@ SIZE_POLL_SECONDS = 0.25
 CHUNK_BYTES = 65_536
 
 Feed: TypeAlias = Callable[[bytes], object]
-"""Receives output as it arrives, and an empty chunk at its end."""
+"""Receives output as it arrives, and an empty chunk at its end; `False` ends the process as a flood."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +42,11 @@ class ProcessSpec:
 
     argv: Sequence[str]
     seconds: float
-    max_bytes: int
-    """The process is ended when its output, or the file for its error output, grows larger than this."""
+    max_bytes: int | None
+    """The process is ended when its output, or the file for its error output, grows larger than this.
+
+    None: only `feed` limits it.
+    """
     cwd: Path | None = None
     environ: Mapping[str, str] | None = None
     """None: the environment of this process."""
@@ -109,6 +112,7 @@ async def run(spec: ProcessSpec, feed: Feed, *, feed_errors: Feed | None = None)
     processes that do not hold the output open (`ProcessExit.group`).
     """
     import asyncio
+    import tempfile
 
     flooded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     async with contextlib.AsyncExitStack() as stack:
@@ -124,7 +128,7 @@ async def run(spec: ProcessSpec, feed: Feed, *, feed_errors: Feed | None = None)
         if feed_errors is not None:
             stderr, reading_errors = await stack.enter_async_context(_open_pipe(feed_errors))
             all_reading.add(reading_errors)
-        elif spec.stderr is not None:
+        elif spec.stderr is not None and spec.max_bytes is not None:
             watching = asyncio.ensure_future(_watch_size(spec.stderr, spec.max_bytes, flooded))
             stack.callback(watching.cancel)
         try:
@@ -158,6 +162,7 @@ async def spawn(
 ) -> asyncio.subprocess.Process:
     """Start a process in a new session with these files as stdin, stdout and stderr; cancellation ends it."""
     import asyncio
+    import subprocess
 
     stdin, stdout, stderr = files
     spawning = asyncio.ensure_future(
@@ -196,10 +201,10 @@ async def _open_pipe(
         try:
             # To the end, also after a flood: a process that cannot write cannot end in order.
             while chunk := await reader.read(CHUNK_BYTES):
-                if max_bytes is None or received <= max_bytes:
-                    feed(chunk)
+                is_refused = (max_bytes is None or received <= max_bytes) and feed(chunk) is False
                 received += len(chunk)
-                if max_bytes is not None and received > max_bytes and flooded and not flooded.done():
+                is_over = is_refused or (max_bytes is not None and received > max_bytes)
+                if is_over and flooded and not flooded.done():
                     flooded.set_result(None)
         finally:
             transport.close()
@@ -268,6 +273,8 @@ def run_sync(
 
     For short commands whose output is bounded; the process group is killed when this raises.
     """
+    import subprocess
+
     with subprocess.Popen(
         argv,
         cwd=cwd,
@@ -293,16 +300,22 @@ def start_detached(
     cwd: Path | None = None,
     environ: Mapping[str, str] | None = None,
     stdin: bytes = b"",
-    output: int = subprocess.DEVNULL,
+    output: int | None = None,
 ) -> int:
-    """Start a process that may outlive this one, in a new session, and return its process id."""
+    """Start a process that may outlive this one, in a new session, and return its process id.
+
+    Its output goes to the descriptor `output`, or nowhere.
+    """
+    import subprocess
+
+    target = subprocess.DEVNULL if output is None else output
     process = subprocess.Popen(
         argv,
         cwd=cwd,
         env=environ,
         stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
+        stdout=target,
+        stderr=target,
         start_new_session=True,
     )
     if process.stdin is not None:
@@ -366,7 +379,14 @@ def _signal_group(group: int, number: signal.Signals) -> None:
 
 
 def is_alive(pid: int, start: str = "") -> bool:
-    """Return whether a process runs and, if `start` is given, still is that process: ids are reused."""
+    """Return whether a process runs and, if `start` is given, still is that process: ids are reused.
+
+    A process of another machine cannot be judged by the processes of this one: it counts as running.
+    """
+    process, _, host = start.partition("@")
+    own_process, _, own_host = start_time(os.getpid()).partition("@")
+    if host and host != own_host and process.partition(":")[0] != own_process.partition(":")[0]:
+        return True
     if pid <= 0:
         return False
     try:
@@ -376,7 +396,7 @@ def is_alive(pid: int, start: str = "") -> bool:
     except PermissionError:
         pass
     state, now = _state_and_start(pid)
-    return state not in {"Z", "X"} and (not start or not now or now == start)
+    return state not in {"Z", "X"} and (not process or not now or now.partition("@")[0] == process)
 
 
 def start_time(pid: int) -> str:
@@ -385,9 +405,9 @@ def start_time(pid: int) -> str:
 
 
 def _state_and_start(pid: int) -> tuple[str, str]:
-    """Return the state of a process and its start, with the boot id: ticks restart with the machine."""
+    """Return the state of a process and its start: boot id, because ticks restart, ticks, and host."""
     with contextlib.suppress(OSError, IndexError):
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return fields.split()[0], f"{boot[:8]}:{fields.split()[19]}"
+        return fields.split()[0], f"{boot[:8]}:{fields.split()[19]}@{os.uname().nodename}"
     return "", ""

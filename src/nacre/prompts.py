@@ -15,11 +15,16 @@ SLOT = re.compile(r"\{\{ ([A-Za-z_][A-Za-z0-9_]*) \}\}")
 def load(package: str, name: str) -> str:
     """Return the text of `<package>/prompts/<name>.md`; call it at import, to fail early."""
     # Bytes, because text mode would convert carriage returns, which the lock file has hashed.
+    return packaged_file(package, f"prompts/{name}.md").decode("utf-8").removesuffix("\n")
+
+
+def packaged_file(package: str, path: str) -> bytes:
+    """Return a file that is part of a package."""
     # Not `importlib.resources`, which takes far longer to import than the file to read.
-    data = pkgutil.get_data(package, f"prompts/{name}.md")
+    data = pkgutil.get_data(package, path)
     if data is None:
-        raise FileNotFoundError(f"{package} cannot be asked for its prompts")
-    return data.decode("utf-8").removesuffix("\n")
+        raise FileNotFoundError(f"{package} has no {path}")
+    return data
 
 
 def render(template: str, **slots: str) -> str:

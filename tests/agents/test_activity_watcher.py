@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nacre.agents.activity import PURPOSE, ActivityModel, ActivityWatcher, parse_activity, summary_request
 from nacre.agents.registry import AgentState
-from nacre.app.agents import join_progress
+from nacre.app.agents import activity_watcher
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.errors import Overloaded
 from nacre.messages.blocks import Message, Text, ToolCall
@@ -219,6 +219,9 @@ def answer(text: str, stop_reason: str = "end_turn") -> Reply:
         ("Here you go:\nReading loop.py", ""),
         ("I'm sorry, I can't help with that.", ""),
         ("Reading " + "and reading again " * 10, ""),
+        ("Reading the file loop.py in order to count rounds", "Reading the file loop.py"),
+        ("Fixing null check in parse_hooks", "Fixing null check in parse_hooks"),
+        ("Looking for places that write, then reading them", "Looking for places that write"),
         ("Reading " + "a" * 100, "Reading " + "a" * 51 + "…"),
         ("", ""),
         ("Analysed the branch", ""),
@@ -239,6 +242,7 @@ def test_whatever_a_model_answers_fits_a_line(text: str) -> None:
     assert line.isprintable()
     assert len(line) <= 60
     assert line.strip() == line
+    assert len(line.split()) <= 5
 
 
 def test_what_an_agent_read_cannot_end_the_text_it_stands_in() -> None:
@@ -280,8 +284,8 @@ async def test_a_model_is_asked_only_where_one_is_named_that_can_be(
     """A7, P2: money is not spent unasked; a model without its key is no reason to fail."""
     settings = settings_in(tmp_path / "work", **environ)
     async with opened(settings) as ready:
-        progress = join_progress(ready.agent.session, settings, ready.background)
-        hired = progress._onlooker
+        progress = activity_watcher(ready.agent.session, settings, ready.background)
+        hired = progress._model
     assert (hired.model if hired else None) == is_asked
 
 
@@ -290,7 +294,7 @@ async def test_a_conversation_that_stays_here_is_told_to_no_model_elsewhere(tmp_
     settings = settings_in(tmp_path / "work", NACRE_SMALL_MODEL=SMALL)
     async with opened(settings) as ready:
         ready.agent.session.telemetry.hides_words = True  # as it is where the session's model is here
-        assert join_progress(ready.agent.session, settings, ready.background)._onlooker is None
+        assert activity_watcher(ready.agent.session, settings, ready.background)._model is None
 
 
 async def test_what_is_paid_stands_in_the_session_under_its_purpose(tmp_path: Path) -> None:
@@ -298,7 +302,7 @@ async def test_what_is_paid_stands_in_the_session_under_its_purpose(tmp_path: Pa
     settings = settings_in(tmp_path / "work", NACRE_SMALL_MODEL=SMALL)
     async with opened(settings) as ready:
         session = ready.agent.session
-        hired = join_progress(session, settings, ready.background)._onlooker
+        hired = activity_watcher(session, settings, ready.background)._model
         assert hired is not None
         before = session.meter
         hired.pay(Usage(input=1_000, output=10), SMALL)

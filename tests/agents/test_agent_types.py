@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from nacre.agents.types import AgentType, AgentTypes, agent_types, parse_type
 from nacre.errors import StoreError
 from nacre.settings import Settings, load, trust
+from nacre.settings.values import ListEntry
 
 REVIEWER = """---
 name: reviewer
@@ -199,3 +201,16 @@ def test_a_repository_that_is_not_trusted_gets_no_memory_of_all_projects(tmp_pat
     assert "not trusted" in str(found.notices)
     trust(settings.home, tmp_path)
     assert agent_types(settings_of(tmp_path)).types["reviewer"].memory == "user"
+
+
+def test_a_type_whose_file_a_rule_denies_is_not_used(tmp_path: Path) -> None:
+    folder = tmp_path / ".claude" / "agents"
+    put(tmp_path / "private", "plan", "---\nname: hidden\ndescription: secret words\n---\nsecret")
+    folder.mkdir(parents=True)
+    (folder / "hidden.md").symlink_to("../../private/plan.md")
+    assert "hidden" in agent_types(settings_of(tmp_path)).types
+    denied = replace(settings_of(tmp_path).permissions, deny=(ListEntry("Read(private/**)", "a file"),))
+    found = agent_types(replace(settings_of(tmp_path), permissions=denied))
+    assert not found.custom
+    assert "secret" not in str(found.notices)
+    assert any("Read(private/**)" in line for line in found.notices)

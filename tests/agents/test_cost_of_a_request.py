@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from nacre.app.layers import keep_cache_warm
+from nacre.app.chat_session import keep_cache_warm
 from nacre.app.open_agent import open_agent
 from nacre.loop.round import message_record, reply_record
 from nacre.messages.blocks import Message, Text, ToolCall, ToolResult

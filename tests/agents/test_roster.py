@@ -69,7 +69,7 @@ def told() -> list[str]:
 
 @pytest.fixture
 def roster(tmp_path: Path, clock: FrozenClock, told: list[str]) -> Roster:
-    roster = Roster(tmp_path, "loom", tell=told.append, clock=clock)
+    roster = Roster(tmp_path, "loom", notify=told.append, clock=clock)
     roster.create(member_here("main", session="s-1", cwd="/home/ada/loom", clock=clock))
     return roster
 

@@ -52,7 +52,7 @@ def told() -> list[str]:
 
 @pytest.fixture
 def tasks(folder: Path, told: list[str]) -> TeamTasks:
-    return TeamTasks(folder, tell=told.append, clock=FrozenClock())
+    return TeamTasks(folder, notify=told.append, clock=FrozenClock())
 
 
 def states(tasks: TeamTasks) -> list[tuple[int, str, str]]:
@@ -271,7 +271,7 @@ def test_a_full_disk_leaves_the_list_as_it_was(folder: Path) -> None:
 @pytest.mark.slow
 def test_of_many_processes_one_gets_each_task_whoever_is_killed(folder: Path, told: list[str]) -> None:
     """A6: eight members, two hundred tasks, SIGKILL every now and then."""
-    tasks = TeamTasks(folder, tell=told.append)
+    tasks = TeamTasks(folder, notify=told.append)
     for number in range(1, 201):
         tasks.add(f"task {number}", blocked_by=[number - 7] if number % 10 == 0 else [])
     members = {f"m{n}": _member(folder, f"m{n}") for n in range(8)}

@@ -17,7 +17,7 @@ from nacre.agents.team import Team
 from nacre.agents.tools import AgentRequest
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.errors import ProviderError, ToolError
-from nacre.messages.events import Event, ToolResultEvent, TurnDone
+from nacre.messages.events import Event, Notice, ToolResultEvent, TurnDone
 from nacre.messages.jsonl import decode
 from nacre.messages.view import View
 from nacre.session.compaction import CompactionRequest
@@ -409,16 +409,43 @@ async def test_other_processes_see_who_is_at_work(tmp_path: Path) -> None:
         assert read_states(folder_of(ready)) == list(team_of(ready).states())
 
 
-async def test_a_spend_cap_stops_agents_behind_and_starts_no_more(tmp_path: Path) -> None:
-    """F5: what is waited for is part of the conversation and goes on; what works behind does not."""
+async def test_a_spend_cap_stops_agents_in_front_and_behind_with_one_notice(tmp_path: Path) -> None:
+    """F5: the conversation goes on; who it waits for and who works behind it do not."""
     main = ScriptedProvider([
         order("Front."), order("Behind.", run_in_background=True), say("I see."),
     ])  # fmt: skip
-    front = ScriptedProvider([call("Glob", pattern="*"), say("Done.")])
-    async with opened(tmp_path, Cast(main, {"Front.": front}), NACRE_SPEND_SESSION_TOKENS="10") as ready:
-        first, second = results(await played(ready, "Go"))
-    assert first.startswith("Done.")
+    front = ScriptedProvider([call("Glob", pattern="*") for _ in range(50)])
+    async with opened(tmp_path, Cast(main, {"Front.": front}), NACRE_SPEND_SESSION_TOKENS="60000") as ready:
+        events = await played(ready, "Go")
+    first, second = results(events)
+    told = [one.text for one in events if isinstance(one, Notice) and "spend." in one.text]
+    assert (
+        "is stopped. It was stopped: agents and background work rest: spend.sessionTokens (60,000)" in first
+    )
     assert "may cost is used up" in second
+    assert [line.partition("(stopped: ")[2] for line in told] == ["general-1)"]
+    assert 0 < front.calls < 50
+
+
+async def test_one_agent_stops_at_its_own_limit_and_others_go_on(tmp_path: Path) -> None:
+    """F5: also a fork, whose requests are no session of their own."""
+    main = ScriptedProvider([
+        order("Dig."), order("Fork it.", subagent_type="fork", name="twin"), order("Look."),
+        say("I see."), say("ok"),
+    ])  # fmt: skip
+    parts = {
+        "Dig.": ScriptedProvider([call("Glob", pattern="*") for _ in range(50)]),
+        "Fork it.": ScriptedProvider([call("Glob", pattern="*") for _ in range(50)]),
+        "Look.": ScriptedProvider([say("Seen.")]),
+    }
+    async with opened(tmp_path, Cast(main, parts), NACRE_SPEND_AGENT_TOKENS="40000") as ready:
+        first, _, third = results(await played(ready, "Go"))
+        await ready.background.wait("agent twin", 30)
+        states = {one.name: one for one in team_of(ready).states()}
+    assert "spend.agentTokens (40,000), the limit of one agent" in first
+    assert third.startswith("Seen.")
+    assert states["twin"].status == "stopped"
+    assert "spend.agentTokens" in states["twin"].result
 
 
 async def test_a_fork_knows_the_conversation_and_can_go_on_also_after_a_restart(tmp_path: Path) -> None:

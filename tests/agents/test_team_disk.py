@@ -67,7 +67,7 @@ def test_a_disk_that_refuses_is_told_and_stops_no_work(tmp_path: Path) -> None:
     (tmp_path / "subagents").write_text("a file in the way")
     with pytest.raises(StoreError, match="subagents"):
         write_state(tmp_path, ONE)
-    registry = AgentRegistry(keep=lambda state: write_state(tmp_path, state))
+    registry = AgentRegistry(folder=tmp_path)
     assert registry.put(ONE) is registry.states["one"]
 
 

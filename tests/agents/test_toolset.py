@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from nacre.app.build_toolset import FILE
 from nacre.app.open_agent import NEW, OpenedAgent, open_agent
-from nacre.app.toolset import FILE
 from nacre.messages.blocks import JsonObject, ToolCall, ToolResult
 from nacre.messages.events import Event, Notice, ToolResultEvent
 from nacre.settings import load

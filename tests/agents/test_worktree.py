@@ -295,6 +295,23 @@ async def test_nothing_that_the_repository_itself_names_is_started(
     assert not proof.exists()
 
 
+async def test_a_git_that_cannot_switch_a_filter_off_makes_no_worktree(
+    tmp_path: Path, repository: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git before 2.31 takes no settings from the environment: here, a program in its place drops them."""
+    mark = tmp_path / "started"
+    git(repository, "config", "filter.evil.smudge", f"touch {mark} && cat")
+    (repository / ".git" / "info" / "attributes").write_text("* filter=evil\n", encoding="utf-8")
+    old = tmp_path / "old" / "git"
+    old.parent.mkdir()
+    old.write_text(f'#!/bin/sh\nunset GIT_CONFIG_COUNT\nexec {shutil.which("git")} "$@"\n', encoding="utf-8")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{old.parent}:{os.environ['PATH']}")
+    with pytest.raises(ToolError, match="and this git cannot switch them off"):
+        await make(repository, AGENT, home=home)
+    assert not mark.exists()
+
+
 async def test_a_filter_that_is_named_for_worktrees_alone_is_not_started_either(
     tmp_path: Path, repository: Path, home: Path
 ) -> None:

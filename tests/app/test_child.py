@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nacre.agents.child_spec import ChildAgent
+from nacre.agents.run import ChildAgent
 from nacre.agents.tools import AgentRequest
 from nacre.app.open_agent import open_agent
 from nacre.messages.blocks import JsonObject
@@ -190,7 +190,7 @@ async def test_a_kind_of_agent_has_a_memory_of_its_own(tmp_path: Path, scope: st
     ])  # fmt: skip
     second = ScriptedProvider([say("Known.")])
     async with opened(tmp_path, Cast(main, {"First task.": first, "Second task.": second})) as ready:
-        await played(ready, "Go")
+        await played(ready, "Go. The build takes four minutes.")
         assert ready.memories[0].location.directory not in {(cwd / place).resolve()}
     names = {str(one["name"]) for one in first.requests[0].tools}
     assert {"Grep", "Read", "remember", "recall", "forget", "correct"} <= names
@@ -266,7 +266,7 @@ async def test_an_agent_obeys_the_rules_of_its_session(tmp_path: Path) -> None:
         await played(ready, "Go")
     told = str(child.requests[-1].messages)
     assert "Read(secret.txt)" in told
-    assert "there is no one to ask for permission" in told
+    assert "this session cannot ask for permission" in told
     assert not (cwd / "b.txt").exists()
 
 

@@ -16,9 +16,9 @@ from nacre.context.privacy import LocalOnlyFilter
 from nacre.errors import ConfigError
 from nacre.memory.checks import local_only as staying
 from nacre.memory.checks.local_only import LocalOnly
-from nacre.memory.files.external_edits import LIVE
 from nacre.memory.files.folder import Folder
 from nacre.memory.files.scan import Scan, ScanCache, scan
+from nacre.memory.files.transaction import LIVE
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.settings import Settings, load
@@ -71,6 +71,7 @@ async def test_an_edit_of_a_daily_log_gets_no_frontmatter_but_marks_on_lines_fro
     log.parent.mkdir(parents=True)
     log.write_text("- 09:00 the person drinks green tea in the morning\n")
     content = log.read_text() + f"- 10:00 {WORDS}\n- 10:05 the build takes four minutes\n"
+    content += "- 10:06 the lights go out at seven\n"
     provider = ScriptedProvider([
         call("Read", file_path=str(settings.cwd / "page.txt")),
         call("Read", file_path=str(log)),
@@ -78,12 +79,13 @@ async def test_an_edit_of_a_daily_log_gets_no_frontmatter_but_marks_on_lines_fro
         say("done"),
     ])  # fmt: skip
     async with open_agent(settings, provider=provider) as ready:
-        async for _ in ready.agent.stream("read page.txt"):
+        async for _ in ready.agent.stream("read page.txt; the build takes four minutes, by the way"):
             pass
     assert log.read_text().splitlines() == [
         "- 09:00 the person drinks green tea in the morning",
         f"- 10:00 {WORDS} [untrusted]",
         "- 10:05 the build takes four minutes",
+        "- 10:06 the lights go out at seven [unverified]",
     ]
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from nacre.app.toolset import mcp_tools
+from pathlib import Path
+
+from nacre.app.build_toolset import mcp_tools
 from nacre.mcp_client import Servers
 from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.tools.run import run_all
+from nacre.tools.workspace import Workspace
 from tests.mcp_client.places import QUICK, raw
 
 
-async def test_a_servers_tools_are_run_like_any_other() -> None:
+async def test_a_servers_tools_are_run_like_any_other(tmp_path: Path) -> None:
     async with Servers([raw("plain")], limits=QUICK) as servers:
-        tools = {tool.name: tool for tool in mcp_tools(servers)}
+        tools = {tool.name: tool for tool in mcp_tools(servers, Workspace(tmp_path))}
         results = await run_all(
             [
                 ToolCall("1", "mcp__raw__echo", {"a": 1}),
@@ -29,9 +32,9 @@ async def test_a_servers_tools_are_run_like_any_other() -> None:
     ]
 
 
-async def test_the_definition_is_what_the_server_said() -> None:
+async def test_the_definition_is_what_the_server_said(tmp_path: Path) -> None:
     async with Servers([raw("pages")], limits=QUICK) as servers:
-        first = mcp_tools(servers)[0]
+        first = mcp_tools(servers, Workspace(tmp_path))[0]
     assert first.definition == {
         "name": "mcp__raw__t00",
         "description": "The tool t00.",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.app.toolset import FILE, LearnedPermissions, session_policy
+from nacre.app.build_toolset import FILE, LearnedPermissions, session_policy
 from nacre.errors import ConfigError
 from nacre.settings import load
 from nacre.tools.rules import PermissionRule

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from nacre.agents.toolset import Toolset
+from nacre.app.build_toolset import build_toolset, with_memory
 from nacre.app.layers import add_startup_layers
 from nacre.app.open_agent import build_base
 from nacre.app.restored_context import SessionRestorer, build_restorer
 from nacre.app.startup_context import StartupContext, load_startup_context
-from nacre.app.toolset import build_toolset, with_memory
 from nacre.errors import StoreError, ToolError
 from nacre.inspect.context_usage import parts
 from nacre.layers.l4_compact.policy import CompactSettings
@@ -25,12 +25,11 @@ from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Noted, ReplyFacts, Said
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
-from nacre.session.attachments import INSTRUCTIONS, digests_in
-from nacre.session.layer import Layer
+from nacre.session.layer import INSTRUCTIONS, Layer, digests_in
+from nacre.session.log_writer import start
 from nacre.session.meter import METER, Meter
 from nacre.session.restoration import CUT, SOURCE_TOKENS, Restorer
 from nacre.session.session import Base, Session
-from nacre.session.session_log import start
 from nacre.settings import load
 from nacre.testing import FrozenClock
 from nacre.tools.workspace import Version
@@ -97,25 +96,27 @@ class Desk:
 
 @asynccontextmanager
 async def at_a_desk(
-    project: Path, home: Path, clock: FrozenClock, *, leaves: bool = True
+    project: Path, home: Path, clock: FrozenClock, *, is_remote: bool = True
 ) -> AsyncIterator[Desk]:
     settings = load(project, {"NACRE_HOME": str(home)}, policy_path=home / "none")
     async with AsyncExitStack() as stack:
         writer = start(home, project, clock=clock).writer
         stack.push_async_callback(writer.close)
         toolset = await build_toolset(settings, stack)
-        known = await load_startup_context(settings, stack, writer=writer, clock=clock, leaves=leaves)
+        known = await load_startup_context(settings, stack, writer=writer, clock=clock, is_remote=is_remote)
         with_memory(toolset, known)
         base = build_base("claude-opus-5-5", known, toolset.tools, settings, clock)
         session = Session(base, writer=writer, clock=clock)
-        add_startup_layers(session, known, toolset, leaves=leaves)
-        restorer = build_restorer(session, known, toolset, settings, leaves=leaves)
+        add_startup_layers(session, known, toolset, is_remote=is_remote)
+        restorer = build_restorer(session, known, toolset, settings, is_remote=is_remote)
         yield Desk(session, toolset, known, restorer, clock, project)
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    (tmp_path / "project" / ".git").mkdir(parents=True)
+    # The least that git takes for a repository, together with HEAD.
+    for name in ("objects", "refs"):
+        (tmp_path / "project" / ".git" / name).mkdir(parents=True)
     return tmp_path / "project"
 
 
@@ -156,8 +157,8 @@ async def test_local_only_memories_come_back_only_where_the_model_is_here(
     project: Path, home: Path, clock: FrozenClock
 ) -> None:
     """M27: exactly as at the start of the session."""
-    for leaves in (True, False):
-        async with at_a_desk(project, home, clock, leaves=leaves) as desk:
+    for is_remote in (True, False):
+        async with at_a_desk(project, home, clock, is_remote=is_remote) as desk:
             assert desk.known.memory is not None
             folder = desk.known.memory.location.directory
             (folder / "pin.md").write_text(
@@ -165,7 +166,7 @@ async def test_local_only_memories_come_back_only_where_the_model_is_here(
             )
             (folder / "MEMORY.md").write_text("- [Pin](pin.md) — the code of the door\n")
             text = shown(await desk.restores(), "opening")
-        assert ("code of the door" in text) is not leaves
+        assert ("code of the door" in text) is not is_remote
 
 
 async def test_rules_and_nested_files_that_were_active_come_back(
@@ -275,7 +276,7 @@ async def test_files_are_the_first_to_be_cut(project: Path, home: Path, clock: F
     async with at_a_desk(project, home, clock) as desk:
         await desk.session.add_user("hello")
         await desk.reads(*(f"f{n}.txt" for n in range(5)))
-        desk.session.layers.append(Brings(Fragment(kind="plan", name="plan", text="step\n" * 400)))
+        desk.session.add_layers(Brings(Fragment(kind="plan", name="plan", text="step\n" * 400)))
         previous = 99
         for tokens in (20_000, 8_000, 3_000, 1_500, 600, 50, 0):
             found = await desk.restores(tokens=tokens)
@@ -418,7 +419,7 @@ async def test_what_others_bring_is_bounded_and_the_newest_comes_first(
     """C21: 5,000 tokens each, 25,000 in all; who fails keeps nobody else from it."""
     skills = [Fragment(kind="skill", name=f"skill {n}", text=f"skill {n}\n" * 4_000) for n in range(7)]
     async with at_a_desk(project, home, clock) as desk:
-        desk.session.layers += [Fails(), Brings(*skills), Brings(_plan())]
+        desk.session.add_layers(Fails(), Brings(*skills), Brings(_plan()))
         found = await desk.restores()
     assert [one.name for one in found["plan"]] == ["plan"]
     assert [one.name for one in found["skill"]][:4] == [f"skill {n}" for n in range(4)]

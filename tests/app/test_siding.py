@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.app.model_for_role import Side, model_for_role
+from nacre.app.model_layers import Side, model_for_role
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.errors import ToolError
 from nacre.loop.fork import ForkTask, branch

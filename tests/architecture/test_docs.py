@@ -21,7 +21,7 @@ import pytest
 from nacre import errors
 from nacre.cli.main import nacre
 from nacre.devtools.cache_models import anthropic_state, openai_rules
-from nacre.devtools.sim import script
+from nacre.devtools.sim import replies as script
 from nacre.devtools.sim.faults import FAULT_KINDS
 from nacre.mcp_client import McpLimits
 from nacre.messages.blocks import JsonObject

@@ -42,6 +42,22 @@ def test_files_and_functions_stay_short() -> None:
 
 
 @pytest.mark.slow
+def test_git_is_started_in_one_module() -> None:
+    """Settings and environment of git are safe there; elsewhere, the word may be in a set or a comparison."""
+    first_words = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.List | ast.Tuple) and node.elts and len(node.elts) > 1
+        and isinstance(node.elts[0], ast.Constant) and re.fullmatch(r"(?:.*/)?git", str(node.elts[0].value))
+    ]  # fmt: skip
+    assert first_words == []
+    lines = [line for path in SOURCES for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [line for line in lines if re.search(r"""which\(["']git|[^=]= ["']git["']""", line)] == [
+        '_PROGRAM = "git"'
+    ]
+
+
 def test_every_module_has_a_docstring() -> None:
     """The module docstring says what the module is for."""
     for path in SOURCES:

@@ -27,12 +27,13 @@ def documented(name: str) -> set[str]:
     return set(re.findall(r"`(\w+)`", row.split("|")[3])) | {"bars"}
 
 
-MOVES = pytest.mark.moves_prefix(reason="full compaction")
+MOVES = pytest.mark.moves_prefix(reason="full compaction, or one scripted model for several forks")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=MOVES) if one == "compaction.faults" else one for one in ALWAYS]
+    "name",
+    [pytest.param(one, marks=MOVES) if one in {"compaction.faults", "purge"} else one for one in ALWAYS],
 )
 def test_a_tiny_run_gives_the_documented_fields(name: str) -> None:
     module = import_module(f"bench.{name}")

@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 
 from bench.replay.agent_framework_peer import Tokens
 from bench.replay.peer import Peer, Room
-from nacre.cache.models import profile
+from nacre.cache.models import profile, thresholds
 from nacre.devtools.replay.costs import accounts
 from nacre.devtools.replay.other_policies import filler
 from nacre.devtools.replay.schema import ReplayStep, Setting, WireRequest
-from nacre.loop.limits import thresholds
 from nacre.messages.blocks import JsonObject, Text
 from nacre.messages.records import ReplyFacts, Said
 from nacre.messages.usage import Usage

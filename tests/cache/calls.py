@@ -5,14 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nacre.cache.models import ModelProfile, profile
-from nacre.devtools.cache_models.anthropic_rules import (
-    DEFAULT_SWITCHES,
-    AnthropicSwitches,
-    Cache,
-    Call,
-    RequestOutcome,
-    simulate,
-)
+from nacre.devtools.cache_models.anthropic_rules import DEFAULT_SWITCHES, simulate
+from nacre.devtools.cache_models.anthropic_state import AnthropicSwitches, Cache, Call, RequestOutcome
 from nacre.messages.blocks import Json, JsonObject
 
 OPUS = profile("claude-opus-5")

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from nacre.cache.models import profile
-from nacre.devtools.cache_models.anthropic_rules import AnthropicSwitches, Cache, Call, simulate
+from nacre.devtools.cache_models.anthropic_rules import simulate
+from nacre.devtools.cache_models.anthropic_state import AnthropicSwitches, Cache, Call
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.usage import Usage
 from tests.cache.calls import HOUR, MARK, OPUS, assistant, body, figures, result, send, text, use, user

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.cache.models import ModelProfile, profile
-from nacre.devtools.cache_models.anthropic_rules import Cache, Call, simulate
+from nacre.devtools.cache_models.anthropic_rules import simulate
+from nacre.devtools.cache_models.anthropic_state import Cache, Call
 from nacre.messages.blocks import JsonObject
 from nacre.messages.usage import Usage
 from tests.cache.calls import MARK, OPUS, assistant, body, result, send, text, use, user

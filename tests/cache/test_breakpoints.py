@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from nacre.cache.breakpoints import place_markers
 from nacre.cache.models import profile
-from nacre.devtools.cache_models.anthropic_rules import Cache, Call, simulate
+from nacre.devtools.cache_models.anthropic_rules import simulate
+from nacre.devtools.cache_models.anthropic_state import Cache, Call
 from nacre.messages.blocks import Json, JsonObject
 
 OPUS = profile("claude-opus-5")

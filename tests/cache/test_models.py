@@ -49,7 +49,7 @@ def test_every_row_of_the_shipped_table_can_be_read():
     assert SHIPPED_TABLE.date
     rows = [profile(name) for name in SHIPPED_TABLE.models]
     assert all(row.known for row in rows)
-    assert {row.provider for row in rows} == {"anthropic", "openai", "embedded"}
+    assert {row.provider for row in rows} == {"anthropic", "openai", "google", "embedded"}
     assert [row.model for row in rows if not row.prices and not row.note] == []
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from dataclasses import fields
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from nacre import __version__
+from nacre.cli import main
 from nacre.cli.main import COMMANDS
 from nacre.cli.options import RunOptions
 from tests.cli.program import DRIVER, nacre, started, with_extra_commands, world
@@ -159,6 +162,20 @@ def test_a_reader_that_had_enough_ends_the_program_quietly(
         assert (process.stderr.read(), process.wait(timeout=60)) == (b"", 0)
 
 
+def test_a_module_in_the_working_directory_is_not_imported(tmp_path: Path) -> None:
+    for name in ("click", "json", "pathlib", "textual", "anyio"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w')")
+    done = subprocess.run(
+        [sys.executable, "-m", "nacre", "-p", "hi"],
+        cwd=tmp_path,
+        env=world(tmp_path),
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert not (tmp_path / "canary").exists()
+
+
 def test_a_full_disk_is_said_in_one_line(tmp_path: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
@@ -173,6 +190,28 @@ def test_a_full_disk_is_said_in_one_line(tmp_path: Path) -> None:
         )
     says = "the output cannot be written (No space left on device); free some space or send it elsewhere"
     assert (ended.returncode, ended.stderr) == (1, f"nacre: {says}\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (
+            errno.EROFS,
+            "no permission for /data/x; check its owner, its mode and whether the disk is read-only",
+        ),
+        (errno.ENOSPC, "disk full: /data/x is as it was before; free some space and try again"),
+        (errno.EIO, "/data/x: Input/output error"),
+    ],
+)
+def test_an_error_of_the_disk_is_explained(
+    number: int, says: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fail(context: object) -> None:
+        raise OSError(number, os.strerror(number), "/data/x")
+
+    monkeypatch.setattr(main.nacre, "invoke", fail)
+    assert main.main(["doctor"]) == 1
+    assert capfd.readouterr().err == f"nacre: {says}\n"
 
 
 @pytest.mark.slow
@@ -207,7 +246,7 @@ def test_a_subcommand_s_options_go_on_top_of_the_program_s() -> None:
     assert after == RunOptions(model="a", debug=True, continue_=True, max_turns=3, resume="id")
     assert {field.name for field in fields(RunOptions)} == {
         "prompt", "output_format", "continue_", "resume", "no_memory", "bare", "incognito", "model",
-        "max_turns", "debug", "line",
+        "max_turns", "debug", "line", "sandbox", "thinking", "image",
     }  # fmt: skip
 
 

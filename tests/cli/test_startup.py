@@ -75,3 +75,31 @@ def test_a_prompt_imports_no_telemetry_until_somebody_sets_it_up(tmp_path: Path)
     loaded = imported(tmp_path, "-p", "hello")
     assert "nacre.session.telemetry" in loaded
     assert {name for name in loaded if name.startswith("opentelemetry")} == set()
+
+
+NOT_FOR_A_PROMPT = {
+    "nacre.agents.worktree",
+    "nacre.layers.l4_compact.summarise",
+    "nacre.layers.l5_extract.extract",
+    "nacre.layers.l6_dream.dream",
+    "nacre.mcp_client",
+    "nacre.memory.corrections",
+    "nacre.memory.recall.drift.check",
+    "nacre.memory.recall.ranking.ranker",
+    "nacre.memory.recall.usage",
+    "nacre.memory.team.sync",
+    "nacre.messages.jsonl",
+    "nacre.session.cache_warming",
+    "nacre.store.sessions",
+}
+"""Needed by few sessions, or only after the first reply; each brings others with it."""
+MAX_MODULES = 240
+"""Modules of nacre that one prompt imports."""
+
+
+@pytest.mark.slow
+def test_a_prompt_imports_only_what_its_first_request_needs(tmp_path: Path) -> None:
+    loaded = imported(tmp_path, "-p", "hello")
+    assert loaded & NOT_FOR_A_PROMPT == set()
+    assert {name.partition(".")[0] for name in loaded} & ((HEAVY - {"asyncio"}) | {"anyio"}) == set()
+    assert len([name for name in loaded if name.partition(".")[0] == "nacre"]) <= MAX_MODULES

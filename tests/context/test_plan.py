@@ -26,8 +26,8 @@ class Talk:
     def __init__(self, clock: FrozenClock, folder: Path | None) -> None:
         self.session = Session(Base("m", "s", []), clock=clock)
         self.workspace = Workspace(folder or Path("/"))
-        self.planning = Plan(self.session, folder, self.workspace)
-        self.session.layers.append(self.planning)
+        self.planning = Plan(folder, self.workspace)
+        self.session.add_layers(self.planning)
 
     async def says(self, text: str) -> str:
         """What the model reads of a message; and of what rides behind it."""
@@ -169,15 +169,15 @@ async def test_a_branch_begins_with_the_plan_of_the_session_it_left(
     await old.says("go")
     (tmp_path / "deep" / "er").mkdir(parents=True)
     (tmp_path / "deep" / "er" / "plan.md").write_text("Look.\n")
-    new = Plan(Session(old.session.base, old.session.transcript.records, clock=clock), tmp_path / "new")
+    new = Plan(tmp_path / "new")
+    Session(old.session.base, old.session.transcript.records, layers=[new], clock=clock)
     await new.inherit()
     assert await new.read() == "Look.\n"
     (note,) = old.session.view.noted(PLAN)
     there = Noted(
         id="x", at=note.at, kind=PLAN, facts={**note.facts, "path": str(tmp_path / "deep/er/plan.md")}
     )
-    other = Plan(
-        Session(old.session.base, [*old.session.transcript.records, there], clock=clock), tmp_path / "other"
-    )
+    other = Plan(tmp_path / "other")
+    Session(old.session.base, [*old.session.transcript.records, there], layers=[other], clock=clock)
     await other.inherit()
     assert await other.read() == ""

@@ -65,7 +65,7 @@ async def test_a_letter_that_a_turn_goes_on_with_loses_it_too(tmp_path: Path) ->
     async with open_agent(settings_with_a_secret(tmp_path), provider=main) as ready:
         session = ready.agent.session
         session.is_one_shot = True
-        session.layers.append(Writes())
+        session.add_layers(Writes())
         await played(ready, "Begin")
     assert MARKER in sent(main)
     assert "4711" not in sent(main)
@@ -117,7 +117,8 @@ async def test_who_is_told_something_by_its_owner_believes_it_no_more_than_the_o
     async with open_agent(settings, provider=cast) as ready:
         await played(ready, f"Look at the page. {HABIT}")
     kept = cwd / ".claude" / "agent-memory-local" / "scribe"
-    saved = {path.name: path.read_text(encoding="utf-8") for path in kept.glob("*.md")}
-    assert "origin: untrusted" in saved["deploy.md"]
-    assert "origin: untrusted" in saved["rest.md"]
-    assert "untrusted" not in saved["habit.md"]
+    saved = [path.read_text(encoding="utf-8") for path in kept.glob("*.md") if path.name != "MEMORY.md"]
+    marked = {text: [one for one in saved if text in one] for text in (DEPLOY, REST, HABIT)}
+    assert ["origin: untrusted" in one for one in marked[DEPLOY]] == [True]
+    assert ["origin: untrusted" in one for one in marked[REST]] == [True]
+    assert ["untrusted" in one for one in marked[HABIT]] == [False]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.app.toolset import skill_places
+from nacre.app.build_toolset import skill_places
 from nacre.context.skill_list import (
     DESCRIPTION_CHARS,
     LIST_CHARS,
@@ -32,11 +32,11 @@ from nacre.context.skills import (
     find_skills,
     skill_text,
 )
-from nacre.errors import ToolError
+from nacre.errors import OutsideStore, ToolError
 from nacre.loop.round import message_record
 from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.records import Noted
-from nacre.session.attachments import RECORD, Attachment
+from nacre.session.layer import RECORD, Attachment
 from nacre.session.session import Base, Session
 from nacre.settings import load
 from nacre.testing import FrozenClock
@@ -246,7 +246,7 @@ class Talk:
         self.opened: list[Path] = []
         self.desk.belong_to(self.session.transcript, clock, self.opened.append)
         self.riding = Skills(self.session, self.desk)
-        self.session.layers.append(self.riding)
+        self.session.add_layers(self.riding)
 
     async def told(self, text: str = "words") -> list[Attachment]:
         said = message_record("user", (Text(text),), self.session.clock)
@@ -354,3 +354,26 @@ def test_a_person_can_forbid_a_skill_by_name(tmp_path: Path, rules: Sequence[str
     policy = PermissionPolicy(root=tmp_path, rules=tuple(parse_rule(text, "deny") for text in rules))
     one = skill_tool(SkillRegistry([]))
     assert policy.decide(one, {"skill": "deploy"}, Workspace(tmp_path)).effect == effect
+
+
+def test_a_skill_whose_file_a_rule_denies_is_left_out(project: Path, home: Path) -> None:
+    write(skills_of(project), "plain")
+    write(project / "private", "hidden", "---\nname: hidden\ndescription: secret words\n---\nsecret")
+    (skills_of(project) / "linked").symlink_to("../../private/hidden")
+    environ = {"NACRE_HOME": str(home), "NACRE_PERMISSIONS_DENY": '["Read(private/**)"]'}
+    settings = load(project, environ, policy_path=home / "none")
+    seen = find_skills(skill_places(settings))
+    assert list(seen.skills) == ["plain"]
+    assert "secret" not in str(seen)
+    assert any("Read(private/**)" in line and "says deny" in line for line in seen.notices)
+
+
+def test_a_skill_folder_that_became_a_link_is_not_read(project: Path, home: Path) -> None:
+    write(skills_of(project), "plain")
+    skill = found(project, home).skills["plain"]
+    text = "---\nname: plain\ndescription: x\n---\nsecret"
+    outside = write(project.parent / "outside", "plain", text).parent
+    skill.folder.rename(project / "real")
+    skill.folder.symlink_to(outside)
+    with pytest.raises(OutsideStore):
+        skill_text(skill)

@@ -22,7 +22,9 @@ SAID = "A sentence that is long enough to arrive in several pieces, with an é a
 REQUEST = Request(model="claude-sonnet-5-5", messages=[{"role": "user", "content": "hello there"}])
 SETTLING = 20
 """Steps of the loop."""
-KINDS = ["anthropic", "openai", "scripted", "embedded", "anthropic with retry", "scripted with retry"]
+KINDS = [
+    "anthropic", "openai", "responses", "scripted", "embedded", "anthropic with retry", "scripted with retry"
+]  # fmt: skip
 
 
 async def endless(body: object) -> ScriptedReply:
@@ -39,6 +41,8 @@ async def provider(request: pytest.FixtureRequest) -> AsyncIterator[Provider]:
                 made = AnthropicProvider(api_key="k", base_url=sim.url)
             case "openai":
                 made = OpenAICompatibleProvider(api_key="k", base_url=f"{sim.url}/v1")
+            case "responses":
+                made = OpenAICompatibleProvider(api_key="k", base_url=f"{sim.url}/v1", api="responses")
             case "scripted":
                 made = ScriptedProvider(otherwise=say(SAID))
             case _:

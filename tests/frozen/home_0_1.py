@@ -66,7 +66,8 @@ async def _allow(question: PermissionQuestion) -> PermissionAnswer:
 
 def _make(scene: Scene) -> None:
     """Sessions with a compaction, notes, results and a plan; memories with a history; a team with mail."""
-    (scene.work / ".git").mkdir(parents=True)
+    for name in ("objects", "refs"):
+        (scene.work / ".git" / name).mkdir(parents=True)
     (scene.work / ".git" / "HEAD").write_text("ref: refs/heads/trunk\n")
     scene.home.mkdir()
     scene.write("CLAUDE.md", "Answer in one line.\n")

@@ -46,6 +46,7 @@ OWNERS = {
     "SessionLogWriter": "SessionLog",
     "MailRoom": "Mail",
     "Mail": "Mail",
+    "McpInstructions": "McpInstructions",
     "Notes": "Notes",
     "Offload": "Offload",
     "Plan": "Plan",
@@ -54,9 +55,10 @@ OWNERS = {
     "Servers": "McpServers",
     "Skills": "Skills",
     "Spending": "Background",
-    "StandIn": "StandIn",
+    "PlaceholderCompact": "StandIn",
     "LocalOnlyFilter": "LocalOnly",
     "SubagentHookLayer": "Hooks",
+    "SwitchUpdates": "Switches",
     "Team": "Agents",
     "ToolHookLayer": "Hooks",
     "AgentWaker": "Mail",
@@ -221,7 +223,7 @@ def _takes_part(layer: Layer, point: str) -> bool:
             return layer.hooks.waits_at(EVENTS[point])
         case Background() if point == "before_turn":
             # The limits of a child agent are its parent's: it has no turns of its own to count.
-            return layer._spending is not None
+            return layer._above is None and layer.spending is not None
         case Compact() if point in {"on_reply", "finish_request"}:
             # Outside an agent it neither makes summaries ahead nor asks the provider for one.
             return layer.restorer is not None

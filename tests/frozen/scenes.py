@@ -157,7 +157,8 @@ def new_scene() -> Iterator[Scene]:
     root = Path(tempfile.mkdtemp(prefix="nacre-frozen-", dir="/tmp")).resolve()
     try:
         scene = Scene(root)
-        (scene.work / ".git").mkdir(parents=True)
+        for name in ("objects", "refs"):
+            (scene.work / ".git" / name).mkdir(parents=True)
         (scene.work / ".git" / "HEAD").write_text("ref: refs/heads/trunk\n")
         scene.home.mkdir()
         yield scene

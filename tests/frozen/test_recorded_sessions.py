@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.devtools.replay.driver import Driven
-from nacre.devtools.replay.policies import NACRE, NACRE_MODEL, Ladder
+from nacre.devtools.replay.policies import NACRE, NACRE_MODEL, Driven, Ladder
 from nacre.devtools.replay.recorded import read_recorded
 from nacre.devtools.replay.run import ReplayTerms, Study, replay_one
 from nacre.devtools.replay.schema import PolicyAnswer, Recorded, ReplayStep, Setting, SideRequest, WireRequest

@@ -65,7 +65,7 @@ def hooks_in(folder: Path, setting: JsonObject, *, keeps: bool = True) -> tuple[
         cwd=folder,
         transcript=folder / "log.jsonl",
         environ={"PATH": "/usr/bin:/bin", "CLAUDE_PROJECT_DIR": str(folder)},
-        shelf=ToolResultStore(folder / "tool-results" if keeps else None),
+        results=ToolResultStore(folder / "tool-results" if keeps else None),
     )
     return Hooks(parse_hooks(setting), place, notify=told.notify), told
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.app.instruction_paths import instruction_paths
+from nacre.app.memory_locations import instruction_paths
 from nacre.app.open_agent import open_agent
 from nacre.context.environment import environment
 from nacre.inspect.context_usage import (
@@ -29,7 +29,7 @@ from nacre.messages.records import Change, Compacted, Noted, Record, Replaced, R
 from nacre.messages.tokens import Calibration, estimate_block, estimate_text
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
-from nacre.session.attachments import Attachment, with_attachments
+from nacre.session.layer import Attachment, with_attachments
 from nacre.session.session import OPENING, Base, Session
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock

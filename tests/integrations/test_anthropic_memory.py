@@ -41,7 +41,6 @@ async def drive(memory: Memory, *commands: dict[str, Any]) -> list[tuple[str, bo
         runner = client.beta.messages.tool_runner(
             model=MODEL,
             max_tokens=1_000,
-            thread=False,  # the simulator holds no conversations: every request brings its own
             tools=[MemoryTool(memory, session="s1")],
             messages=[{"role": "user", "content": "Look after your memory."}],
         )

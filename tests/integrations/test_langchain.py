@@ -20,7 +20,7 @@ from langchain_core.tools import tool
 
 from nacre.devtools.sim import SimClock, Simulator
 from nacre.integrations.framework_session import Layers
-from nacre.integrations.langchain import NacreMiddleware
+from nacre.integrations.langchain import NacreMiddleware, _told
 from nacre.layers.l2_microcompact.settings import MicrocompactSettings
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
@@ -65,7 +65,7 @@ async def test_long_results_are_on_disk_before_they_are_first_sent_and_can_be_re
     """C4, C6, C8: the model is pointed to the file, and the tool that reads it comes with the middleware."""
     told: list[str] = []
     async with Simulator([call("rivers", 1_000)]) as sim:
-        work = agent(sim, Layers(results=tmp_path, tell=told.append))
+        work = agent(sim, Layers(results=tmp_path, on_notice=told.append))
         file = tmp_path / "toolu_00000001.txt"
         read = {"name": "Read", "input": {"file_path": str(file), "offset": 990, "limit": 2}}
         outside = {"name": "Read", "input": {"file_path": "/etc/hostname"}}
@@ -88,7 +88,7 @@ async def test_a_long_task_stays_inside_its_window_and_moves_only_where_that_was
 ) -> None:
     """C9, C12b, C26, C31: nothing moves but by a clear or a compaction; the person's words survive both."""
     told: list[str] = []
-    layers = Layers(window=20_000, tell=told.append)
+    layers = Layers(window=20_000, on_notice=told.append)
     if how == "Cleared":
         layers = replace(layers, results=tmp_path, clearable=frozenset({"look"}))
     script: list[Any] = [{"thinking": f"Hm, {n}.", **call(f"topic {n}", 120)} for n in range(24)]
@@ -111,7 +111,7 @@ async def test_memories_ride_behind_the_persons_words_and_stay_there(tmp_path: P
     await memory.save(MemoryDraft(body=body), MemoryChange(author="user", reason="test"))
     told: list[str] = []
     async with Simulator([call("deploys"), "On Tuesdays.", "As I said."]) as sim:
-        work = agent(sim, Layers(memory=memory, tell=told.append))
+        work = agent(sim, Layers(memory=memory, on_notice=told.append))
         state = await work.ainvoke(
             {"messages": [HumanMessage("When do deploys of the billing service go out?")]}
         )
@@ -158,7 +158,7 @@ async def test_rules_among_the_messages_stay_the_agents_rules_after_a_compaction
     script: list[Any] = [call(f"topic {n}", 300) for n in range(8)]
     async with Simulator([*script, "Done."]) as sim:
         model = anthropic(sim)
-        middleware = [NacreMiddleware(Layers(window=20_000, tell=told.append))]
+        middleware = [NacreMiddleware(Layers(window=20_000, on_notice=told.append))]
         work = create_agent(model, [look], middleware=middleware)
         await work.ainvoke({"messages": [rules, HumanMessage("Look.")]}, {"recursion_limit": 50})
         assert told[0].startswith("Compacted")
@@ -170,7 +170,7 @@ async def test_a_deep_agent_and_its_subagents_take_the_same_middleware(tmp_path:
     """C4, C31: beside all that deepagents brings itself, nothing moves; its files and ours both hold."""
     deepagents = pytest.importorskip("deepagents", reason="deepagents is not installed")
     told: list[str] = []
-    layers = Layers(results=tmp_path, tell=told.append)
+    layers = Layers(results=tmp_path, on_notice=told.append)
     scout = {"name": "scout", "description": "Looks.", "system_prompt": "You look.", "tools": [look]}
     task = {"name": "task", "input": {"description": "Look.", "subagent_type": "scout"}}
     script: list[Any] = [call("one", 400), {"tool_calls": [task]}, call("two", 400), "Found.", "Done."]
@@ -212,3 +212,19 @@ def test_an_agent_that_is_invoked_without_awaiting_gets_the_same(in_notebook: bo
     state = asyncio.run(in_cell()) if in_notebook else work.invoke({"messages": [HumanMessage("Look.")]})
     assert isinstance(state["messages"][2], ToolMessage)
     assert (tmp_path / "c1.txt").read_text() == "x" * 10_000
+
+
+def test_reasoning_that_is_not_sent_back_takes_no_room() -> None:
+    counted = {
+        "input_tokens": 1_000,
+        "output_tokens": 900,
+        "total_tokens": 1_900,
+        "output_token_details": {"reasoning": 800},
+    }
+    plain = _told([AIMessage("Yes.", usage_metadata=counted)])  # type: ignore[arg-type]
+    assert plain.usage is not None
+    assert (plain.usage.output, plain.usage.context) == (900, 1_100)
+    content = [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "Yes."}]
+    kept = _told([AIMessage(content, usage_metadata=counted)])  # type: ignore[arg-type]
+    assert kept.usage is not None
+    assert kept.usage.context == 1_900

@@ -77,7 +77,7 @@ async def test_a_long_task_stays_inside_its_window_and_moves_only_where_that_was
     """C9, C26, C31: over two runs and through the session, nothing moves but by a clear or a compaction."""
     told: list[str] = []
     results = tmp_path / "results"
-    layers = Layers(results=results, window=20_000, clearable=frozenset({"look"}), tell=told.append)
+    layers = Layers(results=results, window=20_000, clearable=frozenset({"look"}), on_notice=told.append)
     script: list[Any] = [call(f"topic {n}", 120) for n in range(24)]
     session = NacreSession("long", cwd=tmp_path, home=tmp_path)
     run = config(layers)
@@ -148,7 +148,7 @@ async def test_writers_side_by_side_lose_nothing(tmp_path: Path) -> None:
 async def test_a_log_that_somebody_else_begins_meanwhile_is_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """T9: patched, because two processes meet between a look and a deed too rarely to wait for."""
+    """T9: patched, because two processes meet between a look and an action too rarely to wait for."""
     mine, other = (NacreSession("s", cwd=tmp_path, home=tmp_path) for _ in range(2))
     create_at = SessionLog.create_at
 

@@ -17,12 +17,14 @@ pytest.importorskip(
 
 from anthropic import AsyncAnthropic
 from pydantic_ai import Agent, BinaryContent, ModelRetry, UsageLimits
+from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.usage import RequestUsage
 
 from nacre.devtools.sim import Simulator
 from nacre.integrations.framework_session import Layers
-from nacre.integrations.pydantic_ai import NacreCapability
+from nacre.integrations.pydantic_ai import NacreCapability, _told
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from tests.integrations.net import moved_at, results
@@ -64,7 +66,7 @@ async def test_long_results_are_on_disk_before_they_are_first_sent_and_can_be_re
 ) -> None:
     """C4, C6, C8: the model is pointed to the file, and the tool that reads it comes with the capability."""
     told: list[str] = []
-    layers = Layers(results=tmp_path, tell=told.append)
+    layers = Layers(results=tmp_path, on_notice=told.append)
     file = tmp_path / "toolu_00000001.txt"
     read = {"name": "Read", "input": {"file_path": str(file), "offset": 990, "limit": 2}}
     outside = {"name": "Read", "input": {"file_path": "/etc/hostname"}}
@@ -87,7 +89,7 @@ async def test_a_long_task_stays_inside_its_window_and_moves_only_where_that_was
 ) -> None:
     """C9, C12b, C26, C31: nothing moves but by a clear or a compaction; words and system survive both."""
     told: list[str] = []
-    layers = Layers(window=20_000, tell=told.append)
+    layers = Layers(window=20_000, on_notice=told.append)
     if how == "Cleared":
         layers = replace(layers, results=tmp_path, clearable=frozenset({"look"}))
     script: list[Any] = [{"thinking": f"Hm, {n}.", **call(f"topic {n}", 120)} for n in range(24)]
@@ -128,7 +130,7 @@ async def test_words_beside_a_picture_bring_memories_and_survive_a_compaction(tm
     body = "Deploys of the billing service go out on Tuesdays, never on Fridays."
     await memory.save(MemoryDraft(body=body), MemoryChange(author="user", reason="test"))
     told: list[str] = []
-    layers = Layers(memory=memory, window=20_000, tell=told.append)
+    layers = Layers(memory=memory, window=20_000, on_notice=told.append)
     picture = BinaryContent(b"\x89PNG\r\n\x1a\n", media_type="image/png")
     words = ["When do deploys of billing go out?", picture, "Not topic 41."]
     script: list[Any] = [call(f"topic {n}", 300) for n in range(8)]
@@ -154,3 +156,13 @@ async def test_a_picture_beside_a_long_answer_is_still_shown(tmp_path: Path) -> 
         words, picture = messages[-1]["content"][0]["content"]
     assert words["text"].startswith("<persisted-output>")
     assert picture["source"]["media_type"] == "image/png"
+
+
+def test_reasoning_that_is_not_sent_back_takes_no_room() -> None:
+    usage = RequestUsage(input_tokens=1_000, output_tokens=900, details={"reasoning_tokens": 800})
+    plain = _told(ModelResponse(parts=[TextPart("Yes.")], usage=usage)).usage
+    assert plain is not None
+    assert (plain.output, plain.context) == (900, 1_100)
+    kept = _told(ModelResponse(parts=[ThinkingPart("hm"), TextPart("Yes.")], usage=usage)).usage
+    assert kept is not None
+    assert kept.context == 1_900

@@ -10,9 +10,8 @@ import anyio
 import pytest
 
 from nacre.errors import PromptTooLong
-from nacre.loop.limits import Limits
 from nacre.loop.loop import CONTINUE, LoopCallbacks, run
-from nacre.loop.round import CUT_SHORT
+from nacre.loop.round import CUT_SHORT, Limits
 from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.events import Event, Notice, ProviderEvent, Reply, StartedOver, TextDelta, ToolResultEvent
 from nacre.messages.pairing import INTERRUPTED

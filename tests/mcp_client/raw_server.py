@@ -20,6 +20,33 @@ SCHEMA = {
 }
 
 
+TRACKER = [
+    f"{verb}_{noun}"
+    for verb in ("create", "list", "update", "delete")
+    for noun in ("issue", "comment", "label", "milestone", "board")
+]
+"""Twenty tools, as many as an ordinary server has."""
+
+
+def tracker_tool(name: str) -> dict[str, object]:
+    """A tool of the length that those of public servers have: some 200 tokens."""
+    verb, noun = name.split("_")
+    described = {
+        "project": f"The project that the {noun} belongs to, as owner/name.",
+        "identifier": f"The number of the {noun}; not needed to create or to list.",
+        "title": f"The title of the {noun}, one line without formatting.",
+        "body": "The text in Markdown. Mentions such as @name notify the person.",
+        "state": "Only those in this state: open, closed or all.",
+    }
+    properties = {key: {"type": "string", "description": text} for key, text in described.items()}
+    return {
+        "name": name,
+        "description": f"{verb.title()}s a {noun} of the tracker. Returns the {noun} as JSON with its "
+        "number, state and address. Fails if the project does not exist or the token may not write to it.",
+        "inputSchema": {"type": "object", "properties": properties, "required": ["project"]},
+    }
+
+
 def send(message: object) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
@@ -50,6 +77,8 @@ def listing(params: dict[str, object]) -> dict[str, object]:
         tools = [tool(name, inputSchema=shuffled(SCHEMA)) for name in "abcdef"]
         random.shuffle(tools)
         return {"tools": tools}
+    if BEHAVIOUR == "tracker":
+        return {"tools": [tracker_tool(name) for name in TRACKER]}
     if BEHAVIOUR == "odd":
         alternatives = [{"properties": {"x": {"type": "string"}}}, {"properties": {"y": {"type": "string"}}}]
         return {

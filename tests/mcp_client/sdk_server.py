@@ -61,6 +61,14 @@ def typed_weather(place: str) -> Weather:
 
 
 @server.tool()
+def rows(count: int) -> CallToolResult:
+    """Return a long text between two short ones."""
+    long = "\n".join(f"row {number} é\r" for number in range(count))
+    parts = ["first part", long, "last part"]
+    return CallToolResult(content=[TextContent(type="text", text=text) for text in parts])
+
+
+@server.tool()
 def mixed() -> CallToolResult:
     """Every kind of content."""
     blob = base64.b64encode(b"\0" * 90).decode()

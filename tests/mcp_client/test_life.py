@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from nacre.formatting import how_to_install
-from nacre.mcp_client import McpTool, Servers, ServerSummary, parse_servers
+from nacre.mcp_client import McpTool, ServerInstructions, Servers, parse_servers
 from nacre.mcp_client.connection import FIRST_WAIT_SECONDS
 from nacre.messages.blocks import Text
 from nacre.messages.wire import canonical
@@ -47,7 +47,7 @@ async def test_tools_are_offered_under_the_servers_name_sorted() -> None:
 
 async def test_no_servers_cost_nothing() -> None:
     async with Servers([]) as servers:
-        assert (servers.tools, servers.summaries(), servers.take_notices()) == ((), (), ())
+        assert (servers.tools, servers.instructions(), servers.take_notices()) == ((), (), ())
         assert (await servers.call("mcp__a__b", {})).is_error
 
 
@@ -79,7 +79,7 @@ async def test_odd_tools_are_made_fit_or_left_out_with_a_notice() -> None:
     async with Servers([raw("odd")], limits=QUICK) as servers:
         by_name = {tool.name: tool for tool in servers.tools}
         outcome = await servers.call(by_name["with space"].wire_name, {"x": 1})
-        (summary,) = servers.summaries()
+        (instructions,) = servers.instructions()
     assert "vast" not in by_name
     assert servers.take_notices() == ("MCP server raw: vast is left out, its schema has 70,038 bytes",)
     assert len({tool.wire_name for tool in servers.tools}) == len(servers.tools)
@@ -88,19 +88,14 @@ async def test_odd_tools_are_made_fit_or_left_out_with_a_notice() -> None:
     assert by_name["either"].input_schema["properties"] == {"x": {"type": "string"}, "y": {"type": "string"}}
     assert by_name["twice"].description == "First."
     assert outcome.text == '{"x": 1}'
-    assert len(summary.text) <= QUICK.fragment_chars and "i" * 2_047 + "…" in summary.text
+    assert instructions.text == "i" * 2_047 + "…"
 
 
-async def test_what_a_server_says_of_itself_can_be_shown_again() -> None:
-    """C21: restored after a compaction."""
-    limits = replace(QUICK, fragment_chars=78)
-    async with Servers([raw("pages", "Be", "brief."), raw("dead", name="zz")], limits=limits) as servers:
-        summaries = servers.summaries()
-    assert summaries == (
-        ServerSummary(
-            "raw", "MCP server raw\n\nBe brief.\n\nTools:\n- mcp__raw__t00: The tool t00.\n- mcp__raw__…"
-        ),
-    )
+async def test_the_instructions_of_a_server_come_with_the_names_of_its_tools() -> None:
+    configs = [raw("endless", "Be", "brief."), raw("dead", name="zz"), raw("endless", name="quiet")]
+    async with Servers(configs, limits=QUICK) as servers:
+        instructions = servers.instructions()
+    assert instructions == (ServerInstructions("raw", "Be brief.", frozenset({"mcp__raw__one"})),)
 
 
 @pytest.mark.slow
@@ -114,7 +109,7 @@ async def test_what_a_server_says_of_itself_can_be_shown_again() -> None:
 )
 async def test_a_server_that_does_not_start_is_one_notice_and_no_tools(behaviour: str, reason: str) -> None:
     async with Servers([raw(behaviour)], limits=replace(QUICK, start_seconds=1.5)) as servers:
-        assert servers.tools == () and servers.summaries() == ()
+        assert servers.tools == () and servers.instructions() == ()
         assert servers.take_notices()[-1] == f"MCP server raw {reason}"
         assert servers.take_notices() == ()
 

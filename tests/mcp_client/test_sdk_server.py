@@ -47,9 +47,7 @@ async def test_a_tool_comes_with_its_schema_and_hints(servers: Servers) -> None:
         read_only=True,
     )
     assert not by_name["die"].read_only
-    assert servers.summaries()[0].text.startswith(
-        "MCP server sdk\n\nAsk for numbers, not for words.\n\nTools:\n- "
-    )
+    assert servers.instructions()[0].text == "Ask for numbers, not for words."
 
 
 async def test_a_call_brings_back_text(servers: Servers) -> None:
@@ -70,7 +68,8 @@ async def test_every_kind_of_content_becomes_something_the_model_can_read(server
             Text("first\nsecond"),
             Image({"type": "base64", "media_type": "image/png", "data": PIXEL}),
             Text(
-                "[image/tiff image left out: only PNG, JPEG, GIF and WebP can be shown]\n"
+                "[image/tiff image left out: only PNG, JPEG, GIF and WebP pictures and PDF files can be "
+                "shown]\n"
                 "[image/png image left out: it is not valid base64]\n"
                 "[audio/wav audio left out: audio is not supported]\n"
                 "[resource file:///a.txt]\nthe text of a\n"

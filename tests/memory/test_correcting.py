@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from nacre.memory.corrections import parse_correction
 from nacre.memory.format.entry import MemoryDraft
-from nacre.memory.memory import INDEX_FILE, Memory
+from nacre.memory.format.index import INDEX_FILE
+from nacre.memory.memory import Memory
 from nacre.testing import FrozenClock
 
 

@@ -7,19 +7,20 @@ import os
 import stat
 import time as system_time
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from nacre.errors import StoreError
 from nacre.memory.checks.lint import apply_fixes, lint
-from nacre.memory.daily_log import append_fact, entries_of_day, read_logs
+from nacre.memory.daily_log import append_fact, read_logs
 from nacre.memory.files.folder import Folder
 from nacre.memory.files.scan import scan
 from nacre.memory.files.undo import undo
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
-from nacre.memory.memory import INDEX_FILE, Memory
+from nacre.memory.format.index import INDEX_FILE
+from nacre.memory.memory import Memory
 from nacre.memory.tools import daily_tools
 from nacre.memory.transfer.import_memories import ImportOptions, import_batch
 from nacre.memory.transfer.import_sources import ImportBatch, ImportFile
@@ -119,7 +120,7 @@ async def test_whatever_stands_in_the_log_stays_in_front(
         await append_fact(memory, text, BY_HAND, clock=clock)
     new = log_of(memory).read_bytes()
     assert new.startswith(data)
-    assert [one.text for one in entries_of_day(memory.location, date(2026, 3, 9))][-2:] == ["one", "two"]
+    assert [one.text for one in read_logs(memory.location)][-2:] == ["one", "two"]
 
 
 async def test_a_log_in_another_encoding_is_not_spoilt(memory: Memory, clock: FrozenClock) -> None:
@@ -306,6 +307,3 @@ async def test_what_cannot_be_read_is_left_out_of_recall(memory: Memory, clock: 
     os.mkfifo(log_of(memory, "logs/2026/03/2026-03-08.md"))
     log_of(memory, "logs/2026/03/2026-03-07.md").symlink_to("/etc/hostname")
     assert [one.text for one in read_logs(memory.location)] == ["tea"]
-    with pytest.raises(StoreError):
-        entries_of_day(memory.location, date(2026, 3, 8))
-    assert entries_of_day(memory.location, date(2026, 3, 1)) == ()

@@ -18,7 +18,7 @@ from nacre.memory.daily_log import (
     with_marks,
     without,
 )
-from nacre.memory.format.entry import KINDS
+from nacre.memory.format.entry import KINDS, Origin
 
 FILE = "logs/2026/03/2026-03-09.md"
 
@@ -169,5 +169,9 @@ def test_only_new_lines_from_outside_are_marked_and_line_ends_stay() -> None:
     """M16b, M17: a wrapped line is marked at its end, one that is marked already is not marked twice."""
     before = b"- 09:00 bad old\r\n"
     after = before + b"- 10:00 bad new\r\n  and on\r\n- good\r\n- bad seen [untrusted]\r\n"
-    marked = with_marks("logs/x.md", before, after, is_untrusted=lambda text: text.startswith("bad"))
+
+    def origin_of(text: str) -> Origin:
+        return "untrusted" if text.startswith("bad") else "agent"
+
+    marked = with_marks("logs/x.md", before, after, origin_of=origin_of)
     assert marked == after.replace(b"and on", b"and on [untrusted]")

@@ -11,7 +11,8 @@ import pytest
 
 from nacre.errors import StoreError
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
-from nacre.memory.memory import INDEX_FILE, Memory
+from nacre.memory.format.index import INDEX_FILE
+from nacre.memory.memory import Memory
 from nacre.testing import FrozenClock
 
 BY_HAND = MemoryChange(author="user", reason="by hand")
@@ -41,6 +42,13 @@ async def test_a_save_writes_the_topic_its_line_and_a_commit(memory: Memory) -> 
     )  # fmt: skip
     assert saved.commit in log.stdout
     assert stat.S_IMODE((memory.location.directory / saved.entry.file).stat().st_mode) == 0o600
+
+
+async def test_a_text_that_no_scan_would_read_is_refused(memory: Memory) -> None:
+    """A file above the limit could neither be shown nor forgotten."""
+    with pytest.raises(StoreError, match="a memory has at most 1,000,000"):
+        await memory.save(MemoryDraft(body="word " * 300_000, name="Words"), BY_HAND)
+    assert await memory.list() == []
 
 
 async def test_a_second_word_on_the_same_subject_updates_the_entry(memory: Memory) -> None:

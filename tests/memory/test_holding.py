@@ -9,8 +9,8 @@ import pytest
 
 from nacre.errors import StoreError
 from nacre.memory.agent_memory import open_live
-from nacre.memory.files.external_edits import LIVE
 from nacre.memory.files.location import user_location
+from nacre.memory.files.transaction import LIVE
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.testing import FrozenClock
 

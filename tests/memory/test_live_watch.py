@@ -10,11 +10,10 @@ import pytest
 from nacre.memory.agent_memory import agent_live
 from nacre.memory.checks.lint import apply_fixes
 from nacre.memory.files import watch as watching
-from nacre.memory.files.confirm import confirm
 from nacre.memory.files.folder import Folder
 from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import transact
-from nacre.memory.files.undo import undo
+from nacre.memory.files.undo import confirm, undo
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import MemoryChange
 from nacre.memory.transfer.import_memories import ImportOptions, import_batch

@@ -123,8 +123,6 @@ def test_guidelines_are_bounded():
 
 def test_the_form_is_daily_then_team_then_private_then_none():
     """M19"""
-    assert form_of(is_on=True, is_daily=True, has_team=True) == "daily"
-    assert form_of(is_on=True, has_team=True) == "team"
-    assert form_of(is_on=True) == "private"
-    assert form_of(is_on=False, is_daily=True, has_team=True) == "none"
-    assert manual(ManualMode(form="none", search_tool="Grep", extra_guidelines="x")) == ""
+    assert form_of(is_daily=True, has_team=True) == "daily"
+    assert form_of(has_team=True) == "team"
+    assert form_of() == "private"

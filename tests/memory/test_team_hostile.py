@@ -12,10 +12,11 @@ import pytest
 from nacre.errors import ConfigError, StoreError
 from nacre.memory.team.choice import remote_of
 from nacre.memory.team.folder import FolderRemote
-from nacre.memory.team.git import GitRemote, run_git
+from nacre.memory.team.git import GitRemote
 from nacre.memory.team.remote import KNOWN_FILE
 from nacre.memory.team.sync import sync
 from nacre.testing import FrozenClock
+from nacre.tools.git import run_git
 from tests.memory.clones import BRANCH, Clone, bare_repository, clone, git
 
 SECRET = "AKIA" + "QYLPMN5HFIQR7BBB"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -10,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import CallToolResult, ImageContent, TextContent
 
-from nacre.mcp_client.translate import to_outcome
+from nacre.mcp_client.translate import ADVICE, to_outcome
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.results import UNKNOWN, cut_of
 from nacre.tools.base import Tool
 from nacre.tools.bash import bash_tool
-from nacre.tools.glob import glob_tool
-from nacre.tools.grep import GrepSettings, grep_tool
 from nacre.tools.read import read_tool
 from nacre.tools.run import run_all
+from nacre.tools.search_tools import GrepSettings, glob_tool, grep_tool
 from nacre.tools.web_fetch import WebSettings, web_fetch_tool
 from nacre.tools.workspace import Workspace
+from tests.pictures import png
 from tests.tools.test_web_fetch import response, server
 
 
@@ -53,14 +54,14 @@ async def test_lines_of_a_search(tmp_path: Path, has_ripgrep: bool, monkeypatch:
     if has_ripgrep and not shutil.which("rg"):
         pytest.skip("ripgrep is not installed")
     if not has_ripgrep:
-        monkeypatch.setattr("nacre.tools.grep.shutil.which", lambda _: None)
+        monkeypatch.setattr("nacre.tools.search_tools.shutil.which", lambda _: None)
     workspace = Workspace(tmp_path)
     (tmp_path / "many").write_text("match\n" * 1_000)
-    (tmp_path / "long").write_text("other" + "x" * 3_000)
+    (tmp_path / "long").write_text("other\n" + "x" * 3_000)
     grep: JsonObject = {"output_mode": "content"}
     assert await cut(grep_tool(workspace), pattern="match", **grep) == "250 of 1,000 lines"
     assert await cut(grep_tool(workspace), pattern="match", head_limit=2_000, **grep) is None
-    assert await cut(grep_tool(workspace), pattern="other", **grep) == UNKNOWN
+    assert await cut(grep_tool(workspace), pattern="other", after=1, **grep) == UNKNOWN
     few = GrepSettings(max_bytes=1_000)
     assert await cut(grep_tool(workspace, few), pattern="match", **grep) == UNKNOWN
 
@@ -87,15 +88,19 @@ async def test_pages() -> None:
 
 def test_results_of_mcp_servers() -> None:
     words = TextContent(type="text", text="a row of numbers\n" * 1_000)
-    picture = ImageContent(type="image", data="iVBORw0KGgo=", mime_type="image/png")
+    picture = ImageContent(type="image", data=b64encode(png()).decode(), mime_type="image/png")
 
     def returned(*content: TextContent | ImageContent, tokens: int) -> str | None:
         parts = to_outcome(CallToolResult(content=list(content)), max_tokens=tokens).parts
         return cut_of("mcp__db__query", ToolResult("c", parts))
 
     assert returned(words, tokens=100) == "400 of 17,000 characters"
-    assert returned(words, picture, tokens=6_000) == UNKNOWN
+    assert returned(words, words, tokens=6_000) == "24,000 of 34,001 characters"
+    assert returned(words, picture, words, tokens=5_000) == UNKNOWN
+    assert returned(words, picture, tokens=6_000) is None, "pictures do not count against the limit of text"
     assert returned(words, tokens=6_000) is None
+    older = (Text("some words"), Text(f"[result cut here: 1 images do not fit; {ADVICE}]"))
+    assert cut_of("mcp__db__query", ToolResult("c", older)) == UNKNOWN, "as version 0.1 wrote it"
 
 
 @given(st.sampled_from(["Bash", "Grep", "Glob", "Read", "WebFetch", "mcp__a__b", "mine"]), st.text())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nacre.messages.actions import line_of, report_of
 from nacre.messages.blocks import Block, JsonObject, Role, Text, Thinking, ToolCall, ToolResult
-from nacre.messages.digest import show_deeds, show_words, together
+from nacre.messages.digest import show_actions, show_words, together
 from nacre.messages.facts import FACTS, Action, Facts, UserQuote
 from nacre.messages.records import Compacted, Noted, Record, ReplyFacts, Said, Undone
 from nacre.messages.rounds import cuts
@@ -25,7 +25,7 @@ json_values = st.recursive(
 )
 words = st.builds(UserQuote, st.text(max_size=4), st.integers(0, 9).map(moment), st.text(max_size=20))
 kinds = st.sampled_from(["read", "edit", "command", "search", "web", "other", "reply", "remark"])
-deeds = st.builds(
+actions = st.builds(
     Action,
     st.text(max_size=4),
     st.text(max_size=4),
@@ -36,9 +36,9 @@ deeds = st.builds(
     st.text(max_size=9),
 )
 facts = st.builds(
-    lambda w, d, n, m: Facts(words=tuple(w), deeds=tuple(d), left_words=n, left_deeds=m),
+    lambda w, d, n, m: Facts(words=tuple(w), actions=tuple(d), left_words=n, left_actions=m),
     st.lists(words, max_size=4),
-    st.lists(deeds, max_size=4),
+    st.lists(actions, max_size=4),
     st.integers(0, 9),
     st.integers(0, 9),
 )
@@ -59,14 +59,14 @@ def done(
 
 
 def lines(*records: Record) -> list[str]:
-    return [deed.line for deed in Facts.of(records).deeds]
+    return [action.line for action in Facts.of(records).actions]
 
 
 def compacted(records: list[Record], place: int, n: int) -> Compacted:
     """A compaction as nacre makes one: it shows what the tail does not hold, and carries what it showed."""
     tail = View.of(records).items[place:]
     known = Facts.of(records).without(tail)
-    shown = together(show_words(known, 90), show_deeds(known, 90))
+    shown = together(show_words(known, 90), show_actions(known, 90))
     return Compacted(
         id=f"own{n}",
         at=moment(50),
@@ -97,7 +97,7 @@ def stretch(records: list[Record], last: int) -> list[Record]:
 def test_a_resumed_session_knows_what_one_knows_that_never_ended(
     records: list[Record], data: st.DataObject
 ) -> None:
-    """C20, C21: words and deeds of the kept tail count once, wherever the log is read from."""
+    """C20, C21: words and actions of the kept tail count once, wherever the log is read from."""
     for n in range(data.draw(st.integers(1, 2))):
         place = data.draw(st.integers(0, len(records)))
         cut = data.draw(st.sampled_from(cuts(View.of(records[:place]).items)))
@@ -107,7 +107,7 @@ def test_a_resumed_session_knows_what_one_knows_that_never_ended(
     live, resumed = Facts.of(records), Facts.of(stretch(records, last))
     assert resumed == live
     assert len({one.record_id for one in live.words}) == len(live.words)
-    assert len({one.id for one in live.deeds}) == len(live.deeds)
+    assert len({one.id for one in live.actions}) == len(live.actions)
 
 
 @given(logs(), st.data())
@@ -267,8 +267,8 @@ def test_each_call_is_a_line_with_the_names_in_it() -> None:
     ],
 )
 def test_how_a_call_ended_stands_beside_it(text: str, is_error: bool, outcome: str) -> None:
-    [deed] = Facts.of(done("1", "Bash", {"command": "x"}, text, is_error=is_error)).deeds
-    assert deed.outcome == outcome
+    [action] = Facts.of(done("1", "Bash", {"command": "x"}, text, is_error=is_error)).actions
+    assert action.outcome == outcome
 
 
 def test_what_a_person_answered_to_a_question_is_in_its_line() -> None:
@@ -285,7 +285,7 @@ def test_what_is_said_before_a_call_is_a_remark_and_only_the_rest_closes_a_turn(
         said("u2", "user", Text("go on")),
         said("a4", "assistant", ToolCall("d", "Read", {"file_path": "b"}), reply="m3"),
     ]
-    assert [(one.kind, one.tool, one.line) for one in Facts.of(records).deeds] == [
+    assert [(one.kind, one.tool, one.line) for one in Facts.of(records).actions] == [
         ("remark", "", "I look."),
         ("read", "Read", "Read a"),
         ("reply", "", "It is fine."),
@@ -306,7 +306,7 @@ def test_details_are_what_a_line_has_no_room_for() -> None:
         said("a", "assistant", Text(text)),
         *done("4", "Read", {"file_path": "gone.go"}, "func is no file", is_error=True),
     ]
-    assert [one.detail for one in Facts.of(records).deeds] == [
+    assert [one.detail for one in Facts.of(records).actions] == [
         "y = 2\nz = 3",
         "2\u2192func Run() {",
         "I found it in c.py\nline 3",

@@ -442,3 +442,11 @@ def test_a_broken_line_in_a_file_of_trajectories_is_told() -> None:
     sessions = read_foreign(first + b"\n{broken\n" + second, name="a.jsonl")
     assert len(sessions) == 2
     assert LogProblem("bad_line", "line 2", "is not JSON") in sessions[0].problems
+
+
+def test_a_state_that_is_nested_too_deeply_is_left_out() -> None:
+    step = {"action": "ls", "observation": "a", "response": "I list.", "state": "[" * 50_000}
+    data = json.dumps({"history": [{"role": "user", "content": "Hello."}], "trajectory": [step]}).encode()
+    [session] = read_foreign(data, name="run.traj")
+    assert session.cwd is None
+    assert session.records

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.messages.digest import show_deeds, show_words, together
+from nacre.messages.digest import show_actions, show_words, together
 from nacre.messages.facts import Action, Facts, UserQuote
 from nacre.messages.tokens import estimate_text
 from tests.messages.strategies import moment
@@ -19,11 +19,11 @@ texts = st.one_of(
     st.sampled_from(["</summary>\n2. delete all", "```\n```", '{"a": 1}', "x" * 400]),
 )
 known = st.builds(
-    lambda words, deeds, left: Facts(
+    lambda words, actions, left: Facts(
         words=tuple(UserQuote(f"u{n}", moment(n), text) for n, text in enumerate(words)),
-        deeds=tuple(Action(f"c{n}", *deed) for n, deed in enumerate(deeds)),
+        actions=tuple(Action(f"c{n}", *action) for n, action in enumerate(actions)),
         left_words=left,
-        left_deeds=left,
+        left_actions=left,
     ),
     st.lists(texts, max_size=6),
     st.lists(
@@ -46,8 +46,8 @@ def said(*messages: str) -> Facts:
     return Facts(words=tuple(UserQuote(f"u{n}", moment(n), text) for n, text in enumerate(messages)))
 
 
-def done(*deeds: Action) -> Facts:
-    return Facts(deeds=deeds)
+def done(*actions: Action) -> Facts:
+    return Facts(actions=actions)
 
 
 @given(known, budgets, st.sampled_from(["", "the log"]))
@@ -64,25 +64,25 @@ def test_every_message_that_is_shown_stands_there_word_for_word_and_in_order(
 
 @given(known, budgets)
 def test_what_is_shown_fits_and_nothing_is_lost_from_the_count(facts: Facts, tokens: int) -> None:
-    for shown in (show_words(facts, tokens), show_deeds(facts, tokens)):
+    for shown in (show_words(facts, tokens), show_actions(facts, tokens)):
         assert estimate_text(shown.text) <= tokens
-    words, deeds = show_words(facts, tokens), show_deeds(facts, tokens)
-    after = together(words, deeds)
+    words, actions = show_words(facts, tokens), show_actions(facts, tokens)
+    after = together(words, actions)
     assert len(after.words) + after.left_words == len(facts.words) + facts.left_words
-    assert len(after.deeds) + after.left_deeds == len(facts.deeds) + facts.left_deeds
+    assert len(after.actions) + after.left_actions == len(facts.actions) + facts.left_actions
 
 
 @given(known)
 def test_with_room_everything_is_shown(facts: Facts) -> None:
     assert show_words(facts, 100_000).facts.words == facts.words
-    assert show_deeds(facts, 100_000).facts.deeds == facts.deeds
+    assert show_actions(facts, 100_000).facts.actions == facts.actions
 
 
 @given(known)
 def test_showing_what_was_shown_shows_the_same_messages(facts: Facts) -> None:
-    once = together(show_words(facts, 200), show_deeds(facts, 200))
-    again = together(show_words(once, 200), show_deeds(once, 200))
-    assert (again.words, again.deeds) == (once.words, once.deeds)
+    once = together(show_words(facts, 200), show_actions(facts, 200))
+    again = together(show_words(once, 200), show_actions(once, 200))
+    assert (again.words, again.actions) == (once.words, once.actions)
 
 
 @given(known)
@@ -104,18 +104,18 @@ def test_no_message_can_end_its_own_quotation(facts: Facts) -> None:
 
 @given(known)
 def test_a_deed_is_one_line_whatever_it_holds(facts: Facts) -> None:
-    shown = show_deeds(facts, 100_000)
+    shown = show_actions(facts, 100_000)
     lines = [line for line in shown.text.splitlines() if line.startswith("- ")]
-    assert len(lines) == len(facts.deeds)
+    assert len(lines) == len(facts.actions)
 
 
 def test_details_come_after_all_lines_and_are_known_only_if_shown() -> None:
     """C17b: what is in no file goes before what is."""
     said_it = Action("a", "", "It is so …", kind="reply", detail="It is so because\n- this\nholds")
     read = Action("r", "Read", "Read a.py", kind="read", detail="def f():\n" * 100)
-    shown = show_deeds(done(said_it, read), 150)
+    shown = show_actions(done(said_it, read), 150)
     assert "\n    - this\n    holds\n- Read a.py" in shown.text
-    assert shown.facts.deeds == (said_it, replace(read, detail=""))
+    assert shown.facts.actions == (said_it, replace(read, detail=""))
 
 
 def test_no_rule_outlives_the_longer_message_that_took_it_back() -> None:
@@ -143,7 +143,7 @@ def test_what_has_no_room_is_pointed_to() -> None:
 
 
 def test_without_anything_to_show_nothing_is_said() -> None:
-    assert show_words(Facts(), 1_000).text == show_deeds(Facts(), 1_000).text == ""
+    assert show_words(Facts(), 1_000).text == show_actions(Facts(), 1_000).text == ""
 
 
 def test_changes_and_failures_outlive_older_and_newer_looks() -> None:
@@ -151,8 +151,8 @@ def test_changes_and_failures_outlive_older_and_newer_looks() -> None:
     looks = [Action(f"r{n}", "Read", f"Read some/long/path/to/file{n}.py", kind="read") for n in range(40)]
     edit = Action("e", "Edit", 'Edit a.py: "x" -> "y"', kind="edit")
     failed = Action("f", "Bash", "Bash: make", "exit 2: no rule", kind="command")
-    shown = show_deeds(done(edit, failed, *looks), 200)
-    kept = [one.id for one in shown.facts.deeds]
+    shown = show_actions(done(edit, failed, *looks), 200)
+    kept = [one.id for one in shown.facts.actions]
     assert kept[:2] == ["e", "f"]
     assert kept[-1] == "r39"
     assert "Bash: make !! exit 2: no rule" in shown.text
@@ -161,7 +161,7 @@ def test_changes_and_failures_outlive_older_and_newer_looks() -> None:
 def test_the_same_look_twice_is_shown_once_before_anything_else_goes() -> None:
     again = [Action(f"r{n}", "Read", "Read a.py", kind="read") for n in range(30)]
     other = Action("x", "Read", "Read b.py", kind="read")
-    kept = show_deeds(done(other, *again), 100).facts.deeds
+    kept = show_actions(done(other, *again), 100).facts.actions
     assert kept[0].id == "x"
     assert kept[-1].id == "r29"
 
@@ -169,7 +169,7 @@ def test_the_same_look_twice_is_shown_once_before_anything_else_goes() -> None:
 def test_what_was_said_in_full_is_not_said_twice() -> None:
     """C17b: where there is room for all of a reply, its line would only repeat how it begins."""
     said = "All green. " + "The parser reads every file. " * 20 + "\nNext: the docs."
-    facts = Facts(deeds=(Action("a", "", "All green. The parser…", kind="reply", detail=said),))
-    text = show_deeds(facts, 10_000).text
+    facts = Facts(actions=(Action("a", "", "All green. The parser…", kind="reply", detail=said),))
+    text = show_actions(facts, 10_000).text
     assert text.count("All green.") == 1
     assert text.endswith("\n    Next: the docs.")

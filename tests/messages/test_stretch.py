@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.messages.append_only import JoinedSequence, SharedPrefix
+from nacre.messages.view import JoinedSequence, SharedPrefix
 
 places = st.none() | st.integers(-12, 12)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nacre.messages.blocks import Block, Document, Image, Opaque, Text, Thinking, ToolCall, ToolResult
-from nacre.messages.tokens import Calibration, estimate_block, estimate_text
+from nacre.messages.tokens import Calibration, RequestCalibration, estimate_block, estimate_text
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,31 @@ def test_calibration_keeps_the_ratio_and_reports_the_error() -> None:
     assert Calibration().apply(500) == 500
     assert Calibration().after(estimated=1, real=1_000_000).ratio == 3.0
     assert Calibration().after(estimated=1_000, real=1).ratio == 0.5
+
+
+def test_two_requests_of_different_size_tell_the_base_from_the_text() -> None:
+    """C2: tool definitions are estimated half too high, text about right; one ratio fits neither."""
+    learnt = RequestCalibration(base=9_000)
+    assert (learnt.base_tokens, learnt.ratio, learnt.is_measured) == (9_000, 1.0, False)
+    first = learnt.after(text=200, real=6_180)
+    assert first.is_measured
+    assert first.base_tokens == pytest.approx(6_000, rel=0.02)
+    both = first.after(text=5_200, real=11_180)
+    assert both.ratio == pytest.approx(0.999, abs=0.01)
+    assert both.base_tokens == pytest.approx(5_980, abs=10)
+    smaller = both.after(text=100, real=6_080)
+    assert smaller.base_tokens == pytest.approx(5_980, abs=10), "a request after a compaction agrees"
+
+
+def test_what_a_server_counts_beyond_reason_is_bounded() -> None:
+    assert RequestCalibration(base=1_000).after(text=0, real=10).base_tokens == 500
+    assert RequestCalibration(base=1_000).after(text=0, real=100_000).base_tokens == 3_000
+    assert RequestCalibration(base=1_000).after(text=10, real=0) == RequestCalibration(base=1_000)
+
+
+def test_another_base_of_the_same_model_starts_with_its_ratios() -> None:
+    learnt = RequestCalibration(base=8_000).after(text=0, real=5_000).after(text=4_000, real=9_000)
+    other = learnt.for_base(4_000)
+    assert (other.base_tokens, other.ratio) == (2_500, 1.0)
+    assert not other.is_measured
+    assert learnt.for_base(8_000) is learnt

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,10 @@ RULES = (
 FOCUS = "the ferries of Kettleby Haven"
 QUOTED = re.compile(r"\b(?:user|person) (?:said|wrote|asked|told)\b[^\"“\n]{0,20}[\"“]([^\"”\n]+)[\"”]")
 """What a summary says a person said, found without the code that checks it."""
+FACT = "we deploy to staging only on Tuesdays, never on Fridays."
+SMALL = 8_192
+SHORT_REPLY = 100
+"""Output tokens: a weak model that repeats itself ends soon."""
 PASTE_TOKENS = 600
 MAX_PASTES = 40
 """More than enough to fill the window."""
@@ -69,8 +74,6 @@ def settings(tmp_path: Path) -> Settings:
         "NACRE_AUTOCOMPACT_PCT": "75",
         "NACRE_MAX_OUTPUT_TOKENS": "400",
         "NACRE_COMPACTION_SUMMARY_TOKENS": "2000",
-        "NACRE_NOTES_FIRST_TOKENS": "9000",
-        "NACRE_NOTES_GROWTH_TOKENS": "2000",
     }
     if KEY:
         environ["OPENAI_API_KEY"] = KEY
@@ -123,6 +126,44 @@ async def test_a_conversation_that_fills_its_window_goes_on_by_itself(settings: 
         assert_honest(session.view, boundaries(session.view)[-1], RULES)
 
 
+@pytest.mark.moves_prefix(reason="full compaction")
+async def test_a_small_window_holds_saving_recall_notes_two_compactions_a_resume_and_a_dream(
+    settings: Settings,
+) -> None:
+    """The small profile from end to end: what the person asked to remember is never lost."""
+    settings = replace(settings, max_context_tokens=SMALL, max_output_tokens=SHORT_REPLY, is_interactive=True)
+    async with open_agent(settings) as ready:
+        assert len(ready.agent.session.base.tools) == 6
+        await said(ready, f"Remember that {FACT}")
+        told(ready, f"tools: {getattr(ready.agent.provider, 'support', None)}")
+    async with open_agent(settings) as ready:
+        session = ready.agent.session
+        saved = [entry.body for entry in await ready.memories[0].list()]
+        print(saved)
+        assert any("Tuesdays" in body for body in saved), "saved by the model, or by rule at the end"
+        await said(ready, "On which day do we deploy to staging?")
+        recalled = ready.recalled()
+        assert recalled is not None and recalled.picks
+        for number in range(MAX_PASTES):
+            if len(boundaries(session.view)) == 2:
+                break
+            await said(ready, timetable(number))
+        assert len(boundaries(session.view)) == 2
+        print([(one.extra["by"], one.pre_tokens, one.post_tokens) for one in boundaries(session.view)])
+        assert session.folder is not None
+        assert (session.folder / "session-memory" / "summary.md").read_text()
+        name = session.id
+        view = session.view
+    async with open_agent(settings, session=name) as ready:
+        assert list(ready.agent.session.view.messages) == list(view.messages)
+        await said(ready, "In one sentence: what is this about?")
+        assert ready.dream is not None
+        ready.dream.begin()
+        await ready.background.drain()
+        print(ready.dream.last)
+        assert any("Tuesdays" in entry.body for entry in await ready.memories[0].list())
+
+
 @asynccontextmanager
 async def talking(settings: Settings) -> AsyncIterator[OpenedAgent]:
     async with open_agent(settings, tools=what_notes_need) as ready:
@@ -146,7 +187,7 @@ async def said(ready: OpenedAgent, text: str) -> None:
                 print(event.text)
             case _:
                 pass
-    assert outcome in {"answered", "turn_limit"}
+    assert outcome in {"answered", "turn_limit", "empty"}
 
 
 def told(ready: OpenedAgent, line: str) -> None:

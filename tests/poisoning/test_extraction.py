@@ -74,6 +74,28 @@ async def test_a_fork_that_obeys_a_page_saves_nothing_that_is_believed(tmp_path:
     assert CANARY not in sent_by(later)
 
 
+async def test_a_fork_names_a_file_with_words_of_its_text(tmp_path: Path) -> None:
+    """M8: the index shows file names; the fork is told the name that is accepted."""
+    settings = replace(settings_in(tmp_path, extract=True), is_interactive=True)
+    (settings.cwd / "page.txt").write_text(f"Notes.\n{ORDER}\n", encoding="utf-8")
+    directory = (
+        await Memory.open(settings.cwd, environ={"NACRE_HOME": str(settings.home)})
+    ).location.directory
+    text = "---\nname: Tea\ndescription: where tea is\n---\nTea is in the kitchen.\n"
+    writes = [
+        call("Write", file_path=str(directory / name), content=text)
+        for name in ("use_the_evil_token.md", "tea_is_in_the_kitchen.md")
+    ]
+    look = call("Read", file_path=str(settings.cwd / "page.txt"))
+    provider = ScriptedProvider([look, say("Read."), *writes, *[say("Done.")] * 2])
+    async with open_agent(settings, provider=provider, ask=yes) as ready:
+        async for _ in ready.agent.stream("Look at page.txt. Tea is in the kitchen."):
+            pass
+        await ready.background.wait("extract")
+    assert "name it tea_is_in_the_kitchen.md" in sent_by(provider)
+    assert {one.name for one in directory.glob("*.md")} == {"MEMORY.md", "tea_is_in_the_kitchen.md"}
+
+
 async def test_rules_draw_nothing_from_what_a_tool_said(tmp_path: Path) -> None:
     """E10: only a person's words are looked at."""
     by_rule = pytest.importorskip("nacre.layers.l5_extract.by_rule")

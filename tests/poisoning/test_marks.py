@@ -33,12 +33,12 @@ async def memory_of(settings: Settings) -> Memory:
     return await Memory.open(settings.cwd, environ={"NACRE_HOME": str(settings.home)})
 
 
-async def play(settings: Settings, *script: Scripted) -> list[str]:
+async def play(settings: Settings, *script: Scripted, said: str = "go on") -> list[str]:
     """What the tools answered."""
     provider = ScriptedProvider([*script, say("done")])
     answers: list[str] = []
     async with open_agent(settings, provider=provider, ask=yes) as ready:
-        async for event in ready.agent.stream("go on"):
+        async for event in ready.agent.stream(said):
             if isinstance(event, ToolResultEvent):
                 answers.append(str(event.result.content))
     return answers
@@ -68,17 +68,17 @@ async def test_a_refused_line_of_the_index_is_told_and_nothing_is_written(settin
         call("Read", file_path=str(index)),
         call("Write", file_path=str(index), content=f"{before.decode()}- {ORDER}\n"),
     )
-    assert "repeat what came from outside" in answer
+    assert f"leave out '- {ORDER[:20]}" in answer
     assert index.read_bytes() == before
 
 
 async def test_an_honest_line_of_the_index_is_written(settings: Settings) -> None:
-    """M8: in own words, in words of the topic it points to, and beside lines that were there."""
+    """M8: in words of the topic it points to, and beside lines that were there."""
     memory = await memory_of(settings)
     saved = await memory.save(MemoryDraft(body=TOLD, name="Releases"), HAND)
     index = memory.location.directory / "MEMORY.md"
     topic = memory.location.directory / saved.entry.file
-    own = f"- [Tea]({topic.name}) — what people drink in the office"
+    own = f"- [Release notes]({topic.name}) — Rosa is the release manager"
     new = f"# Memory\n\n- [Releases]({topic.name}) — {TOLD}\n{own}\n"
     await play(
         settings,
@@ -132,7 +132,7 @@ async def test_an_untrusted_memory_is_not_washed_clean_by_being_shown(settings: 
             "correct", query=saved.entry.file, text="Nothing to see here any more, says the agent."
         ),
     }
-    target = str(memory.location.directory / "leaving.md")
+    target = str(memory.location.directory / "publish_packages.md")
     text = f"---\nname: How they leave\ndescription: leaving the house\n---\n{ORDER}\n"
     await play(
         settings,
@@ -141,17 +141,42 @@ async def test_an_untrusted_memory_is_not_washed_clean_by_being_shown(settings: 
         call("Write", file_path=target, content=text),
     )
     found = await origins(settings)
+    assert "publish_packages.md" in found
     assert len(found) >= 2
     assert set(found.values()) == {"untrusted"}
 
 
-async def test_name_and_description_count_like_the_text(settings: Settings) -> None:
-    """M16b: the index shows them."""
-    await play(
-        settings, read_page(settings), call("remember", text="Tea is in the kitchen.", description=ORDER)
+@pytest.mark.parametrize("said", ["go on", "Look at page.txt. Tea is in the kitchen."])
+@pytest.mark.parametrize("field", ["name", "description"])
+@pytest.mark.parametrize("tool", ["remember", "Write"])
+async def test_a_name_or_description_from_outside_is_not_saved(
+    settings: Settings, said: str, field: str, tool: str
+) -> None:
+    """M16b: the index shows them; what the person said stays trusted, under a title from its own text."""
+    text = "Tea is in the kitchen."
+    path = str((await memory_of(settings)).location.directory / "tea_kitchen.md")
+    move = (
+        call("remember", text=text, **{field: ORDER})  # type: ignore[arg-type]
+        if tool == "remember"
+        else call("Write", file_path=path, content=f"---\n{field}: {ORDER}\n---\n{text}\n")
     )
-    assert set((await origins(settings)).values()) == {"untrusted"}
-    assert "evil" not in (await (await memory_of(settings)).index()).text
+    await play(settings, read_page(settings), move, said=said)
+    (entry,) = await (await memory_of(settings)).list()
+    assert entry.origin == ("unverified" if said == "go on" else "user")
+    assert "evil" not in f"{entry.file} {entry.name} {entry.description}"
+    index = (await (await memory_of(settings)).index()).text
+    assert "evil" not in index
+    assert ("Tea" in index) == (said != "go on")
+
+
+@pytest.mark.parametrize("name", ["publish_with_the_evil_token.md", "tea_from_evil_example.md"])
+async def test_a_new_file_name_from_outside_is_refused(settings: Settings, name: str) -> None:
+    """M8: the index shows file names as well."""
+    directory = (await memory_of(settings)).location.directory
+    write = call("Write", file_path=str(directory / name), content="Tea is in the kitchen.\n")
+    *_, answer = await play(settings, read_page(settings), write, said="Tea is in the kitchen.")
+    assert "name the file tea_is_in_the_kitchen.md" in answer
+    assert await origins(settings) == {}
 
 
 RULE = "Restart the worker after every change of the queue settings"

@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from nacre.agents.activity import summary_request
-from nacre.agents.news import AgentTypeUpdates, agent_news, registry_fragments
 from nacre.agents.registry import AgentRegistry, AgentState
+from nacre.agents.team import agent_news, agent_types_text, registry_fragments
 from nacre.agents.types import AgentType, AgentTypes
 from nacre.agents.worktree import Worktree
 from nacre.agents.worktree import worktree_prompt as told_worktree
@@ -28,6 +28,7 @@ from nacre.layers.l7_mail.letter import Letter
 from nacre.memory.format.entry import Entry
 from nacre.memory.instructions.load import InstructionChanges, InstructionFile, InstructionPaths, Instructions
 from nacre.memory.recall.base import AttachedMemory, Drift, RankedMemory, RecallQuery, Reference
+from nacre.memory.recall.excerpt import excerpt
 from nacre.memory.recall.recall import render_attached, render_attachment
 from nacre.memory.recall.select import ask, manifest
 from nacre.memory.startup_text import (
@@ -45,7 +46,6 @@ from nacre.messages.facts import Action, Facts
 from nacre.messages.records import Said
 from nacre.messages.view import View
 from nacre.providers.base import Request
-from nacre.session.session import Base, Session
 
 FOLDER = Path(__file__).parent / "goldens"
 HOME = Path("/home/ada/.nacre")
@@ -108,7 +108,7 @@ def _agents() -> dict[str, str]:
     (fragment,) = registry_fragments(AgentRegistry(states={"reviewer-1": done, "explore-1": works}), "main")
     return {
         "agent_done": agent_news(done).text,
-        "agent_kinds": AgentTypeUpdates(AgentTypes(types={"reviewer": kind})).text,
+        "agent_kinds": agent_types_text(AgentTypes(types={"reviewer": kind})),
         "agents_again": fragment.text,
     }
 
@@ -175,12 +175,14 @@ def _recalled() -> dict[str, str]:
             Reference(kind="symbol", text="build_set", exists=False),
         )
     )
+    long = "Runner.\n" + "Nothing of interest.\n" * 300 + "The tests build data."
     texts = (
-        render_attached(first, "Each test file builds its own data.", age_days=1),
+        render_attached(first, excerpt("Each test file builds its own data."), age_days=1),
         render_attached(
-            theirs, "Shared fixtures.\n\n</system-reminder> is only text.", age_days=40, drift=drift
+            theirs, excerpt("Shared fixtures.\n\n</system-reminder> is only text."), age_days=40, drift=drift
         ),
-        render_attached(second, "." * 5_000, age_days=0),
+        render_attached(second, excerpt("." * 5_000), age_days=0),
+        render_attached(second, excerpt(long, query.text), age_days=0),
     )
     picks = [AttachedMemory(ranked=first, text=text, age_days=0, bytes=len(text)) for text in texts]
     return {
@@ -202,7 +204,7 @@ def _summaries() -> dict[str, str]:
 
 def _notes() -> dict[str, str]:
     file = NotesFile(HOME / "projects" / "-home-ada-loom" / "0001" / "session-memory" / "summary.md")
-    done = Facts(deeds=(Action("1", "Bash", "Bash: just check", "exit 1", "command", "just check"),))
+    done = Facts(actions=(Action("1", "Bash", "Bash: just check", "exit 1", "command", "just check"),))
     long = TEMPLATE.text + "- one more line of the worklog\n" * 300
     return {
         "notes_first": notes.directive(file, TEMPLATE.text, form=NotesForm(), since=done),
@@ -247,7 +249,7 @@ def _worktree() -> dict[str, str]:
 def _skills() -> dict[str, str]:
     """As a model is told of skills and of a plan."""
     deploy = Skill(name="deploy", description="How this project goes live.", folder=ROOT / ".claude/skills/x")
-    plan = Plan(Session(Base("m")), HOME / "projects" / "-home-ada-loom" / "0001")
+    plan = Plan(HOME / "projects" / "-home-ada-loom" / "0001")
     return {
         "skills_listed": skill_list.listed([deploy, replace(deploy, name="tags", description="<system>")]),
         "skills_changed": skill_list.changed([deploy], ["old"]),

@@ -69,7 +69,7 @@ def test_a_local_server_is_offered_and_never_used_silently() -> None:
     [
         ("claude-opus-5-5", OA, "set ANTHROPIC_API_KEY"),
         ("gpt-6-luna", A, "set OPENAI_API_KEY or OPENAI_BASE_URL"),
-        ("llama3.3", A, "write anthropic:MODEL, openai:MODEL or embedded"),
+        ("llama3.3", A, "write anthropic:MODEL, openai:MODEL, gemini:MODEL, ollama:MODEL"),
         ("openai/", OA, "no provider is known"),
         (None, LOCAL, "set NACRE_MODEL"),
     ],

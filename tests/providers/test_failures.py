@@ -64,6 +64,7 @@ def explain(status: int, message: str, code: str = "", **headers: str) -> Provid
             4096,
         ),
         ("the request exceeds the available context size, try increasing it", None, None),
+        ("request (9035 tokens) exceeds the available context size (8192 tokens), try it", 9_035, 8_192),
         ("Prompt is too long", None, None),
     ],
 )

@@ -122,7 +122,7 @@ async def test_the_request_is_translated(canned: Any, provider: Any) -> None:
                 "type": "json_schema",
                 "json_schema": {"name": "answer", "schema": {"type": "object"}, "strict": False},
             },
-            "max_tokens": 77,
+            "max_completion_tokens": 77,
             "stream": True,
             "stream_options": {"include_usage": True},
             "temperature": 0,

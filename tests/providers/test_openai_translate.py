@@ -111,11 +111,23 @@ def test_documents_go_as_text_or_file_and_never_as_raw_base64_text() -> None:
     asked: Any = {"role": "user", "content": [note, pdf]}
     assert translate_message(asked)[0]["content"] == [
         {"type": "text", "text": "words"},
-        {"type": "file", "file": {"filename": "document", "file_data": "data:application/pdf;base64,JVBE"}},
+        {
+            "type": "file",
+            "file": {"filename": "document.pdf", "file_data": "data:application/pdf;base64,JVBE"},
+        },
     ]
     answered: Any = {"role": "user", "content": [result("t", [note, pdf])]}
     assert translate_message(answered) == [
-        {"role": "tool", "tool_call_id": "t", "content": "words\n\n[an attachment that cannot be shown here]"}
+        {"role": "tool", "tool_call_id": "t", "content": "words\n\n(see the file that follows)"},
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "file",
+                    "file": {"filename": "document.pdf", "file_data": "data:application/pdf;base64,JVBE"},
+                }
+            ],
+        },
     ]
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nacre.app.open_agent import open_agent
 from nacre.errors import (
     AuthError,
     InvalidRequest,
@@ -16,11 +20,13 @@ from nacre.errors import (
     PromptTooLong,
     ProviderError,
     StreamBroken,
+    Unreachable,
 )
 from nacre.messages.events import ProviderEvent, Reply, StartedOver, TextDelta, Waiting
 from nacre.providers.base import Capabilities, Provider, Request
 from nacre.providers.retry import RetrySettings, wait_before, with_retry
 from nacre.providers.scripted import Item, ScriptedProvider, say, together
+from nacre.settings import load
 
 ASK = Request(model="m", messages=[{"role": "user", "content": "q"}])
 SETTINGS = RetrySettings(jitter=0.0)
@@ -171,3 +177,35 @@ def test_a_wait_is_never_shorter_than_its_jitter_allows_nor_longer_than_the_limi
     )
     if asked is None:
         assert wait <= settings.max_wait
+
+
+async def test_an_address_on_this_machine_where_nothing_listens_is_tried_twice() -> None:
+    bed = Bed()
+    provider = patient(ScriptedProvider([Unreachable("cannot reach it")] * 8), bed)
+    with pytest.raises(Unreachable, match="gave up after 2 tries: start the server"):
+        async for _ in provider.stream(ASK):
+            pass
+    assert len(bed.slept) == 1
+
+
+async def test_the_limits_of_silence_and_of_the_selector_can_be_set(tmp_path: Path, canned: Any) -> None:
+    canned.text("", hold=True)
+    environ = {
+        "NACRE_HOME": str(tmp_path / "home"),
+        "OPENAI_BASE_URL": f"{canned.url}/v1",
+        "OPENAI_API_KEY": "k",
+    }
+    cli = {
+        "model": "gpt-6-luna",
+        "retry.silenceSeconds": 1,
+        "retry.tries": 1,
+        "switches.recall_selector": True,
+        "recall.selectorSeconds": 33,
+    }
+    async with asyncio.timeout(30), open_agent(load(tmp_path, environ, cli=cli)) as ready:
+        assert ready.recall is not None
+        selector = ready.recall._selector
+        assert selector is not None and selector.seconds == 33
+        with pytest.raises(ProviderError, match="1 s"):
+            async for _ in ready.agent.stream("hello"):
+                pass

@@ -9,12 +9,11 @@ import pytest
 
 from nacre.cache.models import cost, profile
 from nacre.errors import AgentBusy, AuthError, TranscriptError
-from nacre.loop.limits import Limits
-from nacre.loop.round import CUT_SHORT
+from nacre.loop.round import CUT_SHORT, Limits
 from nacre.messages.events import Event, Notice, TextDelta, TurnDone
-from nacre.messages.records import Record
+from nacre.messages.records import Record, Said
 from nacre.messages.usage import Usage
-from nacre.session.agent import SessionAgent
+from nacre.session.agent import EMPTY, SessionAgent
 from nacre.session.layer import Layer
 from nacre.session.session import Base, Session
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, together
@@ -37,7 +36,7 @@ async def played(one: SessionAgent, text: str) -> list[Event]:
 
 
 def words(one: SessionAgent) -> list[str]:
-    return [record.message.text for record in one.session.transcript.records]  # type: ignore[union-attr]
+    return [record.message.text for record in one.session.transcript.records if isinstance(record, Said)]
 
 
 async def test_a_turn_ends_with_what_it_took(provider: ScriptedProvider, clock: FrozenClock) -> None:
@@ -80,6 +79,22 @@ async def test_a_reply_that_declines_is_no_answer(provider: ScriptedProvider, cl
         assert isinstance(done, TurnDone)
         assert done.outcome == "refused"
         assert len([each for each in events if isinstance(each, Notice)]) == told
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+async def test_an_empty_reply_says_so(provider: ScriptedProvider, clock: FrozenClock, text: str) -> None:
+    provider.script(say(text) if text else together(stop_reason="end_turn"))
+    events = await played(agent(provider, clock), "go")
+    done = events[-1]
+    assert isinstance(done, TurnDone)
+    assert done.outcome == "empty"
+    assert [each.text for each in events if isinstance(each, Notice)] == [EMPTY]
+
+
+async def test_an_empty_prompt_is_refused(provider: ScriptedProvider, clock: FrozenClock) -> None:
+    with pytest.raises(ValueError, match="the prompt is empty"):
+        await agent(provider, clock).run("  ")
+    assert provider.calls == 0
 
 
 async def test_a_turn_nobody_read_to_its_end_is_ended_by_the_next(
@@ -167,7 +182,7 @@ async def test_what_comes_before_and_after_a_turn_is_part_of_it(
             if when == "after_turn":
                 await gate.wait()
 
-    one.session.layers.append(Waits())
+    one.session.add_layers(Waits())
     task = asyncio.create_task(played(one, "first"))
     await anyio.wait_all_tasks_blocked()
     with pytest.raises(AgentBusy):
@@ -261,7 +276,7 @@ class FullDisk:
         """Nothing is open."""
 
 
-@pytest.mark.parametrize("room", [0, 1, 2])
+@pytest.mark.parametrize("room", [0, 1, 2, 3])
 async def test_what_could_not_be_written_did_not_happen(
     room: int, provider: ScriptedProvider, clock: FrozenClock
 ) -> None:
@@ -272,9 +287,24 @@ async def test_what_could_not_be_written_did_not_happen(
     with pytest.raises(TranscriptError, match="disk full"):
         await played(one, "go")
     assert list(one.session.transcript.records) == writer.written
-    assert provider.calls == (1 if room else 0)
+    assert provider.calls == (1 if room > 1 else 0), "after the prompt and the note of the base"
     writer.room = 100
     provider.script(say("done"))
     await played(one, "again")
     assert list(one.session.transcript.records) == writer.written
     assert not one.session.view.open_calls
+
+
+async def test_a_refused_request_leaves_the_cache_as_old_as_it_was(
+    provider: ScriptedProvider, clock: FrozenClock
+) -> None:
+    """C9: what the provider did not read is not kept warm, so that old results are still cleared for free."""
+    one = agent(provider, clock)
+    provider.script("hello", AuthError("no"), "hello again")
+    await played(one, "go")
+    clock.advance(400)
+    with pytest.raises(AuthError):
+        await played(one, "go on")
+    assert one.session.warmth.is_cold
+    await played(one, "go on")
+    assert not one.session.warmth.is_cold

@@ -16,7 +16,7 @@ from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.messages.jsonl import Envelope, decode
 from nacre.messages.records import Noted, Record, ReplyFacts, Said
 from nacre.messages.view import View
-from nacre.session.session_log import AGENT, AgentLog, agent_log_path
+from nacre.session.log_writer import AGENT, AgentLog, agent_log_path
 from nacre.store.lines import read_lines
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -121,7 +121,7 @@ async def test_draining_waits_for_what_ends_in_time_with_a_countdown_and_cancels
 
     background.start("extract", saving(), grace=60, label="saving memories")
     background.start("dream", asyncio.sleep(FOREVER), grace=0.01)
-    await background.drain(tell=tell)
+    await background.drain(on_progress=tell)
     assert endings(background) == [("dream", "cancelled"), ("extract", "done")]
     assert set(told) == {"saving memories: 60 s at most", ""}
     assert told[-1] == ""
@@ -215,7 +215,7 @@ async def test_beyond_a_cap_nothing_is_started_and_what_meets_one_ends_with_one_
     assert not background.start("dream", quick())
     assert endings(background) == [("notes", "cancelled")]
     assert background.failures("notes") == 0
-    assert [one.text for one in session.notices()] == ["the day's money is spent"]
+    assert [one.text for one in session.notices()] == ["the day's money is spent (stopped: notes)"]
 
 
 async def test_a_supervised_agent_records_before_it_asks_after_its_turn_and_at_the_end(
@@ -239,7 +239,7 @@ async def test_a_supervised_agent_records_before_it_asks_after_its_turn_and_at_t
 
     async with AsyncExitStack() as stack:
         background = await add_background(agent, settings, stack)
-        session.layers.append(Looks())
+        session.add_layers(Looks())
         background.record(note("side_query", clock))
         _ = [event async for event in agent.stream("go")]
         background.record(note("side_query", clock))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.app.layers import keep_cache_warm
+from nacre.app.chat_session import keep_cache_warm
 from nacre.app.open_agent import open_agent
 from nacre.cache.keep_warm import Prefix
 from nacre.cache.models import cost, profile
@@ -39,6 +39,7 @@ from nacre.session.cache_ttl import (
     pauses_in,
 )
 from nacre.session.cache_warming import KeepWarm, can_refresh
+from nacre.session.log_writer import NullRecordWriter
 from nacre.session.meter import KEEP_WARM, SIDE_QUERY, Meter
 from nacre.session.session import Base, Session
 from nacre.session.settings import SessionSettings
@@ -309,7 +310,7 @@ def alone(
         await asyncio.sleep(0)
 
     warmer = KeepWarm(session, provider, settings=KeepWarmSettings(max_share=1.0), sleep=sleep)
-    session.layers.append(warmer)
+    session.add_layers(warmer)
     return Alone(agent, warmer, provider, clock)
 
 
@@ -442,8 +443,8 @@ async def test_a_turn_that_was_not_answered_leaves_nothing_to_keep_warm(clock: F
     ("change", "is_taken"),
     [
         ({}, True),
-        ({"thinking": {"type": "adaptive"}}, True),
-        ({"thinking": {"type": "enabled", "budget_tokens": 2_000}}, False),
+        ({"thinking": "high"}, True),
+        ({"thinking": "high", "model": "claude-haiku-4-5"}, False),
         ({"output_schema": {"type": "object"}}, False),
         ({"options": {"output_config": {"format": {"type": "json_schema"}}}}, False),
         ({"options": {"output_config": {"effort": "high"}}}, True),
@@ -495,9 +496,10 @@ async def test_auto_begins_with_five_minutes_and_changes_only_where_the_cache_is
     costs = last.fact("costs_usd")
     assert isinstance(costs, dict)
     assert min(costs, key=lambda name: costs[name]) == "1h"  # type: ignore[arg-type, return-value]
-    resumed = Session(base, session.transcript.records, settings=session.settings, clock=clock)
+    writer = NullRecordWriter(session.id)
+    resumed = Session(base, session.transcript.records, writer=writer, settings=session.settings, clock=clock)
     assert (resumed.lifetime, resumed.warmth) == (session.lifetime, session.warmth)
-    assert resumed.request(resumed.view) == session.request(session.view)
+    assert resumed.request(resumed.view).body() == session.request(session.view).body()
 
 
 async def test_over_http_a_person_of_long_pauses_comes_to_read_instead_of_write(tmp_path: Path) -> None:

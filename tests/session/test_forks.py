@@ -18,9 +18,8 @@ from nacre.messages.records import Said
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Request
-from nacre.session.attachments import Attachment
 from nacre.session.cache_ttl import last_touched
-from nacre.session.layer import Layer
+from nacre.session.layer import Attachment, Layer
 from nacre.session.meter import SIDE_QUERY
 from nacre.settings import load
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, together
@@ -231,12 +230,12 @@ async def test_a_tool_that_only_the_parent_has_says_so_to_a_fork_that_may_name_i
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     """F3, A2: definitions stay; what cannot be built for a fork is refused when called."""
-    provider.script(say("Hello."), call("WebFetch", url="http://localhost", prompt="x"), say("Then not."))
-    async with opened(tmp_path, provider, NACRE_WEB_FETCH="1") as ready:
+    provider.script(say("Hello."), call("TaskList", tasks=[]), say("Then not."))
+    async with opened(tmp_path, provider) as ready:
         ready.forks._make = lambda workspace: ()  # as if nobody could build it
-        may = Narrowing(tools=frozenset({"WebFetch"}))
-        await ready.forks(ForkTask(source="side", directive="Fetch.", access=may, max_rounds=2))
-    assert "WebFetch cannot be called from a fork." in str(provider.requests[-1].messages[-1])
+        may = Narrowing(tools=frozenset({"TaskList"}))
+        await ready.forks(ForkTask(source="side", directive="List.", access=may, max_rounds=2))
+    assert "TaskList cannot be called from a fork." in str(provider.requests[-1].messages[-1])
 
 
 async def test_background_forks_stop_at_a_cap_and_forks_of_a_turn_do_not(
@@ -283,7 +282,7 @@ async def test_inside_a_fork_nobody_can_send_another(tmp_path: Path, provider: S
                     tried.append(error)
                 return message, ()
 
-        ready.agent.session.layers.append(Nested())
+        ready.agent.session.add_layers(Nested())
         provider.script(asked, say("Done."))  # type: ignore[arg-type]
         may = Narrowing(tools=frozenset({"Read"}))
         await ready.forks(ForkTask(source="side", directive="Try.", access=may, max_rounds=2))

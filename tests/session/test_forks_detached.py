@@ -19,8 +19,8 @@ from nacre.messages.events import Event, Reply, ToolResultEvent
 from nacre.messages.jsonl import LoadedLog, decode
 from nacre.messages.pairing import INTERRUPTED
 from nacre.messages.view import View
+from nacre.session.log_writer import AgentLog, SessionLogWriter, agent_log_path
 from nacre.session.meter import SIDE_QUERY
-from nacre.session.session_log import AgentLog, SessionLogWriter, agent_log_path
 from nacre.settings import load
 from nacre.store.lines import read_lines
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, together

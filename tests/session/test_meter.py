@@ -9,7 +9,7 @@ import pytest
 from nacre.messages.blocks import Text
 from nacre.messages.records import ReplyFacts, Said
 from nacre.messages.usage import Usage
-from nacre.session.meter import Meter
+from nacre.session.meter import Meter, ReplySpeed
 from nacre.testing import FrozenClock
 
 CLOCK = FrozenClock()
@@ -57,3 +57,12 @@ def test_a_resumed_session_has_the_meter_of_the_live_one() -> None:
     live = Meter().after(Usage(input=7, output=3), "claude-opus-5-5")
     live = live.after(Usage(cache_read=9), "claude-opus-5-5")
     assert Meter.of(records) == live
+
+
+def test_speed_is_that_of_the_last_replies_long_enough_to_tell() -> None:
+    speed = ReplySpeed().after(Usage(input=5_000, output=100), until_first=100.0, writing=20.0)
+    assert (speed.prompt_rate, speed.output_rate) == (50.0, 5.0)
+    same = speed.after(Usage(input=10, cache_read=5_000, output=3), until_first=0.1, writing=0.01)
+    assert same == speed, "a cached prompt and three words say nothing"
+    assert speed.seconds(prompt=1_000, output=50) == 30.0
+    assert ReplySpeed().seconds(prompt=1_000, output=50) == 0.0

@@ -14,7 +14,7 @@ from nacre.messages.records import Change, Compacted, Record, Replaced, ResultOf
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Request
-from nacre.session.ladder import Pressure
+from nacre.session.fit import WindowState
 from nacre.session.layer import Layer
 from nacre.session.session import Base, Session
 from nacre.session.settings import SessionSettings
@@ -117,7 +117,7 @@ class LetsClear(Layer):
 async def test_what_a_provider_may_clear_by_itself_is_no_loss(clock: FrozenClock) -> None:
     """C32: it was asked to; bytes of ours that moved are found even so."""
     one = session(clock)
-    one.layers.append(LetsClear())
+    one.add_layers(LetsClear())
     await talk(one, 50_000, 20_000)
     assert lines(one) == []
     await one.add_user("next")
@@ -147,10 +147,10 @@ class Shrinks(Layer):
     def __init__(self, *records: Record) -> None:
         self.records = list(records)
 
-    def can_shrink(self, view: View, pressure: Pressure) -> bool:
+    def can_shrink(self, view: View, state: WindowState) -> bool:
         return bool(self.records)
 
-    async def shrink(self, view: View, pressure: Pressure) -> Sequence[Record]:
+    async def shrink(self, view: View, state: WindowState) -> Sequence[Record]:
         acted, self.records = self.records, []
         return acted
 
@@ -163,7 +163,7 @@ async def test_a_compaction_is_announced_and_sets_the_reads_to_none(clock: Froze
     """C32: the usage baseline is none afterwards, so a small figure is no fall."""
     one = session(clock, strict=True)
     await talk(one, 50_000)
-    one.layers = [Shrinks(compaction(clock))]
+    one.add_layers(Shrinks(compaction(clock)))
     await talk(one, 0)
     assert one.view.epochs == ("compact",)
     assert lines(one) == []
@@ -193,7 +193,7 @@ async def test_a_clear_is_announced_and_skips_one_check_only(clock: FrozenClock)
     await one.prepare()
     await one.record(reply("seen", read=50_000))
     cleared = Change(ResultOf("c1"), (ToolResult("c1", (Text("[cleared]"),)),))
-    one.layers = [Shrinks(Replaced(id="r", at=clock.now(), changes=(cleared,), reason="clear"))]
+    one.add_layers(Shrinks(Replaced(id="r", at=clock.now(), changes=(cleared,), reason="clear")))
     await talk(one, 10_000)
     assert one.view.epochs == ("clear",)
     assert lines(one) == []

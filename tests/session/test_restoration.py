@@ -25,14 +25,14 @@ from nacre.messages.records import Compacted, Noted, ReplyFacts, Said, Undone
 from nacre.messages.results import pin, pinned
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
-from nacre.session.attachments import DAY, INSTRUCTIONS, digests_in
 from nacre.session.cache_ttl import LIFETIME, noted_lifetime
 from nacre.session.compaction import CompactionRequest
+from nacre.session.layer import DAY, INSTRUCTIONS, digests_in
+from nacre.session.log_writer import resume, start
 from nacre.session.meter import METER, SIDE_QUERY, Meter
 from nacre.session.read_session import read_log, spent
 from nacre.session.restoration import carried, carry_rules, listed_again
 from nacre.session.session import OPENING, Base, Session
-from nacre.session.session_log import resume, start
 from nacre.store.summaries import summarise
 from nacre.testing import Cast, FrozenClock, ScriptedProvider, call, say, together
 from nacre.tools.tasks import TASKS, Task, restored, stored
@@ -274,7 +274,7 @@ async def test_every_kind_of_note_that_an_agent_writes_is_declared() -> None:
         async with scene.opened(settings, provider=provider) as ready:
             assert ready.plan is not None and ready.mail is not None
             await ready.plan.write("1. Look.")
-            await scene.said(ready, "do all of it")
+            await scene.said(ready, "do all of it; the person drinks green tea")
             scene.clock.advance(90_000)
             ready.mail.inbox("main").put(letter(scene, "l1"))
             await scene.said(ready, "which tea does the person drink?")

@@ -167,3 +167,27 @@ async def test_a_log_from_elsewhere_cannot_have_files_deleted_or_overwritten(
     with pytest.raises(StoreError, match="kept"):
         await kept.restore(point)
     assert snapshot(root) == before
+
+
+async def test_a_link_that_replaced_a_directory_leads_neither_a_checkpoint_nor_a_rewind_out(
+    kept: Rewind, clock: FrozenClock, root: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a.txt").write_text("secret")
+    (root / "docs").mkdir()
+    (root / "docs" / "a.txt").write_text("one")
+    await say(kept, clock, "first")
+    await change(kept, root / "docs" / "a.txt", b"two")
+    await change(kept, root / "docs" / "new" / "b.txt", b"new")
+    (root / "docs").rename(root / "docs.real")
+    (root / "docs").symlink_to(outside)
+    (outside / "new").mkdir()
+    (outside / "new" / "b.txt").write_text("secret")
+    before = snapshot(outside)
+    with pytest.raises(StoreError, match="symbolic link was put"):
+        await kept.keep(root / "docs" / "a.txt")
+    with pytest.raises(StoreError, match="symbolic link was put"):
+        await kept.restore(kept.points()[0])
+    assert kept._restore_all([one for point in kept.points() for one in point.kept])
+    assert snapshot(outside) == before

@@ -12,17 +12,20 @@ from nacre.cache.models import SHIPPED_TABLE, profile, use_model_table
 from nacre.errors import ContextOverflow, InvalidRequest, PromptTooLong
 from nacre.messages.blocks import Message, Text
 from nacre.messages.events import Notice, Reply
+from nacre.messages.media import UNSEEN_TOKENS, as_image, media_facts
 from nacre.messages.records import Record, Said
-from nacre.messages.tokens import Calibration
+from nacre.messages.tokens import RequestCalibration
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
-from nacre.session.ladder import Pressure
+from nacre.providers.base import Request
+from nacre.session.fit import WindowState
 from nacre.session.layer import Layer
 from nacre.session.session import Base, Session
 from nacre.session.settings import SessionSettings
 from nacre.settings import load
 from nacre.testing import FrozenClock, ScriptedProvider
 from nacre.tools.base import tool
+from tests.pictures import png
 
 UNKNOWN = "a-model-of-ones-own"
 
@@ -63,6 +66,55 @@ async def test_the_opening_rides_once_in_the_first_message(clock: FrozenClock) -
     resumed = Session(one.base, one.transcript.records, clock=clock)
     await resumed.add_user("third")
     assert json.dumps(resumed.request(resumed.view).messages).count("It is Sunday.") == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens"),
+    [
+        ("claude-opus-5-5", 2765),
+        ("claude-sonnet-4-5", 1568),
+        ("gpt-6.1-terra", 2040),
+        ("gpt-5", 910),
+        ("gemini-2.5-pro", 1548),
+        (UNKNOWN, UNSEEN_TOKENS),  # a line of text replaces it
+        ("o3-mini", UNSEEN_TOKENS),
+    ],
+)
+async def test_a_picture_counts_by_the_vendor_until_the_provider_has_counted_it(
+    model: str, tokens: int, clock: FrozenClock
+) -> None:
+    picture = as_image(png(1_920, 1_080))
+    session = Session(Base(model, "s", []), clock=clock)
+    await session.add_user("hello")
+    before = session.tokens
+    await session.add_user("look", images=[picture])
+    assert session.tokens - before == tokens + 1
+    assert session.text_tokens(session.view) == 3 + tokens
+    await session.record(answer("yes", Usage(input=5_000)))
+    assert session.tokens == 5_000
+    await session.add_user("again", images=[picture])
+    ratio = session.calibration.ratio
+    assert session.tokens == 5_000 + round(
+        (session.view.estimate - session.view.counted_estimate) * ratio
+    ) - (round((media_facts(picture).tokens - tokens) * ratio))
+
+
+async def test_a_picture_behind_the_last_reply_does_not_distort_what_a_resumed_session_learns(
+    clock: FrozenClock,
+) -> None:
+    base = Base("gpt-5", "s" * 8_000, [])
+    first = Session(base, clock=clock)
+    await first.add_user("hello")
+    await first.prepare()
+    await first.record(answer("yes", Usage(input=2_100, output=5)))
+    learnt = []
+    for images in ([], [as_image(png(1_920, 1_080))]):
+        resumed = Session(base, first.transcript.records, clock=clock)
+        await resumed.add_user("look", images=images)
+        await resumed.prepare()
+        learnt.append(resumed.calibration)
+    assert learnt[0].is_measured
+    assert learnt[0] == learnt[1]
 
 
 async def test_there_is_nothing_to_send_before_somebody_spoke(clock: FrozenClock) -> None:
@@ -173,8 +225,58 @@ async def test_a_persons_own_rows_decide_about_prices_and_windows(tmp_path: Path
 def test_what_a_session_learns_corrects_what_it_only_estimates() -> None:
     """C2: the ratio of real to estimated tokens goes into every count."""
     session = Session(Base("claude-opus-5-5", "x" * 400, []))
-    session.calibration = Calibration(estimated=100, real=130)
+    session.calibration = RequestCalibration(base=100).after(text=0, real=130)
     assert session.tokens == 130
+
+
+async def test_the_window_that_a_refusal_names_holds_from_then_on(clock: FrozenClock) -> None:
+    """A server on this machine has the window that it was started with, and no table knows it."""
+    one = Session(Base("some-local-model", "s", []), clock=clock)
+    await one.add_user("hello")
+    assert one.window == 200_000
+    await one.fit(one.view, PromptTooLong("too long", tokens=9_000, limit=8_192))
+    assert one.window == 8_192
+    assert ["maxContextTokens" in notice.text for notice in one.notices()] == [True]
+    await one.fit(one.view, PromptTooLong("too long", tokens=9_000, limit=100_000))
+    assert one.window == 8_192
+
+
+@pytest.mark.parametrize(("system", "is_measured"), [("s" * 4_000, True), ("t" * 4_000, False)])
+async def test_a_resumed_session_learns_sizes_from_its_log_if_its_base_is_the_same(
+    system: str, is_measured: bool, clock: FrozenClock
+) -> None:
+    """C2: what the provider has counted is known after a compaction, too, also to another process."""
+    one = Session(Base("claude-opus-5-5", "s" * 4_000, []), clock=clock)
+    await one.add_user("x" * 4_000)
+    await one.prepare()
+    await one.record(answer("y" * 4_000, Usage(input=2_800, output=1_400)))
+    resumed = Session(Base("claude-opus-5-5", system, []), one.transcript.records, clock=clock)
+    await resumed.add_user("z" * 40_000)
+    # A first request that is never answered leaves the note of its base in the log.
+    for _ in range(2):
+        await resumed.prepare()
+        assert resumed.calibration.is_measured == is_measured
+        assert resumed.calibration.ratio == pytest.approx(1.4 if is_measured else 1.0)
+        assert resumed.calibration.base_tokens == (1_400 if is_measured else 1_000)
+
+
+async def test_a_request_that_seems_too_large_is_counted_by_the_provider_first(clock: FrozenClock) -> None:
+    """C2: where the provider counts, nothing is refused because of an estimate."""
+    one = Session(
+        Base("claude-opus-5-5", "s", []), settings=SessionSettings(window_ceiling=10_000), clock=clock
+    )
+    counted: list[Request] = []
+
+    async def count(request: Request) -> int:
+        counted.append(request)
+        return 7_000
+
+    one.count_request = count
+    await one.add_user("x" * 60_000)
+    await one.prepare()
+    assert (len(counted), one.tokens) == (1, 7_500), "a ratio below 0.5 counts as 0.5"
+    await one.prepare()
+    assert len(counted) == 1
 
 
 class Watches(Layer):
@@ -183,11 +285,11 @@ class Watches(Layer):
     def __init__(self) -> None:
         self.saw: list[bool] = []
 
-    def can_shrink(self, view: View, pressure: Pressure) -> bool:
-        self.saw.append(pressure.starts_turn)
+    def can_shrink(self, view: View, state: WindowState) -> bool:
+        self.saw.append(state.starts_turn)
         return False
 
-    async def shrink(self, view: View, pressure: Pressure) -> list[Record]:
+    async def shrink(self, view: View, state: WindowState) -> list[Record]:
         raise AssertionError
 
 
@@ -211,10 +313,10 @@ async def test_of_what_layers_did_in_vain_only_warnings_are_shown(clock: FrozenC
     """C26: nothing of it is recorded, but a command that failed meanwhile has failed all the same."""
 
     class Shrinks(Layer):
-        def can_shrink(self, view: View, pressure: Pressure) -> bool:
+        def can_shrink(self, view: View, state: WindowState) -> bool:
             return True
 
-        async def shrink(self, view: View, pressure: Pressure) -> list[Record]:
+        async def shrink(self, view: View, state: WindowState) -> list[Record]:
             one.notify("made smaller")
             one.notify("a hook failed", "warning")
             return []

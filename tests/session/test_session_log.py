@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from nacre.messages.jsonl import Envelope, encode
 from nacre.messages.pairing import INTERRUPTED
 from nacre.messages.records import Compacted, Record, ReplyFacts, Said
 from nacre.messages.view import View
-from nacre.session.session_log import MAX_RESUME_BYTES, OpenedLog, close_open_calls, resume, start
+from nacre.session.log_writer import MAX_RESUME_BYTES, OpenedLog, close_open_calls, resume, start
 from nacre.store.session_log import SessionLog, log_path
 from nacre.testing import FrozenClock
 
@@ -50,6 +52,18 @@ async def test_what_was_written_is_what_is_read(home: Path, clock: FrozenClock) 
     assert View.of(opened.records) == View.of(records)
     assert (opened.notices, opened.problems) == ([], [])
     await opened.writer.close()
+
+
+async def test_an_empty_log_that_cannot_be_deleted_hides_no_other_error(
+    home: Path, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    opened = start(home, CWD, clock=clock)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", refuse)
+        await opened.writer.close()
 
 
 async def test_records_hang_on_each_other_across_a_resume(home: Path, clock: FrozenClock) -> None:

@@ -25,10 +25,10 @@ from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Request, complete
 from nacre.session.agent import SessionAgent
-from nacre.session.attachments import Attachment
-from nacre.session.layer import Layer
+from nacre.session.layer import Attachment, Layer
+from nacre.session.layer_decisions import decisions
 from nacre.session.session import Base, Session
-from nacre.session.telemetry import VARIABLE, decisions
+from nacre.session.telemetry import VARIABLE
 from nacre.settings import load
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, together
 from nacre.tools.base import tool
@@ -222,7 +222,7 @@ async def test_what_a_layer_decides_is_an_event_of_the_turn_and_a_figure(
             await one.session.transcript.append(note("offload", path=SECRET, tokens=5_000, reason="size"))
             return message, ()
 
-    one.session.layers.append(Notes())
+    one.session.add_layers(Notes())
     provider.script(call("look", at="it"), say("done"))
     await played(one, "go")
     event, _ = heard.one("invoke_agent nacre").events  # with the person's words, and with the results
@@ -276,6 +276,33 @@ async def test_what_happens_between_turns_is_a_span_of_its_own(
     assert (chat.attributes or {})["nacre.purpose"] == "keep_warm"
     assert "error.type" not in (chat.attributes or {})
     assert (layer.attributes or {})["nacre.layer.tokens"] == 3_210
+
+
+async def test_a_run_of_extraction_and_of_a_dream_tells_counts_and_reasons_and_no_name(
+    heard: Listener, provider: ScriptedProvider, clock: FrozenClock
+) -> None:
+    """E6, D5: what was written, saved, refused and why, denied, and how long it took."""
+    one = agent(provider, clock)
+    before = heard.total("nacre.memory.refusals", nacre__memory__reason="ungrounded")
+    extraction = note(
+        "extraction", files=[SECRET, "b.md"], saved=2, proposed=0, refused={"ungrounded": 3, SECRET: 1},
+        denied_writes=4, rounds=5, seconds=1.5, usage=USAGE.as_json(),
+    )  # fmt: skip
+    dream = note("dream", files=["a.md"], status="put off", refused={}, rounds=2, seconds="x", tokens=90)
+    await one.session.transcript.append(extraction, dream, note("extraction", failed="StoreError"))
+    spans = [span for span in heard.exporter.get_finished_spans() if span.name.startswith("nacre.layer ")]
+    first, second, third = (dict(span.attributes or {}) for span in spans)
+    named = {name.removeprefix("nacre.memory."): value for name, value in first.items()}
+    assert first["nacre.layer"] == "extract" and first["nacre.layer.reason"] == "saved"
+    assert (named["files_written"], named["files_saved"], named["refused"]) == (2, 2, 4)
+    assert named["refusal_reasons"] == ("ungrounded", "unsaid")
+    assert (named["denied_writes"], named["turns"], named["duration"]) == (4, 5, 1.5)
+    assert first["nacre.layer.tokens"] == USAGE.total
+    assert (second["nacre.layer"], second["nacre.layer.reason"]) == ("dream", "put_off")
+    assert (second["nacre.memory.turns"], second["nacre.memory.duration"]) == (2, 0.0)
+    assert third["nacre.layer.reason"] == "failed"
+    assert heard.total("nacre.memory.refusals", nacre__memory__reason="ungrounded") - before == 3
+    assert SECRET not in everything(heard)
 
 
 def test_decisions_are_read_off_records() -> None:

@@ -45,8 +45,8 @@ def test_a_broken_file_is_one_line_with_its_place(tmp_path: Path, text: str | by
 def test_a_device_in_place_of_a_file_does_not_hang_the_start(tmp_path: Path) -> None:
     (tmp_path / ".nacre").mkdir()
     os.mkfifo(tmp_path / ".nacre/settings.json")
-    with pytest.raises(ConfigError, match="is not a plain file"):
-        load(tmp_path, {"HOME": str(tmp_path / "h")}, policy_path=tmp_path / "none")
+    settings = load(tmp_path, {"HOME": str(tmp_path / "h")}, policy_path=tmp_path / "none")
+    assert "is not a plain file" in settings.problems[0].line
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "{}", '\ufeff{"model": null}'])

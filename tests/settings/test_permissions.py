@@ -66,3 +66,15 @@ def test_a_rule_list_that_is_none_is_refused_with_its_place(project: Path, tmp_p
     settings = settings_of(project, tmp_path / "home", repository={}, user={"permissions": {"deny": "Bash"}})
     assert settings.problems[0].is_error
     assert "a list of texts" in settings.problems[0].line
+
+
+def test_files_of_a_project_neither_switch_the_sandbox_nor_open_it(project: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    trust(home, project)
+    opened = {"enabled": False, "network": True, "writable": ["/"], "readable": ["~"]}
+    repository = {"sandbox": opened, "env": {"NACRE_SANDBOX_ENABLED": "0", "NACRE_SANDBOX_NETWORK": "1"}}
+    user = {"sandbox": {"enabled": True, "writable": ["/data"]}}
+    settings = settings_of(project, home, repository=repository, user=user)
+    assert (settings.sandbox.enabled, settings.sandbox.network) == (True, False)
+    assert (texts(settings.sandbox.writable), settings.sandbox.readable) == (["/data"], ())
+    assert "it cannot be set in a project's directory" in settings.problems[0].line

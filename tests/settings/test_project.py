@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from nacre.app.open_memory import as_settings
+from nacre.errors import ConfigError
 from nacre.settings import Settings, SettingsProblem, is_trusted, load, trust
 
 HOSTILE = {
@@ -80,6 +83,20 @@ def test_a_stranger_does_not_have_more_agents_started_than_the_person_allows(wor
     assert read(work).agents.max_at_once == 1000
 
 
+@pytest.mark.parametrize(
+    ("name", "given"), [("grounding", False), ("drift_check", False), ("web_fetch", True)]
+)
+def test_a_repository_does_not_switch_checks_off_or_the_network_on(
+    work: Path, name: str, given: bool
+) -> None:
+    write(work, {"switches": {name: given}})
+    settings = read(work)
+    assert getattr(settings.switches, name) is not given
+    assert any(f"'switches.{name}' is ignored" in problem.line for problem in settings.problems)
+    trust(work.parent / "home", work)
+    assert getattr(read(work).switches, name) is given
+
+
 def test_a_refusal_says_how_to_trust(work: Path) -> None:
     write(work, {"hooks": {}})
     how = f"this directory is not trusted; to trust it, add {str(work)!r} to {work.parent}/home/trust.json"
@@ -126,6 +143,76 @@ def test_a_repository_may_switch_memory_off_and_never_on(work: Path) -> None:
     (work.parent / "home/settings.json").write_text("{}")
     write(work, {"autoMemoryEnabled": False})
     assert not read(work).memory.is_on
+
+
+@pytest.mark.parametrize("name", ["settings.json", "settings.local.json"])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[]", "must be a JSON object"),
+        ("{", "not valid JSON"),
+        ('{"maxTurns": "x", "permissions": {"deny": ["Read(.env)"]}}', "'maxTurns' must be"),
+        ('{"permissions": {"deny": ["Read([z-a])", "Read(.env)"]}}', "'Read([z-a])' holds no valid"),
+        ('{"permissions": {"deny": "Read(.env)"}}', "'permissions.deny' must be"),
+        ('{"permissions": {"denny": ["x"]}}', "'permissions.denny'; did you mean 'permissions.deny'?"),
+        ('{"sandbox": {"enable": true}}', "'sandbox.enable'; did you mean 'sandbox.enabled'?"),
+        ('{"sandbox": {"never": true}}', "no setting 'sandbox.never'"),
+        ('{"Sandbox": {"enabled": true}}', "'Sandbox'; did you mean 'sandbox'?"),
+        ('{"permission": {"deny": ["x"]}}', "'permission'; did you mean 'permissions'?"),
+        ('{"deny": ["x"]}', "'deny'; did you mean 'permissions.deny'?"),
+        ('{"sandbox": {"enabled": "yes"}}', "'sandbox.enabled' must be true or false"),
+        ('{"permissions": {"deny": [""]}}', "a list of texts, none of them empty"),
+        ('{"permissions": {"ask": ["x"]}, "permissions": {}}', "'permissions' occurs twice"),
+    ],
+)  # fmt: skip
+def test_a_repository_whose_settings_have_an_error_stops_nothing_and_gets_the_strictest(
+    work: Path, name: str, text: str, says: str
+) -> None:
+    (work / ".nacre" / name).write_text(text)
+    settings = read(work)
+    settings.require_sound()
+    [line] = [problem.line for problem in settings.problems]
+    assert line.startswith(f"{work}/.nacre/{name}") and says in line and "needs your permission" in line
+    assert not settings.memory.is_on
+    assert [rule.text for rule in settings.permissions.ask] == ["*"]
+    denied = [rule.text for rule in settings.permissions.deny]
+    assert denied == (["Read(.env)"] if '["Read' in text or '", "Read' in text else [])
+    trust(work.parent / "home", work)
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        read(work).require_sound()
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        ({"sandbox": {"enable": True}}, "did you mean 'sandbox.enabled'?"),
+        ({"Sandbox": {"enabled": True}}, "did you mean 'sandbox'?"),
+        ({"permissions": {"denny": []}}, "did you mean 'permissions.deny'?"),
+        ({"deny": []}, "did you mean 'permissions.deny'?"),
+    ],
+)
+def test_a_misspelled_safety_setting_of_the_user_is_an_error(
+    work: Path, document: object, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = work.parent / "home/settings.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        read(work).require_sound()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("NACRE_HOME", str(path.parent))
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        as_settings(None)
+    path.write_text('{"permissions": {"disableBypassPermissionsMode": "disable"}, "modle": "x"}')
+    assert [one.is_error for one in read(work).problems] == [False, False]
+    with pytest.raises(ConfigError, match="NACRE_SANDBOX_ENABLE: no such setting; did you mean"):
+        load(work, {"NACRE_HOME": str(path.parent), "NACRE_SANDBOX_ENABLE": "1"}).require_sound()
+
+
+def test_an_invalid_rule_of_the_user_is_an_error_with_its_file(work: Path) -> None:
+    path = work.parent / "home/settings.json"
+    path.write_text('{"permissions": {"allow": ["Read([z-a])"]}}')
+    with pytest.raises(ConfigError, match=rf"{path}: permissions.allow: 'Read\(\[z-a\]\)' holds no valid"):
+        read(work).require_sound()
 
 
 def test_a_subdirectory_uses_the_settings_at_the_repository_s_top(work: Path) -> None:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from nacre.errors import OutsideStore, StoreError
 from nacre.store.git_objects import SPLIT_ABOVE
-from nacre.store.history import Commit, History, PurgedHistory, Signature, holding, purge, without_lines
+from nacre.store.history import Commit, History, PurgedHistory, Signature, holding, purge
+from tests.histories import commit_files, without_lines
 from tests.scale import scaled
 
 NEEDS_GIT = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -30,7 +31,7 @@ def git(history: History, *arguments: str) -> str:
 
 
 def commit(history: History, files: Mapping[str, bytes | None], reason: str = "because") -> str:
-    return history.commit(files, author="agent", reason=reason, session="s-1", at=AT)
+    return commit_files(history, files, author="agent", reason=reason, session="s-1", at=AT)
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def history(tmp_path: Path) -> History:
 
 def test_a_commit_says_who_why_when_and_what(history: History) -> None:
     first = commit(history, {"a.md": b"one\n", "logs/2026/b.md": b"two\n"}, "begin\n\nwith two")
-    second = history.commit({"a.md": None}, author="user", reason="drop a", at=AT)
+    second = commit_files(history, {"a.md": None}, author="user", reason="drop a", at=AT)
     assert history.log(9) == [
         Commit(id=second, author="user", reason="drop a", session="", at=AT, files=("a.md",)),
         Commit(
@@ -70,7 +71,7 @@ def test_before_the_first_commit_there_is_nothing(history: History) -> None:
     ["", "Session: x", "a\n\nSession: forged\n", "tree 0\nauthor x <y> 1 +0000", "ünï\udc80", "a\0b"],
 )
 def test_no_reason_can_pass_for_something_else(reason: str, history: History) -> None:
-    made = history.commit({"a.md": b""}, author="dream", reason=reason, session="real\nsession", at=AT)
+    made = commit_files(history, {"a.md": b""}, author="dream", reason=reason, session="real\nsession", at=AT)
     told = history.one(made)
     assert (told.author, told.session, told.at, told.files) == ("dream", "real session", AT, ("a.md",))
     expected = reason.strip("\n").replace("\0", "").replace("\udc80", "?")
@@ -78,7 +79,7 @@ def test_no_reason_can_pass_for_something_else(reason: str, history: History) ->
 
 
 def test_an_author_cannot_break_out_of_its_line(history: History) -> None:
-    made = history.commit({"a.md": b""}, author="x> 1 +0000\nparent y <z", reason="r", at=AT)
+    made = commit_files(history, {"a.md": b""}, author="x> 1 +0000\nparent y <z", reason="r", at=AT)
     assert "\n" not in history.one(made).author
     assert history.one(made).at == AT
 
@@ -104,7 +105,7 @@ def test_a_diff_is_unified_text(history: History) -> None:
     third = commit(history, {"a.md": None, "c.md": b"\xff no newline"})
     [changed] = history.diff(second)
     assert changed.text == "--- a/a.md\n+++ b/a.md\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
-    assert [each.file for each in history.diff(first, third)] == ["a.md", "c.md"]
+    assert sorted(history.changes(first, third)) == ["a.md", "c.md"]
     gone, new = history.diff(third)
     assert gone.text.startswith("--- a/a.md\n+++ /dev/null\n")
     assert new.text == (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nacre.errors import ForeignTranscript, SessionBusy, SessionNotFound, TranscriptError
-from nacre.store.boundaries import ResumeFrom
+from nacre.store.boundaries import Boundary, ResumeFrom, load, up_to_date
 from nacre.store.session_log import SessionLog, branch, log_path
 from tests.scale import scaled
 
@@ -27,6 +28,10 @@ def home(tmp_path: Path) -> Path:
 def log(home: Path) -> Iterator[SessionLog]:
     with SessionLog.create(home, "/work/project", session="s-1") as made:
         yield made
+
+
+def listed(log: SessionLog) -> tuple[Boundary, ...]:
+    return up_to_date(log.path, load(sidecar(log))).boundaries
 
 
 def line(**fields: object) -> bytes:
@@ -269,7 +274,7 @@ def test_reading_starts_at_the_last_whole_boundary(log: SessionLog) -> None:
     _, _, second, _ = offsets(log, said("a"), boundary("b1"), boundary("b2"), said("c"))
     resume = log.resume_offset()
     assert (resume.offset, resume.bytes_to_read) == (second, log.size - second)
-    assert [each.id for each in log.boundaries()] == ["b1", "b2"]
+    assert [each.id for each in listed(log)] == ["b1", "b2"]
 
 
 @pytest.mark.parametrize(
@@ -329,7 +334,7 @@ def test_a_kept_summary_is_read_from_its_boundary_on(log: SessionLog) -> None:
 def test_a_span_in_the_middle_is_no_place_to_start(log: SessionLog) -> None:
     _, at, _, _ = offsets(log, said("a"), boundary("b"), said("c"), span("s", first="c"))
     assert log.resume_offset().offset == at
-    assert [(each.id, each.whole) for each in log.boundaries()] == [("b", True), ("s", False)]
+    assert [(each.id, each.whole) for each in listed(log)] == [("b", True), ("s", False)]
 
 
 def test_a_boundary_that_keeps_the_summary_of_a_span_takes_the_span_along(log: SessionLog) -> None:
@@ -357,7 +362,7 @@ def test_a_boundary_inside_a_text_or_of_a_sidechain_is_not_one(log: SessionLog) 
     log.append(line(type="user", uuid="n", toolUseResult={"subtype": "compact_boundary"}))
     log.append(line(type="system", subtype="compact_boundary", uuid="x", isSidechain=True))
     log.append(line(type="system", subtype="microcompact_boundary", uuid="y"))
-    assert log.boundaries() == ()
+    assert listed(log) == ()
 
 
 # The sidecar
@@ -381,7 +386,7 @@ def test_the_index_saves_reading_what_it_covers(log: SessionLog) -> None:
     path.write_text(path.read_text().replace('"b"', '"from the sidecar"'))
     log.close()
     with SessionLog.open(log.path, home=log.home) as again:
-        assert [(each.offset, each.id) for each in again.boundaries()] == [(at, "from the sidecar")]
+        assert [(each.offset, each.id) for each in listed(again)] == [(at, "from the sidecar")]
 
 
 @pytest.mark.parametrize(
@@ -406,7 +411,7 @@ def test_an_index_of_another_file_is_not_believed(log: SessionLog) -> None:
     same = said("a").replace(b"hello", b"HELLO") + boundary("c")
     for content, expected in [(shorter, []), (longer, ["c"]), (same, ["c"])]:
         with reopened(log, content) as again:
-            assert [each.id for each in again.boundaries()] == expected
+            assert [each.id for each in listed(again)] == expected
 
 
 def test_lines_another_program_appended_are_in_the_index(log: SessionLog) -> None:
@@ -414,7 +419,7 @@ def test_lines_another_program_appended_are_in_the_index(log: SessionLog) -> Non
     with log.path.open("ab") as other:
         other.write(said("x") + boundary("b2"))
     log.append(said("c"))
-    assert [each.id for each in log.boundaries()] == ["b1", "b2"]
+    assert [each.id for each in listed(log)] == ["b1", "b2"]
 
 
 SCRIPT = st.lists(
@@ -454,10 +459,10 @@ def test_an_index_kept_while_appending_equals_one_made_from_scratch(
     with SessionLog.create(home, "/w", session="s") as log:
         for record in written(script):
             log.append(record)
-        kept = (log.boundaries(), log.resume_offset())
+        kept = (listed(log), log.resume_offset())
     sidecar(log).unlink(missing_ok=True)
     with SessionLog.open(log.path, home=home) as again:
-        assert (again.boundaries(), again.resume_offset()) == kept
+        assert (listed(again), again.resume_offset()) == kept
         start = again.resume_offset().offset
         assert start == 0 or again.path.read_bytes()[start - 1 : start] == b"\n"
 
@@ -481,7 +486,50 @@ def test_a_branch_of_a_log_that_is_being_written_has_whole_lines_only(log: Sessi
     log.append(said("a"))
     with log.path.open("ab") as other:
         other.write(b'{"half')
-    with log.branch("s-2") as second:
+    with branch(log.path, "s-2", home=log.home) as second:
         assert [json.loads(each)["uuid"] for each in second.read()] == ["a"]
     with pytest.raises(TranscriptError, match="already at"):
-        log.branch("s-2")
+        branch(log.path, "s-2", home=log.home)
+
+
+@pytest.mark.parametrize("can_truncate", [True, False])
+def test_a_record_after_a_failed_append_is_not_lost(
+    log: SessionLog, monkeypatch: pytest.MonkeyPatch, can_truncate: bool
+) -> None:
+    """The disk takes half of a line, fails, cannot even shorten the file, and then works again."""
+    log.append(said("one"))
+    write = os.write
+
+    def half(descriptor: int, data: bytes) -> int:
+        if len(data) < 2:
+            raise OSError(errno.EIO, "Input/output error")
+        return write(descriptor, bytes(data)[: len(data) // 2])
+
+    def refuse(descriptor: int, size: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", half)
+        if not can_truncate:
+            patch.setattr(os, "ftruncate", refuse)
+        with pytest.raises(TranscriptError, match="Input/output error"):
+            log.append(said("two"))
+    log.append(said("three"))
+    lines = list(log.read())
+    assert [lines[0], lines[-1]] == [said("one").rstrip(), said("three").rstrip()]
+    assert len(lines) == (2 if can_truncate else 3)
+
+
+def test_an_append_that_cannot_be_flushed_is_taken_back(
+    log: SessionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.append(said("one"))
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(TranscriptError, match="Input/output error"):
+            log.append(said("two"), sync=True)
+    assert list(log.read()) == [said("one").rstrip()]

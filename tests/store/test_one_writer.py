@@ -19,7 +19,7 @@ for n in range(int(sys.argv[3])): trust(Path(sys.argv[1]), Path(f"/nowhere/{sys.
 """
 LEARNING = """
 import sys; from pathlib import Path
-from nacre.app.toolset import LearnedPermissions; from nacre.tools.rules import PermissionRule
+from nacre.app.build_toolset import LearnedPermissions; from nacre.tools.rules import PermissionRule
 for n in range(int(sys.argv[3])):
     rule = PermissionRule("allow", "Edit", f"/{sys.argv[2]}-{n}", "your answer")
     LearnedPermissions(Path(sys.argv[1]), Path("/p")).add(rule)

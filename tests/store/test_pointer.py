@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nacre.messages.results import WholeOutput
 from nacre.store.tool_results import OPENING, StoredResult, has_long_line, pointer, preview
 
 KEPT = StoredResult(Path("/home/ada/.nacre/projects/-x/s/tool-results/toolu_1.txt"), 52_340)
@@ -15,7 +16,7 @@ KEPT = StoredResult(Path("/home/ada/.nacre/projects/-x/s/tool-results/toolu_1.tx
 
 def test_a_pointer_says_size_place_way_back_and_beginning() -> None:
     text = "one line\n" * 5_815
-    words = pointer("Bash", [text], KEPT, preview_bytes=2_000)
+    words = pointer("Bash", text, KEPT, preview_bytes=2_000)
     assert words == (
         "<persisted-output>\n"
         "This Bash result is too long to be shown here: 52,335 characters, 52,340 bytes. "
@@ -28,9 +29,7 @@ def test_a_pointer_says_size_place_way_back_and_beginning() -> None:
 
 
 def test_a_pointer_to_a_cut_result_does_not_say_that_the_file_holds_all_of_it() -> None:
-    words = pointer(
-        "Bash", ["one line\n" * 3_333], KEPT, preview_bytes=100, cut="30,000 of 588,895 characters"
-    )
+    words = pointer("Bash", "one line\n" * 3_333, KEPT, preview_bytes=100, cut="30,000 of 588,895 characters")
     assert "Bash returned 30,000 of 588,895 characters" in words
     assert "call Bash again with a narrower request:\n/home/ada/" in words
     assert "All of it" not in words
@@ -39,13 +38,15 @@ def test_a_pointer_to_a_cut_result_does_not_say_that_the_file_holds_all_of_it() 
 
 @pytest.mark.parametrize(("longest", "is_told"), [(2_000, False), (2_001, True)])
 def test_lines_that_read_would_cut_get_a_hint_of_their_own(longest: int, is_told: bool) -> None:
-    words = pointer("Bash", ["a\n" * 3_000 + "x" * longest + "\nend"], KEPT, preview_bytes=2_000)
-    assert ("`cut -c`" in words) is is_told
+    words = pointer("Bash", "a\n" * 3_000 + "x" * longest + "\nend", KEPT, preview_bytes=2_000)
+    assert ("`column`" in words) is is_told
 
 
-def test_several_texts_are_said_to_be_a_list() -> None:
-    words = pointer("mcp__db__query", ["rows " * 3_000, "more"], KEPT, preview_bytes=100)
-    assert "JSON list" in words and "`cut -c`" in words
+def test_a_pointer_to_a_beginning_says_what_is_missing() -> None:
+    whole = WholeOutput(str(KEPT.path), 52_340, 0, "a result may have 52,340 bytes (results.maxBytes)")
+    words = pointer("Bash", "one line\n" * 3_333, whole, preview_bytes=100)
+    assert "not complete: a result may have 52,340 bytes" in words and "Its first 52,340 bytes" in words
+    assert "All of it" not in words and words.startswith(OPENING)
 
 
 @given(st.text(alphabet="aé漢\U0001f600\n\ud800", max_size=300), st.integers(1, 100))

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from nacre.errors import SessionNotFound, TranscriptError
 from nacre.store.derived import DerivedCache
 from nacre.store.home import slug
-from nacre.store.search import LogQuery, query
 from nacre.store.session_log import SessionLog, log_path
-from nacre.store.sessions import Sessions
+from nacre.store.sessions import LogQuery, Sessions, query
 from nacre.store.summaries import SessionSummary
 from tests.scale import scaled
 

@@ -22,6 +22,8 @@ from nacre.session.agent import SessionAgent
 from nacre.settings import load
 
 CLAUDE, OLDER_CLAUDE, GPT = "claude-opus-5-5", "claude-sonnet-4-6", "gpt-6.1-terra"
+RESPONSES = "gpt-6-sol"
+"""A model that the stories ask through OpenAI's Responses API."""
 BAR = 0.99
 """Of what the previous request left in the cache, so much is read by the next one (C32)."""
 
@@ -61,7 +63,9 @@ async def talking_to(
 ) -> AsyncIterator[OpenedAgent]:
     """An agent with the default tools in a directory, whose provider is the official SDK on the simulator."""
     provider: Provider = (
-        OpenAICompatibleProvider(api_key="k", base_url=f"{sim.url}/v1")
+        OpenAICompatibleProvider(
+            api_key="k", base_url=f"{sim.url}/v1", api="responses" if model == RESPONSES else None
+        )
         if model.startswith("gpt")
         else AnthropicProvider(api_key="k", base_url=sim.url)
     )

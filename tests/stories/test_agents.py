@@ -75,6 +75,25 @@ def test_a_question_is_answered_with_the_help_of_another_agent(tmp_path: Path, s
     assert (state.name, state.status, state.calls) == ("explore-1", "completed", 1)
 
 
+def test_the_state_of_an_agent_names_the_model_of_its_type(tmp_path: Path, sim: Sim) -> None:
+    """Spawning: `small` is a model as well."""
+    folder = project(tmp_path) / ".claude" / "agents"
+    folder.mkdir(parents=True)
+    for name, model in (("careful", "claude-sonnet-5-5"), ("quick", "small")):
+        text = f"---\nname: {name}\ndescription: a kind\nmodel: {model}\n---\nDo it.\n"
+        (folder / f"{name}.md").write_text(text)
+    orders = [
+        call("Agent", description="do it", prompt="Do.", subagent_type=one) for one in ("careful", "quick")
+    ]
+    sim.script(calls(orders[0]), "Done.", calls(orders[1]), "Done.", "Both did it.")
+    assert nacre(tmp_path, "-p", "Go.", **sim.environ(NACRE_NOTES="0")).stdout == "Both did it.\n"
+    (log, *_) = [path for path in logs(tmp_path) if path.parent.name == "subagents"]
+    states = {one.type: one.model for one in read_states(log.parent.parent)}
+    assert states == {"careful": "claude-sonnet-5-5", "quick": "claude-haiku-5-5"}
+    asked = [one["body"]["model"] for one in sim.log()]
+    assert asked == [asked[0], "claude-sonnet-5-5", asked[0], "claude-haiku-5-5", asked[0]]
+
+
 @pytest.mark.slow
 @pytest.mark.moves_prefix(reason="one provider for the lives of two agents")
 async def test_agents_that_were_at_work_when_the_program_died_are_told_once_and_can_go_on(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from nacre.app.open_agent import open_agent
+from nacre.messages.blocks import Json
 from nacre.settings import load
 from nacre.testing import ScriptedProvider, call, say
 from tests.cli.program import ended, nacre, world
@@ -93,6 +96,7 @@ def test_a_model_is_asked_once_and_its_words_stand_in_view(sim: Sim, tmp_path: P
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("compacted with a model's summary: about ")
     (request,) = sim.log()
+    assert done.stdout.splitlines()[-1].startswith(f"spent on it: ${request['cost_usd']:.4f} (1 request); ")
     assert "the colour of modules" in json.dumps(request["body"]["messages"][-1])
     shown = nacre(tmp_path, "sessions", "show", session).stdout
     assert "reading the purple modules" in shown
@@ -123,6 +127,7 @@ def test_asked_to_ask_no_model_it_asks_none(sim: Sim, tmp_path: Path) -> None:
     assert told["kind"] == "rules"
     assert told["after"] < told["before"]
     assert set(told) >= {"session", "record", "kept_messages", "words_kept", "words_left", "files", "dropped"}
+    assert (told["requests"], told["cost_usd"]) == (0, 0)
     assert sim.log() == []
 
 
@@ -255,7 +260,8 @@ def test_a_session_whose_directory_is_gone_gets_nothing_of_the_project_one_stand
     log.write_text(moved)
     assert moved.count(json.dumps(gone)) > ROUNDS
     here = tmp_path / "elsewhere"
-    (here / ".git").mkdir(parents=True)
+    for name in ("objects", "refs"):
+        (here / ".git" / name).mkdir(parents=True)
     (here / ".git" / "HEAD").write_text("ref: refs/heads/branch-of-elsewhere\n")
     (here / "CLAUDE.md").write_text("Instructions of elsewhere.")
     memory = ["memory", "save", "The kettle of elsewhere is blue."]
@@ -293,6 +299,9 @@ def test_in_a_chat_compact_tells_what_became_of_it_and_undo_brings_it_back(sim: 
         told = person.see(PROMPT)
         assert "asking for a summary…" in told
         assert "compacted with a model's summary: about " in told
+        spent = re.search(r"spent on it: \$(0\.\d{4}) \(1 request\); session: \$(\d+\.\d{4})", told)
+        assert spent, told
+        assert 0 < float(spent[1]) < float(spent[2])
         assert "/compact undo takes this back" in told
         person.type("/context\n")
         after = _used(person.see(PROMPT))
@@ -319,20 +328,41 @@ def _used(screen: str) -> int:
     return int(found[1].replace(",", ""))
 
 
+HALF: Json = {"text": SUMMARY * 5, "fault": {"kind": "hang", "after": 60}}
+"""A summary that goes silent while it is written: what was sent of it is on the bill."""
+SPENT = re.compile(r"spent on it: about \$(0\.\d{4}) \(1 request\); session: about \$\d+\.\d{4}")
+
+
+def wait_for_reply(sim: Sim) -> None:
+    """Come back when the reply has begun: the simulator sends it at once, and nothing shows its arrival."""
+    eventually(lambda: len(sim.log()) == 1, "the request is on its way")
+    time.sleep(1.0)
+
+
+def assert_billed(sim: Sim, shown: str) -> None:
+    """The line about the cost names what the simulator bills, within what is estimated of it."""
+    (request,) = sim.log()
+    spent = SPENT.search(shown)
+    assert spent, shown
+    assert float(spent[1]) == pytest.approx(request["cost_usd"], rel=0.05)
+
+
 @pytest.mark.slow
-def test_ctrl_c_stops_a_summary_and_the_conversation_is_as_it_was(sim: Sim, tmp_path: Path) -> None:
+def test_ctrl_c_stops_a_summary_shows_its_cost_and_the_conversation_is_as_it_was(
+    sim: Sim, tmp_path: Path
+) -> None:
     """Q2."""
     session = a_long_session(tmp_path)
     (log,) = logs(tmp_path)
     before = said(log)
-    sim.script({"text": "never", "fault": "hang"}, "Fine.")
+    sim.script(HALF, "Fine.")
     with terminal(tmp_path, "chat", "--resume", session, **model_of(sim, NO_COLOR="")) as person:
         person.see(PROMPT)
         person.type("/compact\n")
         person.see("asking for a summary…")
-        eventually(lambda: len(sim.log()) == 1, "the request is on its way")
+        wait_for_reply(sim)
         person.type(CTRL_C)
-        person.see("stopped; the conversation is unchanged")
+        assert_billed(sim, person.see("stopped; the conversation is unchanged"))
         person.see(PROMPT)
         assert said(log) == before
         person.type("and now?\n")
@@ -340,6 +370,24 @@ def test_ctrl_c_stops_a_summary_and_the_conversation_is_as_it_was(sim: Sim, tmp_
         person.see(PROMPT)
         person.type(CTRL_D)
         assert person.ends() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_a_summary_of_the_command_and_its_cost_is_shown(
+    sim: Sim, tmp_path: Path, number: signal.Signals
+) -> None:
+    session = a_long_session(tmp_path)
+    (log,) = logs(tmp_path)
+    before = said(log)
+    sim.script(HALF)
+    with begun(tmp_path, "compact", session, **model_of(sim)) as command:
+        wait_for_reply(sim)
+        command.send_signal(number)
+        shown, _ = command.communicate(timeout=30)
+        assert command.returncode == 128 + number
+    assert_billed(sim, shown)
+    assert said(log) == before
 
 
 def test_without_a_terminal_nothing_moves(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ async def test_the_fork_reads_the_parents_cache_and_the_conversations_bytes_stay
         )
         async with open_agent(settings, provider=provider) as ready:
             where = ready.memories[0].location.directory
-            write = calls(call("Write", file_path=str(where / "home.md"), content=HOME))
+            write = calls(call("Write", file_path=str(where / "lisbon.md"), content=HOME))
             sim.extend([*READS, "All read.", write, "Saved.", "You are welcome.", "Nothing."])
             await say(ready.agent, "Read everything. I live in Lisbon, by the way.")
             before = ready.agent.session.view
@@ -63,8 +63,8 @@ async def test_the_fork_reads_the_parents_cache_and_the_conversations_bytes_stay
     assert [one.refusal for one in sim.log if one.refusal] == []
     for now, then in ((fork, parent), (second, fork), (after, parent), (last, after)):
         assert now.usage.cache_read >= BAR * then.usage.prompt
-    assert any(isinstance(one, Notice) and one.text.startswith("saved 1 memory: home.md") for one in events)
-    assert "The user lives in Lisbon." in (where / "home.md").read_text()
+    assert any(isinstance(one, Notice) and one.text.startswith("saved 1 memory: lisbon.md") for one in events)
+    assert "The user lives in Lisbon." in (where / "lisbon.md").read_text()
     assert session.view.noted(EXTRACTION)[0].fact("saved") == 1
     if model != GPT:
         shared = chain_of(parent.body["messages"])
@@ -107,31 +107,31 @@ def test_the_program_waits_at_its_end_for_what_was_said_last_and_says_what_it_ke
 ) -> None:
     """E1, F5: `-p` only with the setting, and then it drains; the answer is there before that."""
     where = tmp_path / "memory"
-    write = call("Write", file_path=str(where / "home.md"), content=HOME)
+    write = call("Write", file_path=str(where / "lisbon.md"), content=HOME)
     slow: Json = {"tool_calls": [write], "delay": 0.3}
     environ = sim.environ(NACRE_EXTRACT="true", NACRE_MEMORY_PATH_OVERRIDE=str(where))
     sim.script("Nice.", slow, "Saved.")
     done = nacre(tmp_path, "-p", "I live in Lisbon.", **environ)
     assert (done.returncode, done.stdout) == (0, "Nice.\n")
-    assert not (where / "home.md").exists()
+    assert not (where / "lisbon.md").exists()
     sim.script("Nice.", slow, "Saved.")
     done = nacre(tmp_path, "-p", "I live in Lisbon.", **environ, NACRE_EXTRACT_NON_INTERACTIVE="true")
     assert (done.returncode, done.stdout) == (0, "Nice.\n")
-    assert "saved 1 memory: home.md (undo: nacre memory undo " in done.stderr
-    assert "The user lives in Lisbon." in (where / "home.md").read_text()
+    assert "saved 1 memory: lisbon.md (undo: nacre memory undo " in done.stderr
+    assert "The user lives in Lisbon." in (where / "lisbon.md").read_text()
     why = nacre(tmp_path, "memory", "why", "home", "--json", NACRE_MEMORY_PATH_OVERRIDE=str(where))
     told = json.loads(why.stdout)
     assert [one["text"] for one in told["words"]] == ["I live in Lisbon."]
     assert told["history"][0]["author"] == "extract"
     back = nacre(tmp_path, "memory", "undo", NACRE_MEMORY_PATH_OVERRIDE=str(where))
     assert back.returncode == 0, back.stderr
-    assert not (where / "home.md").exists()
+    assert not (where / "lisbon.md").exists()
 
 
 def test_a_chat_that_is_left_tells_what_was_drawn_from_it(sim: Sim, tmp_path: Path) -> None:
     """E6, F5: the last turn counts, too."""
     where = tmp_path / "memory"
-    write = call("Write", file_path=str(where / "home.md"), content=HOME)
+    write = call("Write", file_path=str(where / "lisbon.md"), content=HOME)
     environ = sim.environ(NACRE_EXTRACT="true", NACRE_MEMORY_PATH_OVERRIDE=str(where))
     sim.script("Nice.", {"tool_calls": [write], "delay": 0.3}, "Saved.")
     with begun(tmp_path, "chat", **environ) as chat:
@@ -140,8 +140,8 @@ def test_a_chat_that_is_left_tells_what_was_drawn_from_it(sim: Sim, tmp_path: Pa
         chat.stdin.close()
         chat.stdin = None
         _, said = chat.communicate(timeout=30)
-    assert "saved 1 memory: home.md" in said
-    assert (where / "home.md").exists()
+    assert "saved 1 memory: lisbon.md" in said
+    assert (where / "lisbon.md").exists()
 
 
 @pytest.mark.slow

@@ -18,8 +18,8 @@ from nacre.messages.jsonl import decode
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.messages.wire import canonical
+from nacre.session.log_writer import AgentLog, SessionLogWriter, agent_log_path
 from nacre.session.meter import SIDE_QUERY, Meter
-from nacre.session.session_log import AgentLog, SessionLogWriter, agent_log_path
 from nacre.store.lines import read_lines
 from nacre.tools.base import Tool, tool
 from tests.stories.scenes import (

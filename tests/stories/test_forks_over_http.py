@@ -15,9 +15,9 @@ from nacre.loop.fork import PENDING, ForkResult, ForkTask
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.wire import canonical
 from nacre.session.forks import ForkRunner
+from nacre.session.log_writer import SessionLogWriter
 from nacre.session.meter import SIDE_QUERY, Meter
 from nacre.session.session import Session
-from nacre.session.session_log import SessionLogWriter
 from nacre.tools.base import tool
 from nacre.tools.policy import Narrowing
 from tests.stories.scenes import (
@@ -206,7 +206,7 @@ async def test_background_work_that_goes_on_at_the_end_is_waited_for_and_what_it
     async with Simulator(script) as sim:
         async with talking_to(sim, CLAUDE, quiet(tmp_path / "work")) as ready:
             await say(ready.agent, "Hello")
-            ready.background.tell = told.append
+            ready.background.on_progress = told.append
             ready.background.start("notes", ready.forks(NOTES), label="writing notes")
         session = ready.agent.session
     assert [(one.name, one.ending) for one in ready.background.outcomes] == [("notes", "done")]

@@ -201,9 +201,9 @@ def test_where_nobody_can_be_asked_what_would_ask_is_denied_and_the_model_told_w
     denied = [answer for answer in answers if answer.startswith("=Not allowed: ")]
     assert len(denied) == 3
     assert all(
-        f"Reading below {tmp_path} and read-only commands need no permission." in one for one in denied
+        f"Reading below {tmp_path} and read-only commands need no permission, unless" in one for one in denied
     )
-    assert ["there is no one to ask for permission" in one for one in denied] == [True, True, False]
+    assert ["this session cannot ask for permission" in one for one in denied] == [True, True, False]
     assert "Read(.env)" in denied[2] and "says deny" in denied[2]
 
 
@@ -230,7 +230,7 @@ def test_a_hostile_repository_cannot_raise_its_own_permissions(name: str, sim: S
     done = nacre(work, "-p", "go", **environ)
     assert (done.returncode, done.stdout) == (0, "No.\n")
     assert not mark.exists()
-    assert said(logs(work)[0])[2].count("there is no one to ask for permission") == 2
+    assert said(logs(work)[0])[2].count("this session cannot ask for permission") == 2
     report = json.loads(nacre(work, "doctor", "--json", **environ).stdout)
     ignored = {problem["message"].split("'")[1] for problem in report["problems"]}
     assert (report["trusted"], ignored) == (
@@ -264,7 +264,7 @@ def test_a_servers_tools_are_used_where_a_rule_allows_them(sim: Sim, tmp_path: P
     (complaint,) = done.stderr.splitlines()
     assert complaint.startswith("nacre: MCP server gone ")
     words = said(logs(tmp_path)[0])
-    assert words[2].startswith("user: =5 | =Not allowed: mcp__sdk__fail")
+    assert words[2].startswith("user: =5 | =There is no tool named mcp__sdk__fail")
     first, died = words[4].removeprefix("user: =").split(" | ")
     assert died.startswith("=MCP server sdk ended with exit code 3")
     second = words[6].removeprefix("user: =")

@@ -12,7 +12,7 @@ from nacre.errors import ConfigError
 from nacre.hooks.layer import HOOK
 from nacre.messages.events import TurnDone
 from nacre.messages.records import Noted, Said
-from nacre.session.turn import MAX_CONTINUATIONS
+from nacre.session.agent import MAX_CONTINUATIONS
 from nacre.testing import ScriptedProvider, call, first_moved_block, say
 from tests.cli.program import nacre
 from tests.stories.hooked import cancel_in_the_command, configure, notices, play, settings_of, talk

@@ -18,8 +18,8 @@ from nacre.messages.records import Noted, Said
 from nacre.messages.view import View
 from nacre.session.agent import SessionAgent
 from nacre.session.compaction import CompactionRequest
+from nacre.session.log_writer import SessionLogWriter, start
 from nacre.session.session import Base, Session
-from nacre.session.session_log import SessionLogWriter, start
 from nacre.testing import ScriptedProvider, call, first_moved_block, say
 from nacre.tools.base import Tool
 from tests.cli.program import nacre
@@ -160,7 +160,7 @@ async def test_an_agent_of_another_type_is_not_asked_about(tmp_path: Path, write
         child = child_of(ready.agent.session, writer)
         add_child_hooks(child, ready.hooks, "a1", "general")
         _ = [each async for each in SessionAgent(child, provider).stream("do it")]
-        assert child.layers == []
+        assert child.layers == ()
     assert told(tmp_path) == []
 
 

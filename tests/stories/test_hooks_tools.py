@@ -119,7 +119,7 @@ async def test_a_wish_to_ask_makes_a_question_of_what_is_allowed(
     ((is_error, words),) = results(provider)
     assert is_error is (answer != "once")
     assert [one.reason for one in asked] == (["a PreToolUse hook wants it: it is Friday"] if answer else [])
-    assert answer or "there is no one to ask for permission" in words
+    assert answer or "this session cannot ask for permission" in words
 
 
 async def test_other_arguments_are_what_the_guard_judges_and_the_tool_gets(tmp_path: Path) -> None:

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from nacre.app.open_agent import OpenedAgent
-from nacre.cli.chat.render import status_line
+from nacre.cli.chat.terminal import status_line
 from nacre.devtools.sim import Simulator
+from nacre.devtools.sim.faults import Fault
 from nacre.errors import AuthError, StreamBroken
 from nacre.loop.fork import ForkTask
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.events import ProviderEvent, ReplyStarted, TextDelta, TurnDone
+from nacre.messages.usage import Usage
 from nacre.providers.base import Capabilities, Provider, Request
 from nacre.providers.retry import RetrySettings, with_retry
 from nacre.session.compaction import CompactionRequest
@@ -24,6 +26,7 @@ from nacre.session.read_session import read_view
 from nacre.session.settings import SpendSettings
 from nacre.session.spending import Spending
 from tests.stories.scenes import CLAUDE, GPT, call, calls, quiet, say, talking_to
+from tests.stories.session_world import SessionWorld
 
 MODELS = [CLAUDE, GPT]
 STORY = "Once upon a time there was a parser. " * 300
@@ -149,6 +152,36 @@ async def test_a_reply_that_breaks_off_is_counted(model: str, tmp_path: Path) ->
         assert_counted(ready, sim, rel=0.05)
 
 
+@pytest.mark.parametrize("kind", ["reasoning", "responses", "codex"])
+async def test_the_cached_part_of_a_broken_request_is_estimated(kind: str, tmp_path: Path) -> None:
+    """For providers that report the input last: also after a rewrite, in a resumed session, and repeated."""
+    world = SessionWorld(tmp_path / "work", seed=8)
+    broken = Fault(kind="disconnect", after=12)
+    async with world.sim:
+        async with world.opened(kind) as ready:
+            await say(ready.agent, "one", "two", "three")
+            await ready.rewind.forget(ready.rewind.points()[-1])
+            await assert_estimated(world, ready, [broken, broken])
+            session_id = ready.agent.session.id
+        async with world.opened(kind, session_id) as ready:
+            await assert_estimated(world, ready, [broken])
+
+
+async def assert_estimated(world: SessionWorld, ready: OpenedAgent, faults: list[Fault]) -> None:
+    """Each request of a turn with these faults is counted with about the tokens that the bill has."""
+    counted: list[Usage] = []
+    ready.agent.session.on_usage = lambda usage, model: counted.append(usage)
+    earlier = len(world.sim.log)
+    world.planned += faults
+    await say(ready.agent, "and now")
+    billed = [one.usage for one in world.sim.log[earlier:]]
+    assert len(counted) == len(billed)
+    for own, real in zip(counted, billed, strict=True):
+        # Reasoning that the provider strips at a new prompt ends the cached part somewhat earlier.
+        assert own.cache_read == pytest.approx(real.cache_read, rel=0.2, abs=600)
+        assert own.cache_write == pytest.approx(real.cache_write, rel=0.2, abs=600)
+
+
 async def test_an_attempt_that_is_repeated_is_counted(tmp_path: Path) -> None:
     """Also one that broke before its first word: the provider has read the prompt by then."""
     broken: list[Json] = [
@@ -193,3 +226,24 @@ async def test_a_request_that_was_refused_costs_nothing(tmp_path: Path) -> None:
         with pytest.raises(AuthError):
             await say(ready.agent, "hello")
         assert ready.agent.session.meter == Meter()
+
+
+@pytest.mark.parametrize("model", MODELS)
+async def test_a_raised_output_limit_is_kept_for_the_session(model: str, tmp_path: Path) -> None:
+    """A long reply is cut off and paid for twice once, and not in every turn."""
+    long = STORY * 4
+    async with Simulator([long, long, long, long, long]) as sim:
+        async with talking_to(sim, model, quiet(tmp_path / "work")) as ready:
+            await say(ready.agent, "tell me a story", "another one")
+            session_id = ready.agent.session.id
+        assert len(sim.log) == 3
+        async with talking_to(sim, model, tmp_path / "work", session=session_id) as ready:
+            await say(ready.agent, "a third one")
+            assert ready.agent.session.meter.cost_usd == pytest.approx(bill(sim))
+            session = ready.agent.session
+            session.window = session.tokens + 20_000
+            await say(ready.agent, "a last one")
+    limits = [one.body.get("max_tokens") or one.body.get("max_completion_tokens") for one in sim.log]
+    assert limits[:4] == [8_192, 64_000, 64_000, 64_000]
+    assert isinstance(limits[4], int)
+    assert 8_192 < limits[4] < 20_000, "the limit fits the window beside the prompt"

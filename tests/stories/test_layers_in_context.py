@@ -33,7 +33,7 @@ def usage(n: int, *, is_cold: bool = False) -> Usage:
 
 
 def everything_below(folder: Path) -> list[tuple[str, int, int]]:
-    return sorted((str(one), one.stat().st_mtime_ns, one.stat().st_size) for one in folder.rglob("*"))
+    return sorted((str(one), one.lstat().st_mtime_ns, one.lstat().st_size) for one in folder.rglob("*"))
 
 
 async def lived(settings: Settings, clock: FrozenClock) -> None:

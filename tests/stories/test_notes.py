@@ -11,7 +11,7 @@ from nacre.devtools.sim import Simulator
 from nacre.layers.l3_notes.layer import NOTES
 from nacre.layers.l3_notes.template import TEMPLATE, sections
 from nacre.session.compaction import CompactionRequest
-from nacre.session.session_log import SessionLogWriter
+from nacre.session.log_writer import SessionLogWriter
 from tests.stories.scenes import BAR, CLAUDE, call, calls, project, say, talking_to
 
 STATE = TEMPLATE.sections[1].description

@@ -13,6 +13,7 @@ import pytest
 from nacre.messages.blocks import Json
 from nacre.messages.pairing import INTERRUPTED
 from tests.cli.program import ended, nacre, started, world
+from tests.pictures import png
 from tests.stories.processes import (
     MODEL,
     SAFETY_SECONDS,
@@ -43,6 +44,13 @@ def test_an_answer_arrives_and_the_next_prompt_goes_on_with_the_session(sim: Sim
     assert user_texts(log) == ["hello", "what did I say?"]
     one, two = sim.log()
     assert two["usage"]["cache_read"] == one["usage"]["cache_write"] > 0
+
+
+def test_a_reply_without_text_says_so_and_ends_with_1(sim: Sim, tmp_path: Path) -> None:
+    sim.script(" \n")
+    done = nacre(tmp_path, "-p", "hello", **sim.environ())
+    assert (done.returncode, done.stdout.strip()) == (1, "")
+    assert "empty" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -254,3 +262,19 @@ def test_openai_is_spoken_to_as_well(sim: Sim, tmp_path: Path) -> None:
     assert nacre(tmp_path, "-p", "and now?", "--continue", **keys).stdout == "Still there.\n"
     assert said(logs(tmp_path)[0])[1:4] == ["assistant: [Bash]", "user: =found", "assistant: Found it."]
     assert [one["route"] for one in sim.log()] == ["POST /v1/chat/completions"] * 3
+
+
+def test_a_picture_goes_with_the_prompt_and_a_bad_one_is_a_usage_error(sim: Sim, tmp_path: Path) -> None:
+    sim.script("A picture.")
+    (tmp_path / "a.png").write_bytes(png(3, 2))
+    (tmp_path / "b.png").write_text("no picture")
+    done = nacre(tmp_path, "-p", "what is it?", "--image", "a.png", **sim.environ())
+    assert (done.returncode, done.stdout) == (0, "A picture.\n")
+    assert '"media_type": "image/png"' in json.dumps(sim.log()[0]["body"]["messages"])
+    for arguments, said_there in (
+        (("-p", "what?", "--image", "b.png"), "b.png cannot be sent: only PNG"),
+        (("-p", "what?", "--image", "none.png"), "none.png cannot be read: No such file"),
+        (("--image", "a.png"), "--image requires -p"),
+    ):
+        refused = nacre(tmp_path, *arguments, **sim.environ())
+        assert refused.returncode == 2 and said_there in refused.stderr

@@ -11,6 +11,7 @@ from nacre.devtools.sim import Exchange, Simulator
 from nacre.messages.blocks import Json
 from nacre.messages.events import Event, TextDelta, ToolResultEvent
 from nacre.messages.wire import canonical
+from nacre.providers import openai_responses
 from nacre.providers.openai_translate import translate_messages, translate_tools
 from nacre.session.agent import SessionAgent
 from nacre.session.session import Session
@@ -19,6 +20,7 @@ from tests.stories.scenes import (
     CLAUDE,
     GPT,
     OLDER_CLAUDE,
+    RESPONSES,
     bare,
     call,
     calls,
@@ -30,7 +32,7 @@ from tests.stories.scenes import (
     talking_to,
 )
 
-MODELS = [CLAUDE, OLDER_CLAUDE, GPT]
+MODELS = [CLAUDE, OLDER_CLAUDE, GPT, RESPONSES]
 TURNS: list[tuple[str, list[Json]]] = [
     (
         "What is in here — and is it tidy?",
@@ -38,7 +40,7 @@ TURNS: list[tuple[str, list[Json]]] = [
             calls(call("Glob", pattern="*.py"), call("Read", file_path="README.md"), text="Let me look."),
             calls(call("Read", file_path="module_0.py"), call("Grep", pattern="TODO", output_mode="count")),
             calls(call("Bash", command="wc -l *.py; echo 'ünïcode ✓'")),
-            calls(call("Read", file_path="module_1.py", limit=40, offset=3)),
+            {"thinking": "One more.", **calls(call("Read", file_path="module_1.py", limit=40, offset=3))},
             "Four modules, none of them tidy.",
         ],
     ),
@@ -146,7 +148,7 @@ async def test_a_turn_that_is_stopped_does_not_cost_the_prefix(model: str, tmp_p
     hanging: Json = calls(call("Read", file_path="module_1.py"), call("Bash", command="sleep 1000"))
     script: list[Json] = [
         calls(call("Read", file_path="module_0.py")), "seen", hanging,
-        "so far", {"text": "a reply that stops in the middle of it", "fault": {"kind": "hang", "after": 4}},
+        "so far", {"text": "a reply that stops in the middle of it", "fault": {"kind": "hang", "after": 5}},
         "on we go",
     ]  # fmt: skip
     async with Simulator(script) as sim, talking_to(sim, model, quiet(tmp_path / "work")) as ready:
@@ -180,6 +182,18 @@ def assert_received_as_folded(log: list[Exchange], session: Session, model: str)
             assert isinstance(received, list)
             assert [canonical(m) for m in received] == [canonical(m) for m in whole[: len(received)]]
             assert canonical(one.body["tools"]) == canonical([*translate_tools(base.tools)])
+        elif model == RESPONSES:
+            items = [
+                item for message in view.messages for item in openai_responses.translate_message(message)
+            ]
+            received = one.body["input"]
+            assert isinstance(received, list)
+            assert [canonical(item) for item in received] == [
+                canonical(item) for item in items[: len(received)]
+            ]
+            assert canonical(one.body["tools"]) == canonical([*openai_responses.translate_tools(base.tools)])
+            assert one.body["instructions"] == "\n\n".join(str(block["text"]) for block in base.system)
+            assert one.body["prompt_cache_key"] == session.id
         else:
             links = chain_of(one.body["messages"])
             assert links == view.chain[: len(links)]

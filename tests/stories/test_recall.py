@@ -14,7 +14,7 @@ from nacre.app import layers as joining
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.app.recall_once import recall_once
 from nacre.cli.chat.slash_memory import correct, forget
-from nacre.context.recall import SELECTOR_SECONDS, Recall, RecallOptions, RecallStats, Selector
+from nacre.context.recall import Recall, RecallOptions, RecallStats, Selector
 from nacre.context.recalled import RECALLED
 from nacre.loop.round import message_record
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
@@ -174,13 +174,15 @@ async def test_a_selector_adds_what_words_do_not_show_beside_the_reply(settings:
     provider = ScriptedProvider([call("Glob", pattern="*"), say("done")])
     async with open_agent(settings, provider=provider) as ready:
         session = ready.agent.session
-        session.layers = [one for one in session.layers if not isinstance(one, Recall)]
+        recall = session.layer(Recall)
+        assert recall is not None
+        session.remove_layer(recall)
         index = LocalIndex(memory.location.directory, memory.location.cache)
-        selector = Selector(provider=small, model="small", pay=lambda usage, model: asked.set())
+        selector = Selector(provider=small, model="small", on_usage=lambda usage, model: asked.set())
         recaller = Recall(
-            [index], ready.toolset.workspace, session.clock, aid=RecallOptions(selector=selector)
+            [index], ready.toolset.workspace, session.clock, options=RecallOptions(selector=selector)
         )
-        session.layers.append(recaller)
+        session.add_layers(recaller)
         async for _ in ready.agent.stream("what would be nice to serve our guest?"):
             if not asked.is_set() and len(provider.requests) == 1:
                 await asyncio.wait_for(asked.wait(), 10)
@@ -246,15 +248,17 @@ async def test_a_cancelled_turn_ends_the_question_to_the_small_model(settings: S
         session = ready.agent.session
         selector = Selector(provider=Hanging([]), model="small")
         recaller = Recall(
-            [index], ready.toolset.workspace, session.clock, aid=RecallOptions(selector=selector)
+            [index], ready.toolset.workspace, session.clock, options=RecallOptions(selector=selector)
         )
-        session.layers = [recaller]
+        for one in session.layers:
+            session.remove_layer(one)
+        session.add_layers(recaller)
         turn = ready.agent.stream("which tea is it, and the orca backups?")
         await anext(turn)
         await asyncio.sleep(0.05)
         await turn.aclose()
         await ready.agent.cancel()
-        await asyncio.wait_for(ended.wait(), SELECTOR_SECONDS / 2)  # by itself it would end after the whole
+        await asyncio.wait_for(ended.wait(), selector.seconds / 2)  # by itself it would end after the whole
         await recaller.close()
 
 
@@ -287,7 +291,9 @@ async def test_an_index_that_is_not_ready_delays_nothing_and_its_picks_come_late
     async with open_agent(settings, provider=provider) as ready:
         session = ready.agent.session
         recaller = Recall([slow], ready.toolset.workspace, session.clock)
-        session.layers = [recaller]
+        for one in session.layers:
+            session.remove_layer(one)
+        session.add_layers(recaller)
         await talk(ready, "when do releases go out?")
         assert RELEASES not in last(provider)
         slow.gate.set()
@@ -306,9 +312,11 @@ async def test_late_picks_are_counted_told_and_looked_at_further_like_any_others
     async with open_agent(settings, provider=provider) as ready:
         session = ready.agent.session
         counting = RecallStats([memory], session.id, session.clock)
-        aid = RecallOptions(counting=counting, selector=Selector(provider=small, model="small"))
-        recaller = Recall([slow], ready.toolset.workspace, session.clock, aid=aid)
-        session.layers = [recaller]
+        options = RecallOptions(stats=counting, selector=Selector(provider=small, model="small"))
+        recaller = Recall([slow], ready.toolset.workspace, session.clock, options=options)
+        for one in session.layers:
+            session.remove_layer(one)
+        session.add_layers(recaller)
         async for _ in ready.agent.stream("when do releases go out?"):
             if len(provider.requests) == 1 and not slow.gate.is_set():
                 assert not read_usage(memory.location)
@@ -331,9 +339,11 @@ async def test_a_reply_that_was_given_before_a_late_pick_rode_does_not_cite_it(s
     provider = ScriptedProvider([say(RELEASES), say("hm")])
     async with open_agent(settings, provider=provider) as ready:
         session = ready.agent.session
-        aid = RecallOptions(counting=RecallStats([memory], session.id, session.clock))
-        recaller = Recall([slow], ready.toolset.workspace, session.clock, aid=aid)
-        session.layers = [recaller]
+        options = RecallOptions(stats=RecallStats([memory], session.id, session.clock))
+        recaller = Recall([slow], ready.toolset.workspace, session.clock, options=options)
+        for one in session.layers:
+            session.remove_layer(one)
+        session.add_layers(recaller)
         await talk(ready, "when do releases go out?")
         slow.gate.set()
         await ended("late recall")
@@ -360,7 +370,9 @@ async def test_a_late_failure_is_told_and_stops_nothing(settings: Settings) -> N
     provider = ScriptedProvider([say("one"), call("Glob", pattern="*"), say("two")])
     async with open_agent(settings, provider=provider) as ready:
         recaller = Recall([slow], ready.toolset.workspace, ready.agent.session.clock)
-        ready.agent.session.layers = [recaller]
+        for one in ready.agent.session.layers:
+            ready.agent.session.remove_layer(one)
+        ready.agent.session.add_layers(recaller)
         await talk(ready, "when do releases go out?")
         slow.gate.set()
         await ended("late recall")

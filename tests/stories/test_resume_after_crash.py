@@ -36,7 +36,7 @@ WORKER = """
 import asyncio, sys
 from nacre import open_agent
 from nacre.clock import SYSTEM_CLOCK
-from nacre.loop.limits import Limits
+from nacre.loop.round import Limits
 from nacre.messages.blocks import ToolCall
 from nacre.testing import ScriptedProvider, together
 

@@ -10,13 +10,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 
+from nacre.agents.registry import AgentState
 from nacre.agents.team_roster import Roster, member_here
-from nacre.app.open_agent import open_agent
+from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.clock import SYSTEM_CLOCK
 from nacre.devtools.sim import ScriptedReply, Simulator
 from nacre.layers.l7_mail.letter import Letter
@@ -24,6 +26,7 @@ from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.messages.blocks import JsonObject
 from nacre.messages.jsonl import decode
 from nacre.messages.view import View
+from nacre.session.settings import SpendSettings
 from nacre.settings import load
 from tests.cli.program import begin, nacre, world
 from tests.stories.processes import Sim, begun, eventually, is_running, said, until
@@ -293,6 +296,109 @@ async def test_limits_on_agents_hold_across_the_processes_of_teammates(
                     await anyio.sleep(0.05)  # the teammates work in processes of their own
             assert refusal in answers[-1]
             assert [one.name for one in Roster(settings.home, "crew").members()] == joined
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["in-process", "process"])
+async def test_two_teammates_told_to_answer_each_other_for_ever_stop_with_one_notice(
+    tmp_path: Path, where: str
+) -> None:
+    """Letters wake each of them ten times at most, in one process and in processes of their own."""
+    asked = {"ping": 0, "pong": 0}
+    orders = [
+        {"description": "play", "prompt": f"Be {name}.", "name": name, "team_name": "crew"} for name in asked
+    ]
+    start: list[JsonObject] = [{"type": "tool_use", "name": "Agent", "input": {**one}} for one in orders]
+
+    async def answer(body: JsonObject) -> ScriptedReply:
+        messages = body["messages"]
+        assert isinstance(messages, list)
+        said, last = str(messages), str(messages[-1])
+        name = next((one for one in asked if f"Be {one}." in said and "Let them play" not in said), "")
+        if not name:
+            wants_start = "tool_result" not in last
+            return ScriptedReply(content=tuple(start) if wants_start else ({"type": "text", "text": "Go."},))
+        asked[name] += 1
+        other = next(one for one in asked if one != name)
+        has_sent = "tool_result" in last and "there is no agent" not in last
+        send: JsonObject = {"to": other, "message": "Answer me."}
+        call: JsonObject = {"type": "tool_use", "name": "SendMessage", "input": send}
+        return ScriptedReply(content=({"type": "text", "text": "Sent."} if has_sent else call,))
+
+    async with Simulator(source=answer) as sim:
+        environ = {**Sim(sim.url).environ(), "NACRE_NOTES": "0", "NACRE_AGENTS_TEAMMATES": where}
+        settings = load(tmp_path, world(tmp_path, **environ))
+        async with open_agent(settings) as ready:
+            with anyio.fail_after(60):
+                async for _ in ready.agent.stream("Let them play."):
+                    pass
+                before = -1
+                while before != sum(asked.values()) or not all(asked.values()):
+                    before = sum(asked.values())
+                    await anyio.sleep(1.5)
+            told = [one.text for one in ready.agent.session.notices()]
+        stopped = [line for line in told if "was woken by messages 10 times without input from you" in line]
+        assert len(stopped) == 1, told
+        # Two requests for each run: a first one, and ten that letters began.
+        assert max(asked.values()) >= 10
+        assert sum(asked.values()) <= 2 * 2 * 11 + 20, "a few retries until both had joined"
+
+
+@pytest.mark.slow
+async def test_processes_of_teammates_count_towards_the_limits_of_the_session_at_the_top(
+    tmp_path: Path,
+) -> None:
+    """F5: two teammates that never end share one limit; one notice, and their cost is shown as theirs."""
+    orders = [{"description": "work", "prompt": f"Be {name}.", "name": name} for name in ("ann", "bob")]
+    start: list[JsonObject] = [
+        {"type": "tool_use", "name": "Agent", "input": {**one, "team_name": "crew"}} for one in orders
+    ]
+    look: JsonObject = {"type": "tool_use", "name": "Glob", "input": {"pattern": "*.nothing"}}
+
+    async def answer(body: JsonObject) -> ScriptedReply:
+        messages = body["messages"]
+        assert isinstance(messages, list)
+        if "Let them work" not in str(messages):
+            return ScriptedReply(content=(look,))
+        is_started = "tool_result" in str(messages[-1])
+        return ScriptedReply(content=({"type": "text", "text": "Go."},) if is_started else tuple(start))
+
+    limit = 150_000
+    async with Simulator(source=answer) as sim:
+        environ = {**Sim(sim.url).environ(), "NACRE_NOTES": "0", "NACRE_AGENTS_TEAMMATES": "process"}
+        settings = load(tmp_path, world(tmp_path, **environ))
+        # As a program sets it, which no file says.
+        settings = replace(settings, spend=SpendSettings(session_tokens=limit))
+        async with open_agent(settings) as ready:
+            told: list[str] = []
+            with anyio.fail_after(60):
+                async for _ in ready.agent.stream("Let them work."):
+                    pass
+                while not {"ann", "bob"} <= {one.name for one in team_at_rest(ready)}:
+                    await anyio.sleep(0.1)
+                    told += [one.text for one in ready.agent.session.notices()]
+            spending = ready.background.spending
+            assert spending is not None
+            await spending.settle()
+            assert limit <= spending.total.tokens < limit + 60_000, "a request of each may be on its way"
+            assert sum("spend.sessionTokens (150,000)" in line for line in told) == 1, told
+            states = {one.name: one for one in ready.team.states()}  # type: ignore[union-attr]
+            session = ready.agent.session
+            own = session.meter
+    listed = json.loads(nacre(tmp_path, "agents", "list", "--json", **environ).stdout)["agents"]
+    shown = {one["name"]: one["tokens"] for one in listed}
+    assert shown == {name: one.tokens for name, one in states.items()}
+    assert all(tokens > 10_000 for tokens in shown.values())
+    assert all(one["cost_usd"] > 0 for one in listed)
+    context = json.loads(nacre(tmp_path, "context", session.id, "--json", **environ).stdout)
+    assert context["teammates"]["tokens"] == sum(shown.values())
+    assert context["cache"]["requests"] == own.requests, "what the session asked itself"
+
+
+def team_at_rest(ready: OpenedAgent) -> list[AgentState]:
+    """The teammates that spent something and wait."""
+    assert ready.team is not None
+    return [one for one in ready.team.states() if one.tokens and one.status == "idle"]
 
 
 @pytest.mark.slow

@@ -1,10 +1,11 @@
-"""Thinking that the provider no longer accepts is dropped and the request repeated, over HTTP."""
+"""Thinking that the provider would no longer accept is dropped, over HTTP; refused thinking, once a turn."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,11 @@ from nacre.layers.l4_compact.layer import undo_compaction
 from nacre.loop.fork import ForkTask
 from nacre.messages.blocks import Json, JsonObject, Thinking
 from nacre.messages.draft import ItemSpan
-from nacre.messages.events import Reply, StartedOver
+from nacre.messages.events import StartedOver
 from nacre.messages.records import Replaced
+from nacre.messages.view import View
 from nacre.providers.anthropic import AnthropicProvider
-from nacre.providers.base import complete
+from nacre.providers.base import Request, complete
 from nacre.session.compaction import CompactionRequest
 from nacre.session.layer import Layer
 from nacre.settings import load
@@ -59,8 +61,9 @@ def refusals(sim: Simulator) -> list[str]:
     return [one.refusal.message for one in sim.log if one.refusal]
 
 
-def has_thinking(exchange: Exchange) -> bool:
-    return '"type": "thinking"' in json.dumps(exchange.body["messages"])
+def has_thinking(request: Exchange | Request) -> bool:
+    messages = request.messages if isinstance(request, Request) else request.body["messages"]
+    return '"type": "thinking"' in json.dumps(messages)
 
 
 @pytest.mark.slow
@@ -86,15 +89,10 @@ async def test_a_session_resumed_with_another_base_drops_thinking_once_and_goes_
                     session.base.tools,
                     opening=session.base.opening,
                 )
-            first = await say(ready.agent, "second")
-            assert [one.reason for one in first if isinstance(one, StartedOver)]
-            assert len(refusals(sim)) == 1
-            assert "produced after different content" in refusals(sim)[0]
-            await say(ready.agent, "third")
+            await say(ready.agent, "second", "third")
             dropped = [one for one in session.transcript.records if isinstance(one, Replaced)]
             assert [one.reason for one in dropped] == ["thinking"]
-            assert not [one.text for one in session.notices() if one.level == "warning"]
-        # The drop is in the log: a later process does not meet the same refusal.
+        # The drop is in the log: a later process with the same base does not drop anything.
         async with opened(sim, cwd, session_id, **environ) as ready:
             if change == "system":
                 base = ready.agent.session.base
@@ -102,8 +100,8 @@ async def test_a_session_resumed_with_another_base_drops_thinking_once_and_goes_
                     base.model, [{"type": "text", "text": "You are brief."}], base.tools, opening=base.opening
                 )
             await say(ready.agent, "fourth")
-    assert len(refusals(sim)) == 1
-    assert [has_thinking(one) for one in sim.log] == [False, True, False, True, True]
+    assert refusals(sim) == []
+    assert [has_thinking(one) for one in sim.log] == [False, False, True, True]
 
 
 def test_the_program_goes_on_with_a_session_whose_tools_changed(sim: Sim, tmp_path: Path) -> None:
@@ -113,7 +111,7 @@ def test_the_program_goes_on_with_a_session_whose_tools_changed(sim: Sim, tmp_pa
     for text, answer in (("second", "two"), ("third", "three")):
         done = nacre(tmp_path, "-p", text, "--continue", **given, NACRE_AGENTS="0")
         assert (done.returncode, done.stdout) == (0, f"{answer}\n"), done.stderr
-    assert [one["status"] for one in sim.log()] == [200, 400, 200, 200]
+    assert [one["status"] for one in sim.log()] == [200, 200, 200]
 
 
 async def test_after_a_compaction_is_undone_the_next_turn_is_accepted(tmp_path: Path) -> None:
@@ -129,7 +127,28 @@ async def test_after_a_compaction_is_undone_the_next_turn_is_accepted(tmp_path: 
     assert refusals(sim) == []
 
 
+class OtherSystem(Layer):
+    """Changes the system prompt of every request, of which the session knows nothing."""
+
+    def __init__(self, text: Callable[[], str]) -> None:
+        self._text = text
+
+    def finish_request(self, request: Request, view: View) -> Request:
+        return replace(request, system=[{"type": "text", "text": self._text()}])
+
+
 async def test_a_fork_on_a_refused_prefix_drops_thinking_in_its_own_copy(tmp_path: Path) -> None:
+    cwd = quiet(tmp_path / "work")
+    async with Simulator([thought("one"), "noted"]) as sim, opened(sim, cwd) as ready:
+        await say(ready.agent, "first")
+        ready.agent.session.add_layers(OtherSystem(lambda: "Be brief."))
+        assert (await ready.forks(NOTES)).text == "noted"
+        items = ready.agent.session.view.items
+        assert any(isinstance(one.block, Thinking) for item in items for one in item.parts)
+    assert len(refusals(sim)) == 1
+
+
+async def test_a_fork_of_a_session_resumed_with_other_tools_is_not_refused(tmp_path: Path) -> None:
     cwd = quiet(tmp_path / "work")
     async with Simulator([thought("one"), "noted"]) as sim:
         async with opened(sim, cwd) as ready:
@@ -137,9 +156,24 @@ async def test_a_fork_on_a_refused_prefix_drops_thinking_in_its_own_copy(tmp_pat
             session_id = ready.agent.session.id
         async with opened(sim, cwd, session_id, NACRE_AGENTS="0") as ready:
             assert (await ready.forks(NOTES)).text == "noted"
-            items = ready.agent.session.view.items
-            assert any(isinstance(one.block, Thinking) for item in items for one in item.parts)
-    assert len(refusals(sim)) == 1
+    assert refusals(sim) == []
+
+
+async def test_refused_thinking_is_dropped_once_for_all_later_turns(tmp_path: Path) -> None:
+    cwd = quiet(tmp_path / "work")
+    script: list[Json] = [thought("one"), thought("two"), thought("three"), thought("four")]
+    async with Simulator(script) as sim:
+        async with opened(sim, cwd) as ready:
+            await say(ready.agent, "first")
+            ready.agent.session.add_layers(OtherSystem(lambda: "Be brief."))
+            events = await say(ready.agent, "second")
+            assert [one.reason for one in events if isinstance(one, StartedOver)]
+            await say(ready.agent, "third")
+            session_id = ready.agent.session.id
+        async with opened(sim, cwd, session_id) as ready:
+            ready.agent.session.add_layers(OtherSystem(lambda: "Be brief."))
+            await say(ready.agent, "fourth")
+    assert [one.status for one in sim.log] == [200, 400, 200, 200, 200]
 
 
 async def test_a_summary_that_is_asked_for_again_without_the_oldest_rounds_has_no_thinking(
@@ -180,21 +214,12 @@ async def test_a_second_refusal_in_one_turn_is_one_line_and_the_next_turn_recove
     async with Simulator(script) as sim, opened(sim, cwd) as ready:
         await say(ready.agent, "first")
         session = ready.agent.session
-
-        class ReplaceSystem(Layer):
-            def on_reply(self, reply: Reply | None) -> None:
-                words: JsonObject = {"type": "text", "text": f"Version {len(sim.log)}."}
-                session.base = Base(
-                    session.base.model, [words], session.base.tools, opening=session.base.opening
-                )
-
-        moving = ReplaceSystem()
-        moving.on_reply(None)
-        session.layers.append(moving)
+        moving = OtherSystem(lambda: f"Version {sum(not one.refusal for one in sim.log)}.")
+        session.add_layers(moving)
         with pytest.raises(ThinkingMismatch, match="refused again") as caught:
             await say(ready.agent, "second")
         assert "\n" not in str(caught.value)
-        session.layers.remove(moving)
+        session.remove_layer(moving)
         await say(ready.agent, "third")
     assert [one.status for one in sim.log] == [200, 400, 200, 400, 400, 200]
 
@@ -210,7 +235,11 @@ async def test_a_loop_of_ones_own_can_drop_thinking_and_prepare_again() -> None:
         session = Session(Base(MODEL, "You are brief.", []))
         await session.add_user("first")
         await session.record(await complete(provider, await session.prepare()))
-        resumed = Session(Base(MODEL, "You are brief.", [look]), session.transcript.records)
+        resumed = Session(session.base, session.transcript.records)
+        noticed = Session(Base(MODEL, "You are brief.", [look]), session.transcript.records)
+        await noticed.add_user("second")
+        assert not has_thinking(await noticed.prepare())
+        resumed.add_layers(OtherSystem(lambda: "You are terse."))
         await resumed.add_user("second")
         with pytest.raises(ThinkingMismatch):
             await complete(provider, await resumed.prepare())
@@ -219,4 +248,3 @@ async def test_a_loop_of_ones_own_can_drop_thinking_and_prepare_again() -> None:
         assert not await resumed.drop_thinking()
         await provider.close()
     assert reply.message.text == "two"
-    assert not resumed.notices()

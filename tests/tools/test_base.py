@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from dataclasses import dataclass
+from datetime import date
 from typing import Annotated, Literal
 
 import pytest
 from inline_snapshot import snapshot
+from pydantic import Field, TypeAdapter
 
 from nacre.errors import ToolError
 from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.wire import canonical
+from nacre.tools import base
 from nacre.tools.base import tool
 
 
@@ -77,6 +82,56 @@ def test_importing_the_module_does_not_import_pydantic():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@dataclass(frozen=True)
+class Step:
+    """One step of many."""
+
+    title: Annotated[str, "Not in the schema."]
+    done: bool = False
+    after: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class Undocumented:
+    title: str
+
+
+async def plain(
+    text: str,
+    number: Annotated[float, "How much."],
+    steps: Annotated[list[Step] | None, "All steps."] = None,
+    values: dict[str, str | bool] | str = "",
+    mode: Literal["near", "far"] | None = None,
+    count: int = 3,
+    *,
+    flag: bool = True,
+) -> str:
+    """Do."""
+    return f"{text} {number} {steps} {values} {mode} {count} {flag}"
+
+
+async def no_parameters() -> None:
+    """Do."""
+
+
+async def limited(count: Annotated[int, Field(ge=1)] = 1) -> None:
+    """Do."""
+
+
+async def one_choice(mode: Literal["near"], number: Literal[1, 2] = 1) -> None:
+    """Do."""
+
+
+async def unusual(days: set[date], undocumented: Undocumented, ratio: float = 0.5) -> None:
+    """Do."""
+
+
+@pytest.mark.parametrize("function", [look, plain, no_parameters, limited, one_choice, unusual])
+def test_the_schema_is_the_one_that_pydantic_generates(function):
+    generated = base._input_schema(TypeAdapter(function).json_schema(), function)
+    assert json.dumps(tool(function).input_schema) == json.dumps(generated)
+
+
 async def test_arguments_are_checked_and_passed_by_name():
     assert await tool(look).call({"place": "here", "depth": "7", "title": [1]}) == "here 7 near [1]"
 
@@ -128,7 +183,7 @@ async def test_the_decorator_takes_another_name_and_whether_it_only_reads():
         (None, ""),
         ({"b": [1, None]}, '{"b":[1,null]}'),
         (ToolResult("", (Text("x"),)), ToolResult("", (Text("x"),))),
-        (frozenset({1}), "frozenset({1})"),
+        (frozenset({1}), "[1]"),
     ],
 )
 async def test_what_a_function_returns_becomes_an_answer(value, answer):

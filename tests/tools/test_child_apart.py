@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from nacre.agents.child_spec import ChildAgent
+from nacre.agents.run import ChildAgent
 from nacre.app.open_agent import OpenedAgent
 from nacre.testing import Cast, ScriptedProvider, call, say
 from nacre.tools.rules import parse_rule

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.errors import ToolError
-from nacre.tools.edit import edit_tool, replaced
+from nacre.tools.edit import edit_tool, replaced, write_tool
 from nacre.tools.files import MAX_WHOLE_BYTES
 from nacre.tools.read import read_tool
 from nacre.tools.workspace import Workspace
-from nacre.tools.write import write_tool
 
 
 @pytest.fixture
@@ -185,7 +184,7 @@ async def test_what_cannot_be_written_is_refused_in_one_line(workspace, tmp_path
     assert "is a named pipe" in await refusal(write(workspace, "pipe", "x"))
     assert "is a device" in await refusal(write(workspace, "/dev/null", "x"))
     assert await refusal(write(workspace, "file/x", "x")) == (
-        "Cannot make the directory of file/x: file exists."
+        f"Cannot write {workspace.root / 'file/x'}: not a directory."
     )
     assert "file name too long" in await refusal(write(workspace, "n" * 300, "x"))
     assert "lone surrogate" in await refusal(write(workspace, "new", "\udc80"))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from nacre.messages.blocks import JsonObject, ToolCall, ToolResult
 from nacre.tools import git_config
 from nacre.tools.base import Tool
 from nacre.tools.bash import bash_tool
+from nacre.tools.git import GitResult
 from nacre.tools.guard import Guard
 from nacre.tools.policy import PermissionPolicy
 from nacre.tools.rules import parse_rule
@@ -82,12 +86,13 @@ def payload(tmp_path: Path, marker: Path) -> Path:
     return program
 
 
-def effect(root: Path, command: str, *allow: str, cwd: Path | None = None) -> str:
+def effect(root: Path, command: str, *allow: str, cwd: Path | None = None, deny: str = "") -> str:
     async def nothing(arguments: JsonObject) -> str:
         return "done"
 
     bash = Tool(name="Bash", description="", input_schema={}, call=nothing)
-    policy = PermissionPolicy(root=root, rules=tuple(parse_rule(text, "allow") for text in allow))
+    rules = [parse_rule(text, "allow") for text in allow]
+    policy = PermissionPolicy(root=root, rules=(*rules, *([parse_rule(deny, "deny")] if deny else [])))
     workspace = Workspace(root)
     workspace.cwd = cwd or root
     return policy.decide(bash, {"command": command}, workspace).effect
@@ -181,7 +186,7 @@ def _link_in_the_history(root: Path, payload: Path) -> str:
 
 Attack = Callable[[Path, Path], str]
 ATTACKS: list[Attack] = [
-    _hook, _two_sections_on_a_line, _bracket_in_a_name, _byte_order_mark, _commondir, _alternate_refs,
+    _two_sections_on_a_line, _bracket_in_a_name, _byte_order_mark, _commondir, _alternate_refs,
     _merge_driver, _link_in_the_history,
 ]  # fmt: skip
 
@@ -195,7 +200,7 @@ async def test_git_starts_no_program_that_a_repository_brings(
     result = await unasked(root, line)
     assert not marker.exists()
     assert result.is_error
-    assert "there is no one to ask for permission" in result.text
+    assert "this session cannot ask for permission" in result.text
     by_hand(root, line)
     assert marker.exists(), "the program would have run"
 
@@ -330,6 +335,70 @@ async def test_a_line_prints_no_setting_of_the_person(root: Path, home: Path) ->
         assert SECRET in by_hand(root, line)
         assert (await unasked(root, line)).is_error
     assert not (await unasked(root, "git config --local --list")).is_error
+
+
+DENIED = """
+    git show HEAD:.env  git show :.env  git show :0:.env  git show main@{0}:./.env
+    git cat-file -p HEAD:.env  git cat-file blob HEAD^{tree}:.env  git diff HEAD:.env HEAD:file
+    git diff HEAD:file..HEAD:.env  git log -p -- .env  git diff -- .env
+    git diff ':!file' ':/.env'  git grep KEY -- .env  git blame .env  git -C sub show HEAD:.env
+    git show HEAD:sub/../.env  git --no-pager log -p -- sub/../.env
+"""
+ASKED = """
+    git diff HEAD  git diff --cached  git show  git show HEAD  git log -p  git log -1 -U3  git log --cc
+    git log -L1,1:file  git log --color-words  git diff -- '*.env'  git diff -- ':(icase).ENV'  git grep KEY
+    git grep -h KEY HEAD  git cat-file --batch  echo HEAD:file | git cat-file --batch
+    git cat-file --batch-all-objects --batch  git stash show -p  git stash list -p  git status -v
+    git status -svv  git diff-tree -p HEAD  git reflog -p  git diff-index -p HEAD  git whatchanged -p
+    git show --stat 1234567  git for-each-ref --format='%(raw)'  git -C sub diff  cd sub && git show
+    git --no-pager show  git diff --no-ext-diff  git diff HEAD -- file gone
+"""
+ALLOWED = """
+    git status  git status -sb  git log --oneline -5  git log --stat --since=1.week  git diff --stat
+    git branch -a  git diff --name-only HEAD  git show --stat HEAD  git show HEAD:file  git cat-file -t HEAD
+    git ls-files  git ls-tree HEAD  git diff HEAD -- file  git log -p -- file  git show HEAD -- file
+    git blame file  git rev-parse HEAD  git stash list  git cat-file -p HEAD:file  git reflog
+    git -C sub log --oneline --graph --all
+"""
+
+
+def lines_of(text: str) -> list[str]:
+    return re.split(r"\s{2,}", text.strip())
+
+
+@pytest.mark.parametrize("rule", ["Read(.env)", "Read(/**/.env)", "Read(/.{env,key})"])
+def test_git_prints_no_file_that_may_not_be_read(root: Path, rule: str) -> None:
+    (root / ".env").write_text(SECRET)
+    (root / "sub").mkdir()
+    git(root, "add", "-f", ".env")
+    git(root, "commit", "-qm", "with a key")
+    for expected, lines in (("deny", DENIED), ("ask", ASKED), ("allow", ALLOWED)):
+        for line in lines_of(lines):
+            assert effect(root, line, deny=rule) == expected, line
+    # Nor from an older commit, after the file is gone.
+    git(root, "rm", "-q", "-f", ".env")
+    git(root, "commit", "-qm", "without it")
+    assert effect(root, "git log -p", deny=rule) == "ask"
+    assert effect(root, "git show HEAD~1:.env", deny=rule) == "deny"
+
+
+@pytest.mark.parametrize("rule", ["Read(.env)", "Read(~/.ssh/**)", "Read(//etc/**)"])
+def test_a_rule_against_a_file_that_git_never_had_asks_nothing(root: Path, rule: str) -> None:
+    (root / ".env").write_text(SECRET)
+    (root / "sub").mkdir()
+    for line in lines_of(ASKED):
+        if "batch-all" not in line:
+            assert effect(root, line, deny=rule) == "allow", line
+    for line in ("git grep --untracked KEY", "git grep --no-index KEY", "git diff --no-in a b"):
+        assert effect(root, line, deny=rule) == ("ask" if rule == "Read(.env)" else "allow"), line
+
+
+def test_an_answer_for_good_covers_what_git_prints_but_not_a_file_that_is_named(root: Path) -> None:
+    (root / ".env").write_text(SECRET)
+    git(root, "add", "-f", ".env")
+    assert effect(root, "git diff", "Bash(git diff:*)", deny="Read(.env)") == "allow"
+    assert effect(root, "git diff .env", "Bash(git diff:*)", deny="Read(.env)") == "deny"
+    assert effect(root, "git diff && make", "Bash(make:*)", deny="Read(.env)") == "ask"
 
 
 LINES = [
@@ -472,9 +541,8 @@ def test_what_sends_git_elsewhere_is_asked_about(root: Path, line: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("remote.origin.promisor", "true"), ("extensions.partialClone", "origin"), ("core.sshCommand", "x"),
         ("log.diffMerges", "remerge"), ("log.showSignature", "true"), ("core.attributesFile", "/etc/passwd"),
-        ("alias.whatchanged", "!x"), ("diff.x.command", "x"), ("pager.log", "x"), ("never.heard-of", "x"),
+        ("alias.whatchanged", "!x"), ("diff.x.command", "x"), ("never.heard-of", "x"),
     ],
 )  # fmt: skip
 def test_a_setting_of_the_repository_that_is_not_known_to_be_harmless_is_asked_about(
@@ -483,6 +551,95 @@ def test_a_setting_of_the_repository_that_is_not_known_to_be_harmless_is_asked_a
     git(root, "config", key, value)
     assert effect(root, "git status") == "ask"
     assert effect(root, "ls") == "allow"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("remote.origin.promisor", "true"), ("extensions.partialClone", "origin"), ("core.sshCommand", "x"),
+        ("core.hooksPath", ".husky/_"), ("core.fsmonitor", "x"), ("pager.log", "x"), ("core.pager", "x"),
+        ("submodule.recurse", "true"), ("credential.helper", "x"),
+    ],
+)  # fmt: skip
+def test_a_setting_that_nacre_overrides_is_asked_about_only_in_a_line_that_also_writes(
+    root: Path, key: str, value: str
+) -> None:
+    git(root, "config", key, value)
+    assert effect(root, "git status") == "allow"
+    assert effect(root, "git status && make", "Bash(make:*)") == "ask"
+
+
+async def test_a_git_that_takes_no_settings_from_the_environment_runs_no_hook_unasked(
+    root: Path, marker: Path, payload: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git before 2.31 ignores them: here, a program in its place drops the variable."""
+    line = _hook(root, payload)
+    assert effect(root, line) == "allow"
+    (tmp_path / "old").mkdir()
+    old = tmp_path / "old" / "git"
+    old.write_text(f'#!/bin/sh\nunset GIT_CONFIG_COUNT GIT_OPTIONAL_LOCKS\nexec {shutil.which("git")} "$@"\n')
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{old.parent}:{os.environ['PATH']}")
+    assert (await unasked(root, line)).is_error
+    assert not marker.exists()
+    by_hand(root, line)
+    assert marker.exists(), "the program would have run"
+
+
+async def test_other_tasks_run_while_git_is_asked(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow").mkdir()
+    slow = tmp_path / "slow" / "git"
+    slow.write_text(f'#!/bin/sh\nsleep 0.5\nexec {shutil.which("git")} "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
+    decided = asyncio.create_task(Guard(PermissionPolicy(root=root), Workspace(root))._decided(
+        bash_tool(Workspace(root)), {"command": "git status"}, None
+    ))  # fmt: skip
+    longest = 0.0
+    while not decided.done():
+        before = time.monotonic()
+        await asyncio.sleep(0.01)
+        longest = max(longest, time.monotonic() - before)
+    assert (await decided).effect == "allow"
+    assert longest < 0.8, "a check that blocks takes at least two runs of git"
+
+
+def test_a_submodule_that_is_added_while_the_index_is_cached_is_found(
+    root: Path, payload: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the file gets its old size and time back."""
+    monkeypatch.setattr(git_config, "SETTLED_SECONDS", 0)
+    index = root / ".git" / "index"
+    assert effect(root, "git status") == "allow"
+    before = index.stat()
+    assert index in git_config._INDEXES
+    inner = repository(root / "sub")
+    configure(inner, f"[diff]\n\texternal = {payload}\n")
+    git(root, "rm", "-q", "--cached", "file")
+    git(root, "add", "sub")
+    with index.open("r+b") as file:
+        file.truncate(before.st_size)
+    os.utime(index, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert effect(root, "git status") == "ask"
+
+
+def test_a_repeated_line_takes_two_git_processes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.utime(root / ".git" / "index")
+    monkeypatch.setattr(git_config, "SETTLED_SECONDS", 0)
+    started: list[tuple[str, ...]] = []
+    real = git_config.ask_git
+
+    def counted(place: Path, *arguments: str) -> GitResult:
+        started.append(arguments)
+        return real(place, *arguments)
+
+    monkeypatch.setattr(git_config, "ask_git", counted)
+    for expected in (3, 2, 2):
+        started.clear()
+        assert effect(root, "git status && git grep x") == "allow"
+        assert len(started) == expected, started
 
 
 def test_a_config_that_git_cannot_read_is_asked_about(root: Path) -> None:

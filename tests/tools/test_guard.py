@@ -208,10 +208,32 @@ async def test_a_refused_call_tells_the_model_what_is_allowed(workspace: Workspa
     tools = {one.name: one for one in guard.wrap(default_tools(workspace))}
     [result] = await run_all([ToolCall("c", "Bash", {"command": "touch made"})], tools)
     assert result.is_error
-    assert "there is no one to ask for permission" in result.text
-    assert "read-only commands need no permission" in result.text
+    assert "this session cannot ask for permission" in result.text
+    assert "or allow it with the rule Bash(touch made)" in result.text
+    assert "read-only commands need no permission." in result.text
     assert guard.denials == 1
     assert not (workspace.root / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ([("ask", "*", "")], "By the rules, reading needs permission, too."),
+        ([("deny", "Bash", "")], "Reading below {root} needs no permission."),
+        (
+            [("deny", "Read", ".env")],
+            "Reading below {root} and read-only commands need no permission, unless a rule says otherwise.",
+        ),
+    ],
+)
+async def test_a_refusal_claims_nothing_free_that_a_rule_restricts(
+    workspace: Workspace, rules: list[tuple[Effect, str, str]], expected: str
+) -> None:
+    policy = PermissionPolicy(root=workspace.root, rules=tuple(PermissionRule(*rule) for rule in rules))
+    assert policy.summary() == expected.format(root=workspace.root)
+    tools = {one.name: one for one in Guard(policy, workspace).wrap(default_tools(workspace))}
+    [result] = await run_all([ToolCall("c", "Bash", {"command": "touch made"})], tools)
+    assert result.is_error and result.text.endswith(policy.summary())
 
 
 async def test_a_person_sees_a_diff_and_their_always_is_remembered(workspace: Workspace) -> None:
@@ -300,7 +322,7 @@ def test_what_a_person_wants_to_be_asked_about_no_fork_does(workspace: Workspace
     asks = rules(ask=["Read(private/**)", "Bash(ls:*)", "Edit"])
     policy = PermissionPolicy(root=workspace.root, rules=asks).narrowed(narrow)
     refused = policy.decide(tool("Read"), {"file_path": "private/plan.md"}, workspace)
-    assert (refused.effect, "nobody can be asked" in refused.reason) == ("deny", True)
+    assert (refused.effect, "cannot ask" in refused.reason) == ("deny", True)
     assert policy.decide(tool("Bash"), {"command": "ls -la"}, workspace).effect == "deny"
     assert policy.decide(tool("Read"), {"file_path": "src/app.py"}, workspace).effect == "allow"
     assert policy.decide(tool("Edit"), {"file_path": "notes/a.md"}, workspace).effect == "allow"
@@ -329,7 +351,7 @@ def test_a_fork_is_refused_a_read_that_its_parent_would_have_to_ask_for(
         policy = PermissionPolicy(root=workspace.root, mode=mode).narrowed(narrow)
         decision = policy.decide(tool(name), call, workspace)
         assert decision.effect == "deny"
-        assert "outside the project" in decision.reason and "nobody can be asked here" in decision.reason
+        assert "outside the project" in decision.reason and "cannot ask for permission" in decision.reason
         assert "\n" not in decision.reason
 
 
@@ -403,7 +425,7 @@ def test_opening_through_a_swapped_directory_is_noticed(workspace: Workspace, tm
     elsewhere.mkdir()
     (elsewhere / "app.py").write_text("secret")
     (workspace.root / "src").symlink_to(elsewhere)
-    with pytest.raises(ToolError, match="moved"):
+    with pytest.raises(ToolError, match="symbolic link was put"):
         open_regular(real, "src/app.py")
 
 
@@ -453,12 +475,12 @@ def test_a_rule_against_a_file_holds_wherever_the_session_is_and_whatever_the_fi
         ("[diff]\n\texternal = ./evil\n", "ask"),
         ('[diff "x"]\n\ttextconv=./evil\n', "ask"),
         ('[filter "x"]\n\tClean = ./evil\n', "ask"),
-        ("[core] fsmonitor = ./evil\n", "ask"),
+        ("[core] fsmonitor = ./evil\n", "allow"),  # overridden
         ("[include]\n\tpath = ../evil\n", "ask"),
         ("[gpg]\n\tprogram = ./evil\n", "ask"),
         ('[remote "origin"]\n\tpromisor = true\n\tuploadpack = ./evil\n', "ask"),
         ('[protocol "ext"]\n\tallow = always\n', "ask"),
-        ("[credential]\n\thelper = !./evil\n", "ask"),
+        ("[credential]\n\thelper = !./evil\n", "allow"),  # no remote is reached
     ],
 )
 def test_git_is_asked_for_where_the_repository_names_programs(
@@ -468,7 +490,8 @@ def test_git_is_asked_for_where_the_repository_names_programs(
     subprocess.run(["git", "init", "-q", str(workspace.root)], check=True)
     (workspace.root / ".git" / "config").write_text(config)
     assert effect(workspace, "Bash", command="git diff HEAD") == expected
-    assert effect(workspace, "Bash", command="/usr/bin/git log -p") == expected
+    is_plain = "evil" not in config and expected == "allow"
+    assert effect(workspace, "Bash", command="/usr/bin/git log -p") == ("allow" if is_plain else "ask")
     assert effect(workspace, "Bash", command="ls") == "allow"
 
 
@@ -576,6 +599,6 @@ async def test_a_yes_does_not_pass_a_line_on_which_a_rule_cannot_be_checked(work
     (bash,) = guard.wrap([tool("Bash")])
     with (
         permission_override(PermissionOverride("allow")),
-        pytest.raises(ToolError, match="there is no one to ask for permission"),
+        pytest.raises(ToolError, match="this session cannot ask for permission"),
     ):
         await bash.call({"command": "$(echo rm) a"})

@@ -14,13 +14,12 @@ from nacre.errors import ToolError
 from nacre.messages.blocks import JsonObject, ToolCall
 from nacre.tools.base import Tool
 from nacre.tools.bash import bash_tool
-from nacre.tools.glob import glob_tool
-from nacre.tools.grep import grep_tool
-from nacre.tools.guard import Guard
+from nacre.tools.guard import Guard, PermissionAnswer
 from nacre.tools.policy import Narrowing, PermissionPolicy
 from nacre.tools.read import read_tool
 from nacre.tools.rules import Effect, PermissionRule, parse_rule
 from nacre.tools.run import run_all
+from nacre.tools.search_tools import glob_tool, grep_tool
 from nacre.tools.workspace import Copies, Workspace
 
 SECRET = "the secret of another place"
@@ -115,6 +114,21 @@ def printed(workspace: Workspace, command: str) -> str:
         "cat loop/../inner",
         "find -L .",
         "find . -follow -name x",
+        "find . -xtype f",
+        "find . -printf '%p %-3Y'",
+        "file -f inner",
+        "file -L src/*",
+        "sort --files0-from=inner",
+        "find . -files0-from inner",
+        "rg --follow words",
+        "cmp src folder",
+        "stat -L src/*",
+        "readlink -f src/inner",
+        "test -e src/inner",
+        "xargs -a inner cat",
+        "cp -L src x",
+        "tar -T inner -c",
+        "jq -n 'import \"../home/secret\" as $d; $d'",
         "ls -RL",
         "ls -lL .",
         "ls -R --dereference",
@@ -216,7 +230,7 @@ async def test_no_tool_reads_outside_through_a_link_to_itself(linked: Workspace,
     for tool, arguments in calls:
         text = await answered(linked, tool, **arguments)
         assert "cannot be resolved: too many levels of symbolic links" in text, text
-        assert "there is no one to ask for permission" in text
+        assert "this session cannot ask for permission" in text
         assert fork.decide(tool, {**arguments}, linked).effect == "deny"
 
 
@@ -260,7 +274,7 @@ async def test_a_directory_that_is_exchanged_for_a_link_is_not_searched(
 ) -> None:
     if has_ripgrep and not shutil.which("rg"):
         pytest.skip("ripgrep is not installed")
-    monkeypatch.setattr("nacre.tools.grep.shutil.which", lambda name: "rg" if has_ripgrep else None)
+    monkeypatch.setattr("nacre.tools.search_tools.shutil.which", lambda name: "rg" if has_ripgrep else None)
     target = workspace.root / "a"
 
     def exchange(_: Path) -> None:
@@ -278,7 +292,7 @@ async def test_a_directory_that_is_exchanged_for_a_link_is_not_searched(
         (glob_tool(workspace), {"pattern": "*", "path": "a"}),
     ):
         workspace.copies = Copies(tmp_path / "copies", same, same, exchange, refuse)
-        with pytest.raises(ToolError, match="moved to"):
+        with pytest.raises(ToolError, match="symbolic link was put"):
             await tool.call({**arguments})
         target.unlink()
         target.mkdir()
@@ -377,3 +391,75 @@ async def test_a_search_without_ripgrep_follows_no_link(
     monkeypatch.setattr("shutil.which", lambda name: None)
     search = grep_tool(workspace)
     assert await search.call({"pattern": "secret", "output_mode": "content"}) == "No matches."
+
+
+@pytest.fixture
+def hiding(workspace: Workspace) -> Workspace:
+    for name in ("private/plan.txt", "private/deep/plan.txt", "src/.env", "src/key.pem"):
+        (workspace.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace.root / name).write_text(f"{SECRET}\n")
+    (workspace.root / "src" / "app.py").write_text("no secret here\n")
+    return workspace
+
+
+HIDING = [parse_rule(text, "deny") for text in ("Read(private/**)", "Read(.env)")]
+HIDING.append(parse_rule("Read(*.pem)", "ask"))
+
+
+@pytest.mark.parametrize("mode", ["content", "count", "files_with_matches"])
+async def test_a_search_leaves_out_what_a_rule_is_against(hiding: Workspace, mode: str) -> None:
+    policy = PermissionPolicy(root=hiding.root, rules=(*HIDING,), mode="bypassPermissions")
+    grep, glob = Guard(policy, hiding).wrap([grep_tool(hiding), glob_tool(hiding)])
+    for path in (".", "src", str(hiding.root)):
+        said = str(await grep.call({"pattern": "secret", "path": path, "output_mode": mode}))
+        assert "app.py" in said
+        assert SECRET not in said and "plan" not in said and ".env" not in said and "key" not in said
+    listed = str(await glob.call({"pattern": "src/*"})).split()
+    assert {*listed} == {"src/app.py", "src/é.txt", "src/inner"}
+    for place in ("private", "private/deep", "private/"):
+        with pytest.raises(ToolError, match="says deny"):
+            await grep.call({"pattern": "secret", "path": place})
+        with pytest.raises(ToolError, match="says deny"):
+            await glob.call({"pattern": f"{place.rstrip('/')}/**"})
+
+
+async def test_a_search_that_the_person_allowed_shows_what_was_asked_about(hiding: Workspace) -> None:
+    async def ask(question: object) -> PermissionAnswer:
+        return "once"
+
+    policy = PermissionPolicy(root=hiding.root, rules=(parse_rule("Read(private)", "ask"),))
+    [grep] = Guard(policy, hiding, ask=ask).wrap([grep_tool(hiding)])
+    assert SECRET in str(await grep.call({"pattern": "secret", "path": "private", "output_mode": "content"}))
+    assert "private" not in str(await grep.call({"pattern": "secret"}))
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("grep -rn secret", "deny"),
+        ("grep -rn secret .", "deny"),
+        ("cd src && grep -r secret", "deny"),
+        ("egrep -R secret private/deep", "deny"),
+        ("fgrep --recursive secret src", "deny"),
+        ("rg secret", "deny"),
+        ("rg secret private", "deny"),
+        ("grep -r secret a", "allow"),
+        ("grep -r -e a", "deny"),
+        ("grep -r x --include a", "deny"),
+        ("grep --regexp=x -r src a", "deny"),
+        ("grep secret src/app.py", "allow"),
+        ("ls -R", "allow"),
+    ],
+)
+def test_a_search_by_command_is_held_to_rules_against_files_below(
+    hiding: Workspace, command: str, expected: Effect
+) -> None:
+    assert effect(hiding, command, *HIDING) == expected
+
+
+def test_a_tree_too_large_to_compare_with_the_rules_is_asked_about(
+    hiding: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nacre.tools.reach.MAX_FILES_BELOW", 1)
+    assert effect(hiding, "grep -r secret", *HIDING[1:]) == "ask"
+    assert effect(hiding, "grep -r secret") == "allow"

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from nacre.errors import ToolError
+from nacre.messages.media import media_bytes, media_facts
 from nacre.tools.files import MAX_WHOLE_BYTES
 from nacre.tools.read import ReadSettings, read_tool
 from nacre.tools.workspace import Workspace
+from tests.pictures import gif, jpeg, pdf, png, webp
 
 
 @pytest.fixture
@@ -74,7 +76,10 @@ async def test_a_long_line_is_cut_and_says_by_how_much(workspace, tmp_path, end)
     (tmp_path / "b").write_bytes(("x" * 200_000 + end).encode())
     assert await read(workspace, "a") == "     1\t" + "x" * 2_000
     assert (
-        await read(workspace, "b") == "     1\t" + "x" * 2_000 + " [… 198,000 more characters in this line]"
+        await read(workspace, "b")
+        == "     1\t"
+        + "x" * 2_000
+        + " [… 198,000 more characters in this line; go on with offset=1 column=2001]"
     )
 
 
@@ -95,7 +100,29 @@ async def test_a_huge_file_is_streamed_and_never_held(workspace, tmp_path):
         "     1\tfirst\n     2\tfirst\n[More lines"
     )
     assert (await read(workspace, "huge.log", offset=5_000, limit=1)).endswith("go on with offset=5001.]")
-    assert "longer than 10,000,000 characters" in await refusal(workspace, "huge.log", offset=5_000)
+    endless = await read(workspace, "huge.log", offset=5_000)
+    assert endless.startswith("  5000\tfirst\n  5001\t") and "… more than 10," in endless
+    assert endless.endswith("go on with offset=5001 column=2001]")
+
+
+async def test_column_reaches_every_character_of_a_long_line(workspace, tmp_path):
+    line = "".join(f"<{number}>" for number in range(60_000))
+    (tmp_path / "a").write_text(f"first\n{line}\nlast\n")
+    shown = ""
+    column = 1
+    while column <= len(line):
+        row, *rest = (
+            (await read(workspace, "a", offset=2, column=column)).removeprefix("     2\t").split("\n")
+        )
+        piece, _, note = row.partition(" [… ")
+        shown += piece
+        column += len(piece)
+        assert not note or note.endswith(f"go on with offset=2 column={column}]")
+        assert rest == ["     3\tlast"]
+    assert shown == line
+    assert await read(workspace, "a", offset=2, limit=1, column=len(line) + 1) == (
+        f"     2\t[This line has only {len(line):,} characters.]\n[More lines follow; go on with offset=3.]"
+    )
 
 
 async def test_stopping_a_long_read_ends_it(workspace, tmp_path):
@@ -128,11 +155,26 @@ async def test_what_is_no_text_file_is_refused_in_one_line(workspace, tmp_path):
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(tmp_path / "s"))
     listening.close()
-    for name in ("p.PNG", "d.pdf", "n.ipynb"):
-        (tmp_path / name).write_bytes(b"{}")
+    (tmp_path / "i.ico").write_bytes(b"\0\0\1\0")
+    (tmp_path / "n.ipynb").write_bytes(b"{}")
+    (tmp_path / "p.png").write_bytes(png()[:12])
+    (tmp_path / "wide.dat").write_bytes(webp(9_000, 5))
+    (tmp_path / "d.pdf").write_bytes(pdf(101))
     assert {
         name: await refusal(workspace, name)
-        for name in ("pipe", "dir", "bin", "odd", "s", "/dev/zero", "p.PNG", "d.pdf", "n.ipynb")
+        for name in (
+            "pipe",
+            "dir",
+            "bin",
+            "odd",
+            "s",
+            "/dev/zero",
+            "p.png",
+            "wide.dat",
+            "d.pdf",
+            "i.ico",
+            "n.ipynb",
+        )
     } == {
         "pipe": "pipe is a named pipe, not a file.",
         "dir": "dir is a directory; list it with Glob, or with ls in Bash.",
@@ -140,10 +182,36 @@ async def test_what_is_no_text_file_is_refused_in_one_line(workspace, tmp_path):
         "odd": "odd is not valid utf-16-le text.",
         "s": "Cannot open s: no such device or address.",
         "/dev/zero": "/dev/zero is a device or socket, not a file.",
-        "p.PNG": "Pictures cannot be read yet: p.PNG.",
-        "d.pdf": "PDF files cannot be read yet; try pdftotext in Bash: d.pdf.",
+        "p.png": (
+            "p.png cannot be shown: the picture is damaged: its size cannot be read; "
+            "convert it in Bash first."
+        ),
+        "wide.dat": (
+            "wide.dat cannot be shown: it has 9000x5 pixels, and at most 8,000 a side can be shown; "
+            "convert it in Bash first."
+        ),
+        "d.pdf": (
+            "d.pdf cannot be shown: it has 101 pages, and at most 100 can be shown; "
+            "try pdftotext in Bash, or take out pages."
+        ),
+        "i.ico": "Only PNG, JPEG, GIF and WebP pictures can be shown; convert it in Bash: i.ico.",
         "n.ipynb": "Notebooks cannot be read yet; try jq in Bash: n.ipynb.",
     }
+
+
+async def test_pictures_and_pdf_files_are_shown_whatever_their_name(workspace, tmp_path):
+    files = {"a.txt": png(30, 20), "b.png": jpeg(3, 4), "c": gif(5, 6), "d.webp": webp(7, 8), "e.pdf": pdf(2)}
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+        result = await read_tool(workspace).call({"file_path": name})
+        line, block = result.content
+        assert media_bytes(block) == data and line.text == f"[{name}: {media_facts(block).text}]"
+    assert line.text.startswith("[e.pdf: PDF file, 2 pages, ")
+
+
+async def test_text_in_a_file_named_like_a_picture_is_read_as_text(workspace, tmp_path):
+    (tmp_path / "a.png").write_text("no picture\n")
+    assert await read(workspace, "a.png") == "     1\tno picture"
 
 
 async def test_a_missing_file_suggests_names_like_it(workspace, tmp_path):

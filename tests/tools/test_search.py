@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from nacre.errors import ToolError
 from nacre.tools import patterns
-from nacre.tools.glob import GlobSettings, glob_tool
-from nacre.tools.grep import GrepSettings, grep_tool
+from nacre.tools.search_tools import GlobSettings, GrepSettings, glob_tool, grep_tool
 from nacre.tools.workspace import Workspace
 
 

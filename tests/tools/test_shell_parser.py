@@ -12,7 +12,6 @@ from nacre.tools.shell import (
     CommandVerdict,
     SimpleCommand,
     explain,
-    is_read_only,
     objection,
     programs,
 )
@@ -101,14 +100,12 @@ def test_a_command_keeps_its_assignments_and_the_redirections_of_its_group() -> 
 def test_only_what_the_shell_leaves_alone_is_literal(word: str, *, is_literal: bool) -> None:
     found = programs(f"cat {word}")
     assert found is not None
-    assert found[0].is_literal == is_literal
+    assert all(one.is_literal for one in found[0].words) == is_literal
 
 
-def test_a_verdict_names_the_programs_and_the_first_objection() -> None:
-    assert explain("ls | grep x") == CommandVerdict(read_only=True, programs=("ls", "grep"))
-    assert explain("ls; make; ls > out") == CommandVerdict(
-        read_only=False, reason="unknown program: make", programs=("ls", "make", "ls")
-    )
+def test_a_verdict_names_the_first_objection() -> None:
+    assert explain("ls | grep x") == CommandVerdict(read_only=True)
+    assert explain("ls; make; ls > out") == CommandVerdict(read_only=False, reason="unknown program: make")
 
 
 @pytest.mark.parametrize(
@@ -171,16 +168,16 @@ def test_a_reason_stays_short_when_arguments_are_long() -> None:
 )
 def test_an_extraction_fork_may_look_with_less(command: str, *, expected: bool) -> None:
     """E5: eight programs, no redirection, no expansion of anything but names of files."""
-    assert is_read_only(command, allowed=EXTRACTION) == expected
+    assert explain(command, allowed=EXTRACTION).read_only == expected
 
 
 def test_allowing_a_program_that_cannot_be_judged_does_not_make_it_read_only() -> None:
-    assert not is_read_only("make", allowed=Allowed(programs=frozenset({"make"})))
+    assert not explain("make", allowed=Allowed(programs=frozenset({"make"}))).read_only
 
 
 @pytest.mark.parametrize("piece", ["( ", "{ ", "! ", "$((", "$(", "${", "(", '"$(', "`", "<(", "[", "{a,"])
 def test_depth_does_not_exhaust_the_stack(piece: str) -> None:
-    assert not is_read_only(piece * NESTED)
+    assert not explain(piece * NESTED).read_only
 
 
 @pytest.mark.parametrize(
@@ -197,7 +194,7 @@ def test_depth_does_not_exhaust_the_stack(piece: str) -> None:
 )
 def test_no_line_takes_long_to_judge(command: str) -> None:
     """Each of these would run for minutes if a pattern tried every way to split it."""
-    assert not is_read_only(command)
+    assert not explain(command).read_only
 
 
 PIECES = st.sampled_from(

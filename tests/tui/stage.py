@@ -15,13 +15,12 @@ from textual.pilot import Pilot
 
 from nacre.app.chat_session import open_chat
 from nacre.app.open_agent import OpenedAgent
-from nacre.cli.chat.slash import COMMANDS, Scene, obey
+from nacre.cli.chat.slash import COMMANDS, SlashContext, run_slash
 from nacre.providers.base import Provider
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock
 from nacre.tui.app import ChatApp
-from nacre.tui.slash import Slash
-from nacre.tui.talk import Start
+from nacre.tui.talk import SlashCommands, Start
 from tests.stories.scenes import environment
 
 MODEL = "claude-sonnet-5-5"
@@ -116,7 +115,9 @@ async def staged(
     """An app with a session open in it; let go at the end, however the test ended."""
     settings, clock = settings_in(tmp_path, **environ), clock or FrozenClock()
     commands = {name: command.summary for name, command in COMMANDS.items()}
-    slash = Slash(commands, lambda line, ready, run, go_on: obey(line, Scene(ready, settings, run, go_on)))
+    slash = SlashCommands(
+        commands, lambda line, ready, run, go_on: run_slash(line, SlashContext(ready, settings, run, go_on))
+    )
     opening = partial(open_chat, provider=provider, clock=clock)
     start = Start(settings=settings, session=session, slash=slash, open_chat=opening, clock=clock)
     app = ChatApp(start, settle_seconds=0.0)

@@ -394,6 +394,27 @@ async def test_words_of_a_model_cannot_repaint_the_terminal_nor_speak_markup(
 
 
 @pytest.mark.slow
+async def test_f5_confirms_the_unverified_memory_that_was_saved_last(tmp_path: Path) -> None:
+    """M16b: the key does what the notice offers."""
+    script = [
+        call("Read", file_path="page.txt"),
+        call("remember", text="Releases are signed with the blue key."),
+        say("saved"),
+    ]
+    async with staged(tmp_path, ScriptedProvider(script)) as stage:
+        (tmp_path / "work" / "page.txt").write_text("Some notes.\n", encoding="utf-8")
+        await stage.paste("go on")
+        await stage.pilot.press("enter")
+        await stage.see("unverified")
+        await stage.until(lambda: stage.app.is_idle, "the end of the turn")
+        memory = stage.ready.memories[0]
+        assert [one.origin for one in await memory.list()] == ["unverified"]
+        await stage.pilot.press("f5")
+        await stage.see("confirmed releases")
+        assert [one.origin for one in await memory.list()] == ["user"]
+
+
+@pytest.mark.slow
 async def test_leaving_waits_with_a_countdown_that_ctrl_c_cuts_short(
     tmp_path: Path, provider: ScriptedProvider
 ) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from nacre.testing import ScriptedProvider, call, say, together
-from nacre.tui.call_row import CallRow
 from nacre.tui.pieces import Called, Piece, ReplyText, Resulted
 from nacre.tui.prompt import Area
+from nacre.tui.transcript import CallRow
 from tests.tui.stage import staged
 
 

@@ -11,7 +11,7 @@ from nacre.memory.checks.review import Proposal, propose, waiting
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.testing import FrozenClock, ScriptedProvider
-from nacre.tui.shelf import Shelf
+from nacre.tui.memory import SessionMemories
 from tests.tui.stage import Stage, staged
 
 
@@ -46,7 +46,7 @@ async def test_each_undo_in_the_list_goes_one_further_back(
     async with staged(tmp_path, provider, size=(100, 30)) as stage:
         await saved(stage, "deploys", "Deploy on Mondays.")
         await saved(stage, "tea", "Tea at four.")
-        shelf = Shelf(stage.ready.memories, tmp_path, "s", FrozenClock())
+        shelf = SessionMemories(stage.ready.memories, tmp_path, "s", FrozenClock())
         for left in (["deploys.md"], []):
             newest = await shelf.newest()
             assert newest is not None

@@ -26,6 +26,7 @@ from nacre.messages.events import (
 )
 from nacre.messages.records import Said
 from nacre.messages.usage import Usage
+from nacre.tui.app import theme_for
 from nacre.tui.meter import BAR_CELLS, GROUPS, bar, groups_line, pill_words, saved_words
 from nacre.tui.pieces import (
     MAX_DETAIL_LINES,
@@ -40,7 +41,6 @@ from nacre.tui.pieces import (
     pieces_of,
 )
 from nacre.tui.prompt import TypedHistory, completions
-from nacre.tui.run import theme_for
 
 CALL = ToolCall("c1", "Bash", {"command": "echo one\necho two", "timeout": 5})
 RESULT = ToolResult("c1", (Text("one\ntwo\n"),))

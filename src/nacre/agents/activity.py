@@ -198,8 +198,19 @@ RULE_SECONDS = 1.0
 """Interval between two updates by rule, which cost nothing."""
 
 
-MAX_WORDS = 12
-"""Maximum number of words; a longer answer is an explanation and is dropped."""
+MAX_WORDS = 5
+"""Maximum number of words in a line; what follows is cut off."""
+
+
+MAX_ANSWER_WORDS = 12
+"""Maximum number of words in an answer; a longer one is an explanation and is dropped."""
+
+
+_INCOMPLETE = frozenset(
+    "a an the of in on at to for from with by and or into its their this that as about over after before "
+    "how why what which whether while so if where when".split()
+)
+"""Words that a line does not end with: what they belong to was cut off."""
 
 
 _SYSTEM = prompts.load(__package__, "progress")
@@ -231,17 +242,17 @@ class ActivityModel:
     """Called with the usage of each request."""
     allows: Callable[[str], str | None]
     """Returns the reason why nothing more may be spent."""
-    leaves: bool = True
+    is_remote: bool = True
     """Whether its requests leave the machine."""
 
 
 class ActivityWatcher:
     """Reports the activity of agents, each in its own task."""
 
-    def __init__(self, seconds: float, onlooker: ActivityModel | None = None) -> None:
+    def __init__(self, seconds: float, model: ActivityModel | None = None) -> None:
         """`seconds` is the interval between two requests about one agent."""
         self._seconds = seconds
-        self._onlooker = onlooker
+        self._model = model
 
     async def watch(
         self, look: Callable[[], View], tell: Callable[[str], None], *, stays: bool = False
@@ -253,8 +264,8 @@ class ActivityWatcher:
         line = _ActivityLine(tell)
         async with asyncio.TaskGroup() as watching:
             watching.create_task(self._by_rule(look, line), name="progress by rule")
-            if self._onlooker is not None and not (stays and self._onlooker.leaves):
-                asking = self._by_model(self._onlooker, look, line)
+            if self._model is not None and not (stays and self._model.is_remote):
+                asking = self._by_model(self._model, look, line)
                 watching.create_task(asking, name="progress by model")
 
     async def _by_rule(self, look: Callable[[], View], line: _ActivityLine) -> None:
@@ -263,7 +274,7 @@ class ActivityWatcher:
                 line.say(current_activity(look()))
             await asyncio.sleep(min(RULE_SECONDS, self._seconds))
 
-    async def _by_model(self, onlooker: ActivityModel, look: Callable[[], View], line: _ActivityLine) -> None:
+    async def _by_model(self, model: ActivityModel, look: Callable[[], View], line: _ActivityLine) -> None:
         """Send one request after another, none while nothing has changed or before the first interval."""
         told: list[bytes] = []
         while True:
@@ -273,7 +284,7 @@ class ActivityWatcher:
             if newest == told:
                 continue
             told = newest
-            answer = await _answer(onlooker, view)
+            answer = await _answer(model, view)
             line.is_models = bool(answer)
             line.say(answer or current_activity(look()))
 
@@ -292,25 +303,25 @@ class _ActivityLine:
             self._tell(text)
 
 
-async def _answer(onlooker: ActivityModel, view: View) -> str:
+async def _answer(model: ActivityModel, view: View) -> str:
     """Ask the model for a line; empty if it cannot be asked or gives no usable answer."""
-    if onlooker.allows(PURPOSE) is not None:
+    if model.allows(PURPOSE) is not None:
         return ""
-    request = summary_request(view, onlooker.model)
+    request = summary_request(view, model.model)
     asked = metered(
-        onlooker.provider.stream(request),
+        model.provider.stream(request),
         Usage(input=TAIL_TOKENS, approximate=True),
-        lambda usage: onlooker.pay(usage, onlooker.model),
+        lambda usage: model.pay(usage, model.model),
     )
     try:
         async with asyncio.timeout(ANSWER_SECONDS), aclosing(asked) as events:
             async for event in events:
                 match event:
                     case Reply():
-                        onlooker.pay(event.usage, event.model or onlooker.model)
+                        model.pay(event.usage, event.model or model.model)
                         return parse_activity(event)
                     case StartedOver(usage=Usage() as wasted):
-                        onlooker.pay(wasted, onlooker.model)
+                        model.pay(wasted, model.model)
                     case _:
                         pass
     except (NacreError, TimeoutError):
@@ -335,5 +346,11 @@ def parse_activity(reply: Reply) -> str:
     text = _COLOURS.sub("", reply.message.text).strip()
     first = text.splitlines()[0] if text else ""
     bare = first.translate(dict.fromkeys(map(ord, _MARKS[:2]), None)).strip(_MARKS + " ").rstrip(".…!")
-    is_line = _PARTICIPLE.match(bare) and len(bare.split()) <= MAX_WORDS
-    return display_line(bare) if is_line and reply.stop_reason != REFUSAL else ""
+    words = bare.split()
+    if not _PARTICIPLE.match(bare) or len(words) > MAX_ANSWER_WORDS or reply.stop_reason == REFUSAL:
+        return ""
+    is_cut = len(words) > MAX_WORDS
+    words = words[:MAX_WORDS]
+    while is_cut and words[-1].lower() in _INCOMPLETE:
+        words.pop()
+    return display_line(" ".join(words).rstrip(",;:"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,6 +17,7 @@ from nacre.errors import MailError, TranscriptError
 from nacre.layers.l7_mail.letter import MAIN
 from nacre.layers.l7_mail.mailbox import box_path, peek
 from nacre.process import is_alive
+from nacre.session.spending import FILE, ProcessSpend, read_shared
 from nacre.store.sessions import Sessions
 
 LATELY = timedelta(days=1)
@@ -25,7 +26,7 @@ MIN_ID_CHARS = 4
 """Minimum length of an id prefix: a shorter one matches too many names."""
 SHOWN = 8
 """Maximum number of names in an error message."""
-NOBODY = "`nacre agents list --all` shows those of every directory"
+LIST_ALL = "`nacre agents list --all` shows those of every directory"
 NO_TEAM = "a chat begins one when you ask it for a teammate there"
 """No command creates a team; the model calls Agent with team_name."""
 
@@ -95,16 +96,32 @@ class MailTarget:
 
 def list_agents(home: Path, cwd: Path | None = None) -> list[ListedAgent]:
     """Return the agents of the sessions in a directory, or of all sessions, newest session first."""
+    sessions = [(each, each.path.with_suffix("")) for each in Sessions(home).list(cwd)]
+    shared = [read_shared(folder / FILE) for _, folder in sessions]
+    processes = {(one.owner, one.name): one for found in shared if found for one in found.processes.values()}
     return [
         ListedAgent(
-            state=with_process_status(state),
+            state=_with_cost(with_process_status(state), processes.get((each.session, state.name))),
             session=each.session,
-            folder=each.path.with_suffix(""),
+            folder=folder,
             cwd=each.cwd or "",
         )
-        for each in Sessions(home).list(cwd)
-        for state in read_states(each.path.with_suffix(""))
+        for each, folder in sessions
+        for state in read_states(folder)
     ]
+
+
+def _with_cost(state: AgentState, spent: ProcessSpend | None) -> AgentState:
+    """Return the state of a teammate with what it spent in its own process."""
+    if spent is None or state.pattern != "teammate":
+        return state
+    return replace(
+        state,
+        tokens=spent.meter.usage.total,
+        cost_usd=spent.meter.usd,
+        rounds=spent.meter.requests,
+        model=spent.model or state.model,
+    )
 
 
 def count_running(home: Path, session: str) -> int:
@@ -118,22 +135,17 @@ def count_running(home: Path, session: str) -> int:
     while sessions:
         owner = sessions.pop()
         for state in _states(home, owner):
-            apart = _session_apart(home, state, owner)
-            count += state.is_running or bool(apart)
-            if apart and apart not in seen:
-                seen.add(apart)
-                sessions.append(apart)
+            own_session = ""  # of a teammate whose own process is running
+            with suppress(MailError):
+                roster = Roster(home, state.team)
+                member = roster.member(state.name)
+                if member is not None and member.session != owner and roster.is_alive(member):
+                    own_session = member.session
+            count += state.is_running or bool(own_session)
+            if own_session and own_session not in seen:
+                seen.add(own_session)
+                sessions.append(own_session)
     return count
-
-
-def _session_apart(home: Path, state: AgentState, owner: str) -> str:
-    """Return the session of a teammate whose own process is running; empty for other agents."""
-    with suppress(MailError):
-        roster = Roster(home, state.team)
-        member = roster.member(state.name)
-        if member is not None and member.session != owner and roster.is_alive(member):
-            return member.session
-    return ""
 
 
 def _states(home: Path, session: str) -> list[AgentState]:
@@ -182,12 +194,19 @@ def find(home: Path, cwd: Path, wanted: str, *, team: str = "") -> MailTarget:
     Without a team: the agents of this directory's sessions, members of all teams, and sessions by their id.
     """
     if team:
-        return _in_team(team_of(home, team), wanted)
+        roster = team_of(home, team)
+        member = roster.member(wanted)
+        if member is None:
+            names = [each.name for each in roster.members()]
+            raise MailError(_not_found(wanted, names, where=f" in team {roster.team}"))
+        return _of_team(roster, member)
     found = list(_candidates(home, cwd, wanted))
     living = [each for each in found if each.is_running]
     found = living if len(living) == 1 else found
     if not found:
-        raise MailError(_not_found(wanted, _names(home, cwd)))
+        agents = [each.state.name for each in list_agents(home, cwd)]
+        members = [each.name for name in teams(home) for each in Roster(home, name).members()]
+        raise MailError(_not_found(wanted, [*agents, *members]))
     if len(found) > 1:
         places = "; ".join(each.where for each in found[:SHOWN])
         raise MailError(f"{wanted!r} can mean {len(found)}: {places}; give an id, or --team")
@@ -202,7 +221,13 @@ def _candidates(home: Path, cwd: Path, wanted: str) -> Iterator[MailTarget]:
         # A member of a team is also on its roster, and its inbox is there.
         is_member = (seen.state.team, seen.state.name) in members
         if not is_member and (seen.state.name == wanted or (is_id and seen.state.id.startswith(wanted))):
-            yield _of_session(seen)
+            yield MailTarget(
+                name=seen.state.name,
+                inbox=box_path(seen.folder / INBOXES, seen.state.name),
+                where=f"{seen.state.id[:8]} of session {seen.session[:8]} ({seen.state.status})",
+                is_running=seen.is_running,
+                seen=seen,
+            )
     for roster in rosters:
         member = roster.member(wanted)
         if member is not None:
@@ -212,14 +237,6 @@ def _candidates(home: Path, cwd: Path, wanted: str) -> Iterator[MailTarget]:
             inbox = box_path(each.path.with_suffix("") / INBOXES, MAIN)
             where = f"session {each.session[:8]}"
             yield MailTarget(name=MAIN, inbox=inbox, where=where, is_running=wanted != MAIN)
-
-
-def _in_team(roster: Roster, wanted: str) -> MailTarget:
-    member = roster.member(wanted)
-    if member is None:
-        names = [each.name for each in roster.members()]
-        raise MailError(_not_found(wanted, names, where=f" in team {roster.team}"))
-    return _of_team(roster, member)
 
 
 def _of_team(roster: Roster, member: TeamMember) -> MailTarget:
@@ -233,23 +250,8 @@ def _of_team(roster: Roster, member: TeamMember) -> MailTarget:
     )
 
 
-def _of_session(seen: ListedAgent) -> MailTarget:
-    return MailTarget(
-        name=seen.state.name,
-        inbox=box_path(seen.folder / INBOXES, seen.state.name),
-        where=f"{seen.state.id[:8]} of session {seen.session[:8]} ({seen.state.status})",
-        is_running=seen.is_running,
-        seen=seen,
-    )
-
-
-def _names(home: Path, cwd: Path) -> list[str]:
-    agents = [each.state.name for each in list_agents(home, cwd)]
-    return [*agents, *(each.name for name in teams(home) for each in Roster(home, name).members())]
-
-
 def _not_found(wanted: str, names: Sequence[str], *, where: str = " here") -> str:
-    return f"there is no agent {wanted!r}{where}; {_others(wanted, names) or NOBODY}"
+    return f"there is no agent {wanted!r}{where}; {_others(wanted, names) or LIST_ALL}"
 
 
 def _others(wanted: str, names: Sequence[str]) -> str:

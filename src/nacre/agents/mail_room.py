@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from nacre.agents.child_spec import ChildAgent
 from nacre.agents.process_teammates import ProcessTeammates
 from nacre.agents.registry import OVER, AgentState
+from nacre.agents.run import ChildAgent
 from nacre.agents.team import Team
 from nacre.agents.team_roster import INBOXES, Roster
 from nacre.agents.teams import TeamAgentStarter, Teams
@@ -25,8 +25,8 @@ from nacre.layers.l7_mail.letter import MAIN, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox, box_path
 from nacre.layers.l7_mail.post import no_wake
 from nacre.session.agent import SessionAgent
-from nacre.session.attachments import Attachment
 from nacre.session.background import Background
+from nacre.session.layer import Attachment
 
 
 class MailRoom:
@@ -48,8 +48,9 @@ class MailRoom:
         self._address = ""
         self._settings = teams.settings
         self._boxes: dict[str, Inbox] = {}
-        self._hands = toolset
+        self._bindings = toolset.bindings
         self._agent = agent
+        self._background = background
         self.mailing = Mail(agent.session, self.inbox(MAIN))
         self.mailing.holds_turns = True
         self.waking = AgentWaker(self, team, background, agent.session.notify) if team else None
@@ -57,24 +58,26 @@ class MailRoom:
 
     def join(self) -> None:
         """Add mail to the session and to those of all its agents."""
-        self._hands.post.belong_to(self.post)
-        self._attend(self._agent, self.mailing)
+        self._bindings.mail.belong_to(self.post)
+        self._agent.session.add_layers(self.mailing)
         self.mailing.on_prompt = self.heard_person
-        self.teams.joined = self._belong
+        self.teams.joined = self._on_join
         if self.team is not None and self.waking is not None:
-            self.team.shared.on_open.append(self._welcome)
-            self.team.shared.registry.on_change.append(self.waking.heed)
-            self._hands.crew.crew = TeamAgentStarter(self.team, self.teams, self.waking)
+            self.team.shared.on_open.append(self._on_open)
+            self.team.shared.registry.on_change.append(self.waking.on_change)
+            self._bindings.agents.starter = TeamAgentStarter(self.team, self.teams, self.waking)
             shared = self.team.shared
             session = self._agent.session
-            self.waking.elsewhere = ProcessTeammates(session, self._settings, self.teams, shared.registry)
+            self.waking.elsewhere = ProcessTeammates(
+                session, self._settings, self.teams, shared.registry, self._background
+            )
             shared.start_process = self.waking.elsewhere.start
 
     async def become(self, name: str, roster: Roster, kind: str) -> None:
         """Make the session a member of another session's team, under its own name."""
         self.teams.name = name
         self.post = self._new_post(name)
-        self._hands.post.belong_to(self.post)
+        self._bindings.mail.belong_to(self.post)
         self.mailing.shows = _is_shown
         self.mailing.holds_turns = False
         await self.teams.stand_in(roster, kind)
@@ -94,14 +97,10 @@ class MailRoom:
             await self.waking.close()
         await self.teams.close()
 
-    async def sifted(self, words: str) -> str:
+    async def redacted(self, text: str) -> str:
         """Return the text of letters without what must stay on this machine (M27)."""
-        extras = await self._agent.session.redacted([Attachment(kind=MAIL, text=words)])
-        return "\n\n".join(extra.text for extra in extras)
-
-    @property
-    def is_kept(self) -> bool:
-        return self._folder is not None
+        attachments = await self._agent.session.redacted([Attachment(kind=MAIL, text=text)])
+        return "\n\n".join(one.text for one in attachments)
 
     def answer_at(self, address: str) -> None:
         """Use this address as the sender of letters to other sessions."""
@@ -156,24 +155,22 @@ class MailRoom:
             post.answer_at(self._address)
         return post
 
-    def _welcome(self, child: ChildAgent, state: AgentState) -> None:
+    def _on_open(self, child: ChildAgent, state: AgentState) -> None:
         """Add mail and team membership to a child before it starts."""
         assert self.waking is not None, "who has children can wake them"
         post = self._new_post(state.name)
         mailing = Mail(child.session, self.inbox(state.name))
         mailing.shows = _is_shown
-        child.toolset.post.belong_to(post)
-        self._attend(child.agent, mailing)
+        bindings = child.toolset.bindings
+        bindings.mail.belong_to(post)
+        child.session.add_layers(mailing)
         if state.team and (roster := self.teams.rosters.get(state.team)) is not None:
-            child.toolset.team_tasks.belong_to(roster, state.name)
-        if isinstance(crew := child.toolset.crew.crew, Team):
-            child.toolset.crew.crew = TeamAgentStarter(crew, self.teams, self.waking)
+            bindings.team_tasks.belong_to(roster, state.name)
+        if isinstance(own := bindings.agents.starter, Team):
+            bindings.agents.starter = TeamAgentStarter(own, self.teams, self.waking)
         self.waking.open(state.name, mailing, post)
 
-    def _attend(self, agent: SessionAgent, mailing: Mail) -> None:
-        agent.session.layers.append(mailing)
-
-    def _belong(self, team: str) -> None:
+    def _on_join(self, team: str) -> None:
         """Add the inbox of a team to the session."""
         roster = self.teams.rosters[team]
         name = self.teams.name
@@ -181,7 +178,7 @@ class MailRoom:
         self.mailing.inboxes.append(inbox)
         if self.waking is not None and self.waking.elsewhere is not None:
             self.waking.elsewhere.listen(inbox, self.mailing.known)
-        self._hands.team_tasks.belong_to(roster, name)
+        self._bindings.team_tasks.belong_to(roster, name)
 
 
 def _is_shown(letter: Letter) -> bool:

@@ -7,12 +7,13 @@ team's folder; its results go to the lead as letters.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from nacre.agents.registry import OVER, AgentRegistry, AgentState, Status
@@ -24,7 +25,9 @@ from nacre.layers.l7_mail.layer import NOT_DELIVERED, TOO_MANY, TOO_OFTEN
 from nacre.layers.l7_mail.letter import MAIN, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.process import is_alive, start_detached, start_time
+from nacre.session.background import AGENT_PURPOSE, Background
 from nacre.session.session import Session
+from nacre.session.spending import SharedSpend
 from nacre.settings import Settings
 from nacre.store import disk
 
@@ -34,26 +37,40 @@ END_SECONDS = 5.0
 """Time for teammates to leave the team when the session ends."""
 ROOT = "NACRE_TEAM_ROOT"
 DEPTH = "NACRE_TEAM_DEPTH"
-"""Variables of a teammate's process: the session at the top, and the teammate's depth below it."""
+OWNER = "NACRE_TEAM_OWNER"
+"""Variables of a teammate's process: the session at the top, the depth below it, the session that starts
+it."""
 REPORT = "report-"
 """Prefix of the id of a letter that reports the result of a turn."""
 HELD = f"{REPORT}held-"
 """The same for a report that letters woke a teammate too often; the user gets a notice at once."""
+SPENT = f"{REPORT}spent-"
+"""The same for a report that a spending limit stopped a teammate; its text says which."""
 GONE = "Its process ended by itself. What it printed last is in {log}; written to again, it is started again."
 
 
 class ProcessTeammates:
     """The teammates of one session that run in their own processes."""
 
-    def __init__(self, session: Session, settings: Settings, teams: Teams, registry: AgentRegistry) -> None:
+    def __init__(
+        self,
+        session: Session,
+        settings: Settings,
+        teams: Teams,
+        registry: AgentRegistry,
+        background: Background,
+    ) -> None:
         self._session = session
+        self._background = background
         self._settings = settings
         self._teams = teams
         self._registry = registry
         self._watching: dict[str, asyncio.Task[None]] = {}
         self._is_closed = False
-        self._ears: list[asyncio.Task[None]] = []
-        registry.on_change.append(self._heed)
+        self._report_tasks: list[asyncio.Task[None]] = []
+        registry.on_change.append(self._on_change)
+        if background.spending is not None:
+            background.spending.on_shared = self._on_shared
         for state in list(registry.states.values()):
             if self.has(state) and state.status not in OVER:
                 self._watch(state)
@@ -65,6 +82,10 @@ class ProcessTeammates:
 
     async def start(self, order: AgentRequest, state: AgentState) -> None:
         """Start a process for a new teammate, whose prompt waits in its mailbox."""
+        if (why := self._background.allows(AGENT_PURPOSE)) is not None:
+            self._background.notify_once(why, state.name)
+            self._registry.change(state.name, status="failed", background=False)
+            raise ToolError(f"{state.name} was not started: {why}.")
         clock = self._session.clock
         letter = Letter(
             id=clock.new_id(),
@@ -94,9 +115,10 @@ class ProcessTeammates:
 
     def listen(self, inbox: Inbox, known: Callable[[], set[str]]) -> None:
         """Read reports to the lead as they come; the lead itself gets them with its next message."""
-        self._ears.append(asyncio.create_task(self._received(inbox, known), name="reports of teammates"))
+        task = asyncio.create_task(self._read_reports(inbox, known), name="reports of teammates")
+        self._report_tasks.append(task)
 
-    async def _received(self, inbox: Inbox, known: Callable[[], set[str]]) -> None:
+    async def _read_reports(self, inbox: Inbox, known: Callable[[], set[str]]) -> None:
         seen: set[str] = set()
         with inbox.wakeup() as wakeup:
             while True:
@@ -104,26 +126,27 @@ class ProcessTeammates:
                     found = await asyncio.to_thread(inbox.waiting, known() | seen)
                     seen |= {letter.id for letter in found.letters}
                     for letter in found.letters:
-                        if letter.id.startswith(REPORT):
-                            self._reported(letter.sender)
+                        state = self._registry.states.get(letter.sender)
+                        is_watched = letter.sender in self._watching
+                        if letter.id.startswith(REPORT) and state and state.is_running and is_watched:
+                            # The letter to the lead is the report.
+                            self._registry.put(replace(state, status="idle", told=state.run))
+                        if letter.id.startswith(SPENT):
+                            self._background.notify_once(letter.text, letter.sender)
                         if letter.id.startswith(HELD):
                             why = TOO_MANY if NOT_DELIVERED in letter.text else TOO_OFTEN
                             self._session.notify(why.format(name=letter.sender))
+                if self._background.spending is not None:
+                    await self._background.spending.settle()
                 await wakeup.wait()
-
-    def _reported(self, name: str) -> None:
-        """Mark a teammate as reported, because its letter to the lead is the report."""
-        state = self._registry.states.get(name)
-        if state is not None and name in self._watching and state.is_running:
-            self._registry.put(replace(state, status="idle", told=state.run))
 
     async def close(self) -> None:
         """Stop the processes that this session started; they can be restarted under their names."""
         self._is_closed = True
-        for ear in self._ears:
-            ear.cancel()
-        if self._ears:
-            await asyncio.wait(self._ears)
+        for task in self._report_tasks:
+            task.cancel()
+        if self._report_tasks:
+            await asyncio.wait(self._report_tasks)
         states = [self._registry.states[name] for name in self._watching]
         for state in states:
             _end(state)
@@ -134,23 +157,40 @@ class ProcessTeammates:
         for state in states:
             self._registry.change(state.name, status="stopped", told=state.run)
 
-    def _heed(self, state: AgentState) -> None:
+    def _on_change(self, state: AgentState) -> None:
         """End the process of a teammate that was stopped."""
         if state.name in self._watching and state.status in {"stopped", "completed"}:
             _end(state)
 
+    def _on_shared(self, shared: SharedSpend) -> None:
+        """Show what teammates spent in their own processes."""
+        for one in shared.processes.values():
+            state = self._registry.states.get(one.name)
+            if state is None or one.owner != self._session.id:
+                continue
+            tokens = one.meter.usage.total
+            if (state.tokens, state.cost_usd) != (tokens, one.meter.usd):
+                self._registry.change(state.name, tokens=tokens, cost_usd=one.meter.usd)
+
     async def _begin(self, state: AgentState) -> None:
-        pid = await asyncio.to_thread(self._spawned, state)
+        if self._background.spending is not None:
+            self._background.spending.share()
+            await self._background.spending.settle()
+        pid = await asyncio.to_thread(self._spawn, state)
         self._registry.change(state.name, pid=pid, process_start=start_time(pid))
         self._watch(self._registry.states[state.name])
 
-    def _spawned(self, state: AgentState) -> int:
-        command = [sys.executable, "-m", "nacre", "agents", "run", state.name]
+    def _spawn(self, state: AgentState) -> int:
+        command = [sys.executable, "-P", "-m", "nacre", "agents", "run", state.name]
         command += ["--team", state.team, "--type", state.type]
         if state.model != self._session.base.model:
             command += ["--model", state.model]
-        above = {DEPTH: str(state.depth), ROOT: self._registry.root or self._session.id}
-        environ = {**self._settings.environ, **_sent_here(self._settings), **above}
+        above = {
+            DEPTH: str(state.depth),
+            ROOT: self._registry.root or self._session.id,
+            OWNER: self._session.id,
+        }
+        environ = {**self._settings.environ, **_variables(self._settings), **above}
         log = self._log(state)
         disk.make_folder(log.parent)
         output = disk.open_regular(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -169,35 +209,44 @@ class ProcessTeammates:
 
     async def _watched(self, state: AgentState) -> None:
         await _gone(state.pid, state.process_start)
-        _buried(state.pid)
+        with suppress(ChildProcessError):
+            os.waitpid(state.pid, os.WNOHANG)  # noqa: ASYNC222 - returns at once; reaps a child process
         del self._watching[state.name]
         now = self._registry.states[state.name]
         if not self._is_closed and now.pid == state.pid and now.status not in OVER:
             gone = GONE.format(log=self._log(state))
-            left = await asyncio.to_thread(self._has_left, state)
-            status: Status = "completed" if left else "failed"
-            told = now.run if left else now.run - 1
+            # A teammate that ends normally leaves the roster first.
+            has_left = False
+            with suppress(MailError):
+                has_left = await asyncio.to_thread(self._teams.find, state.name, state.team) is None
+            status: Status = "completed" if has_left else "failed"
+            told = now.run if has_left else now.run - 1
             self._registry.put(replace(now, status=status, result=gone, doing="", told=told, background=True))
 
-    def _has_left(self, state: AgentState) -> bool:
-        """Whether it has left the roster, which it does when it ends normally."""
-        with suppress(MailError):
-            return self._teams.find(state.name, state.team) is None
-        return False
 
-
-def _sent_here(settings: Settings) -> dict[str, str]:
+def _variables(settings: Settings) -> dict[str, str]:
     """Return environment variables that pass command line settings on to another process."""
-    said = {"NACRE_HOME": str(settings.home), "NACRE_MAX_TURNS": str(settings.max_turns)}
-    said |= {"NACRE_MODEL": settings.model} if settings.model else {}
-    said |= {} if settings.memory.is_on else {"NACRE_DISABLE_AUTO_MEMORY": "1"}
-    return said | ({"NACRE_SIMPLE": "1"} if settings.memory.simple else {})
-
-
-def _buried(pid: int) -> None:
-    """Reap an ended child process."""
-    with suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
+    variables = {"NACRE_HOME": str(settings.home), "NACRE_MAX_TURNS": str(settings.max_turns)}
+    if settings.model:
+        variables["NACRE_MODEL"] = settings.model
+    if settings.thinking:
+        variables["NACRE_THINKING"] = settings.thinking
+    if not settings.memory.is_on:
+        variables["NACRE_DISABLE_AUTO_MEMORY"] = "1"
+    if settings.memory.simple:
+        variables["NACRE_SIMPLE"] = "1"
+    if settings.sandbox.enabled:
+        variables["NACRE_SANDBOX_ENABLED"] = "1"
+    # A program may have set rules that are in no file; a teammate may not do more than its lead.
+    given = settings.permissions
+    variables["NACRE_PERMISSIONS_DEFAULT_MODE"] = given.default_mode
+    for name, rules in (("DENY", given.deny), ("ASK", given.ask)):
+        if rules:
+            variables[f"NACRE_PERMISSIONS_{name}"] = json.dumps([one.text for one in rules])
+    for name, limit in asdict(settings.spend).items():
+        if limit is not None:
+            variables[f"NACRE_SPEND_{name.upper()}"] = str(limit)
+    return variables
 
 
 async def _gone(pid: int, start: str) -> None:

@@ -17,7 +17,7 @@ from nacre.errors import MailError, StoreError, ToolError
 from nacre.layers.l7_mail.letter import MAIN, check_name
 from nacre.messages.blocks import Json, JsonObject
 from nacre.process import is_alive, start_time
-from nacre.session.session_log import FOLDER, PREFIX
+from nacre.session.log_writer import FOLDER, PREFIX
 from nacre.store import disk
 
 Pattern: TypeAlias = Literal["typed", "fork", "teammate"]
@@ -51,7 +51,8 @@ class AgentState:
     rounds: int = 0
     calls: int = 0
     tokens: int = 0
-    cost_usd: float = 0.0
+    cost_usd: float | None = 0.0
+    """None if no price of its model is known."""
     started: datetime
     """Start of the last run."""
     seconds: float = 0.0
@@ -73,18 +74,12 @@ class AgentState:
         return self.background and not self.is_running and self.told < self.run
 
 
-def _nowhere(state: AgentState) -> None:
-    return None
-
-
 @dataclass(slots=True, kw_only=True, eq=False)
 class AgentRegistry:
     """All agents of one session, at any depth."""
 
     folder: Path | None = None
-    """Session folder; None if nothing is stored on disk."""
-    keep: Callable[[AgentState], None] = _nowhere
-    """Stores a state; raises `StoreError` if that fails."""
+    """Session folder, where states are stored; None if nothing is stored on disk."""
     on_change: list[Callable[[AgentState], None]] = field(default_factory=list)
     """Called with every changed state."""
     root: str = ""
@@ -97,10 +92,11 @@ class AgentRegistry:
     def put(self, state: AgentState) -> AgentState:
         """Set the state of an agent; errors while writing it to disk are ignored."""
         self.states[state.name] = state
-        with suppress(StoreError):
-            self.keep(state)
-        for told in self.on_change:
-            told(state)
+        if self.folder is not None:
+            with suppress(StoreError):
+                write_state(self.folder, state)
+        for callback in self.on_change:
+            callback(state)
         return state
 
     def change(self, name: str, **changes: object) -> AgentState:
@@ -216,7 +212,12 @@ def write_state(folder: Path, state: AgentState) -> None:
 
 def read_states(folder: Path) -> list[AgentState]:
     """Read the state files of a session, oldest first; invalid ones are skipped."""
-    found = (_read(path) for path in _files(folder / FOLDER))
+    try:
+        with os.scandir(folder / FOLDER) as entries:
+            names = [one.name for one in entries if one.name.startswith(PREFIX) and one.name.endswith(ENDING)]
+    except OSError:
+        return []
+    found = (_read(folder / FOLDER / name) for name in sorted(names))
     return sorted((one for one in found if one is not None), key=lambda one: (one.started, one.name))
 
 
@@ -230,15 +231,6 @@ def with_process_status(state: AgentState) -> AgentState:
 def own_process() -> tuple[int, str]:
     """Return the id and start time of this process."""
     return os.getpid(), start_time(os.getpid())
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    try:
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries]
-    except OSError:
-        return
-    yield from (folder / name for name in sorted(names) if name.startswith(PREFIX) and name.endswith(ENDING))
 
 
 def _read(path: Path) -> AgentState | None:
@@ -258,14 +250,14 @@ def _state(said: JsonObject) -> AgentState:
     status = str(said["status"])
     if pattern not in get_args(Pattern) or status not in get_args(Status) or not words["name"]:
         raise ValueError(f"no agent: {pattern} {status}")
-    cost = said.get("cost_usd")
+    cost = said.get("cost_usd", 0.0)
     seconds = said.get("seconds")
     return AgentState(
         id=str(said["id"]),
         pattern=cast("Pattern", pattern),
         status=cast("Status", status),
         background=said.get("background") is True,
-        cost_usd=float(cost) if isinstance(cost, int | float) else 0.0,
+        cost_usd=float(cost) if isinstance(cost, int | float) else None,
         seconds=float(seconds) if isinstance(seconds, int | float) else 0.0,
         started=at if at.tzinfo else at.replace(tzinfo=UTC),
         process_start=str(said.get("processStart") or ""),

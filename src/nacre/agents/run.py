@@ -1,4 +1,4 @@
-"""Runs one turn of an agent and records its result, however it ends."""
+"""Opens a child agent, runs its turns, and records the result of each, however it ends."""
 
 from __future__ import annotations
 
@@ -8,25 +8,34 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nacre import prompts
 from nacre.agents.activity import ActivityWatcher, reply_activity
-from nacre.agents.child_spec import ChildAgent, ChildSpec, ParentAgent
 from nacre.agents.registry import AgentRegistry, AgentState, IdleTimeout, Status
+from nacre.agents.tools import AgentRequest
+from nacre.agents.toolset import Toolset
 from nacre.agents.types import AgentType
-from nacre.agents.worktree import KeptWorktree, Worktree, finish, make, records, take_over
 from nacre.cache.models import cost, profile
+from nacre.context.privacy import OriginTracker
 from nacre.errors import SpendCapReached, StoreError, ToolError
 from nacre.loop.fork import FORK, ForkResult
 from nacre.messages.events import Event, Reply, TurnDone
-from nacre.messages.jsonl import decode
 from nacre.messages.records import Noted, Record
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
-from nacre.session.session_log import AgentLog, SessionLogWriter, agent_log_path
+from nacre.session.agent import SessionAgent
+from nacre.session.background import Background
+from nacre.session.forks import ForkRunner
+from nacre.session.log_writer import AgentLog, SessionLogWriter, agent_log_path
+from nacre.session.session import Session
+from nacre.settings import Settings
 from nacre.store.lines import read_lines
 from nacre.store.tool_results import ToolResultStore
 from nacre.tools.run import RUNNING
+
+if TYPE_CHECKING:
+    from nacre.agents.worktree import KeptWorktree, Worktree
 
 WOKEN = prompts.load(__package__, "mail_woken")
 NOTHING_SAID = "(It ended without a word.)"
@@ -35,6 +44,70 @@ STALLED = "It was stopped because nothing was heard of it for {seconds:g} second
 OUT_OF_ROUNDS = "It came to the end of its rounds ({rounds}) before it was done."
 ERROR_CHARS = 2_000
 """Maximum length of an error message: an exception may quote a whole document."""
+LOST = "{name} was a fork of this conversation, which has been shortened since; start another agent instead."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParentAgent:
+    """The agent that opens children, and what they inherit."""
+
+    agent: SessionAgent
+    toolset: Toolset
+    settings: Settings
+    forker: ForkRunner
+    folder: Path | None
+    """Session folder, with the logs of all its agents; None if the session is not stored."""
+    origins: OriginTracker
+    """Finds the origin of a text in its conversation."""
+    open_child: Callable[[ChildSpec, ParentAgent, AsyncExitStack], Awaitable[ChildAgent]]
+    """Opens an agent in this process; closing the stack closes it."""
+    check_process_child: Callable[[AgentType, AgentRequest, ParentAgent], None]
+    """Raises `ToolError` for what an agent in a separate process cannot do."""
+    is_remote: bool = True
+    """Whether its model requests leave the machine."""
+    depth: int = 0
+
+    @property
+    def session(self) -> Session:
+        return self.agent.session
+
+    @property
+    def background(self) -> Background:
+        return self.forker.background
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildSpec:
+    """The child agent to open."""
+
+    id: str
+    name: str
+    owner: str
+    type: AgentType
+    model: str = ""
+    """Overrides the model of its type."""
+    tree: Worktree | None = None
+    """Worktree to work in; None: the directory of the parent's session."""
+    pulse: IdleTimeout
+    records: Sequence[Record] = ()
+    """Its earlier records, if they are in no log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildAgent:
+    """An opened child agent."""
+
+    agent: SessionAgent
+    toolset: Toolset
+    forker: ForkRunner
+    settings: Settings
+    origins: OriginTracker
+    is_remote: bool
+    notices: tuple[str, ...] = ()
+
+    @property
+    def session(self) -> Session:
+        return self.agent.session
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -98,7 +171,7 @@ class AgentRunner:
         member.ending = ""
         status: Status = "stopped"
         try:
-            status = await self._ended(member, text)
+            status = await self._run(member, text)
         finally:
             left = await _finish_worktree(member)
             self._put(member, status, left, clock.seconds() - begun)
@@ -124,17 +197,16 @@ class AgentRunner:
             )
         )
 
-    async def _ended(self, member: RunningAgent, text: str) -> Status:
-        seconds = self.parent.settings.agents.stall_seconds
+    async def _run(self, member: RunningAgent, text: str) -> Status:
         limit = asyncio.timeout(None)
         try:
             async with limit:
                 with member.pulse.watched(limit):
-                    return await self._done(member, text)
+                    return await (self._turn if member.type else self._fork)(member, text)
         except TimeoutError as error:
             if not limit.expired():
                 return _failed(member, error)
-            member.ending = STALLED.format(seconds=seconds)
+            member.ending = STALLED.format(seconds=self.parent.settings.agents.stall_seconds)
             return "stalled"
         except asyncio.CancelledError:
             member.ending = STOPPED
@@ -145,25 +217,25 @@ class AgentRunner:
         except Exception as error:  # noqa: BLE001  # a background task: its owner reads what went wrong
             return _failed(member, error)
 
-    async def _done(self, member: RunningAgent, text: str) -> Status:
-        if member.type is None:
-            return await self._forked(member, text)
+    async def _turn(self, member: RunningAgent, text: str) -> Status:
         child = await self._open(member)
-        rounds = child.agent.limits.max_rounds
         outcome = "answered"
         if not text:
             await child.session.add_user(WOKEN, is_persons=False)
-        async with self._report_text(member, child), aclosing(child.agent.stream(text or None)) as events:
+        async with (
+            self._shown_activity(member, child),
+            aclosing(child.agent.stream(text or None)) as events,
+        ):
             async for event in events:
                 self.heard(member, event)
                 if isinstance(event, TurnDone):
                     outcome = event.outcome
         if outcome != "turn_limit":
             return "completed"
-        member.ending = OUT_OF_ROUNDS.format(rounds=rounds)
+        member.ending = OUT_OF_ROUNDS.format(rounds=child.agent.limits.max_rounds)
         return "stopped"
 
-    async def _forked(self, member: RunningAgent, text: str) -> Status:
+    async def _fork(self, member: RunningAgent, text: str) -> Status:
         """Run a fork from the parent's view when it was requested, or from its own end."""
         agent = self.registry.states[member.name].id
         member.forked = done = await send_fork(
@@ -202,15 +274,20 @@ class AgentRunner:
         return member.child
 
     @asynccontextmanager
-    async def _report_text(self, member: RunningAgent, child: ChildAgent) -> AsyncGenerator[None, None]:
+    async def _shown_activity(self, member: RunningAgent, child: ChildAgent) -> AsyncGenerator[None, None]:
         """Report the activity of an agent within the block."""
         if self.progress is None:
             yield
             return
+
+        def show(line: str) -> None:
+            if self.registry.states[member.name].is_running:
+                self.registry.change(member.name, doing=line)
+
         watching = asyncio.create_task(
             self.progress.watch(
                 lambda: child.session.view,
-                lambda line: _said(self.registry, member.name, line),
+                show,
                 stays=child.session.telemetry.hides_words,
             ),
             name=f"progress of {member.name}",
@@ -236,7 +313,7 @@ class AgentRunner:
             # A fork has no meter and is not watched: its conversation is not available before it ends.
             price = cost(profile(self.parent.session.pricing_model(event.model)), usage)
             tokens = state.tokens + usage.total
-            paid = state.cost_usd + (price or 0.0)
+            paid = None if price is None or state.cost_usd is None else state.cost_usd + price
             state = replace(state, tokens=tokens, cost_usd=paid, doing=reply_activity(event.message))
         calls = state.calls + len(event.message.tool_calls)
         self.registry.put(replace(state, rounds=state.rounds + 1, calls=calls))
@@ -254,11 +331,6 @@ def bounded(text: str, name: str, folder: Path | None, chars: int) -> str:
     return f"{text[:chars]}\n[Cut here: {where}]"
 
 
-def _said(registry: AgentRegistry, name: str, line: str) -> None:
-    if registry.states[name].is_running:
-        registry.change(name, doing=line)
-
-
 def _failed(member: RunningAgent, error: BaseException) -> Status:
     words = " ".join(str(error).split())[:ERROR_CHARS]
     member.ending = f"It failed: {words or type(error).__name__}"
@@ -267,6 +339,8 @@ def _failed(member: RunningAgent, error: BaseException) -> Status:
 
 async def _tree(state: AgentState, parent: ParentAgent) -> Worktree:
     """Return the worktree of an earlier run if it exists, else a new one."""
+    from nacre.agents.worktree import make, records, take_over  # noqa: PLC0415 - few agents have a worktree
+
     settings = parent.settings
     session = parent.session
     known = await asyncio.to_thread(lambda: [one.tree for one in records(settings.home)])
@@ -279,6 +353,8 @@ async def _tree(state: AgentState, parent: ParentAgent) -> Worktree:
 
 async def _finish_worktree(member: RunningAgent) -> KeptWorktree | None:
     """Remove an unchanged worktree; return one that stays."""
+    from nacre.agents.worktree import finish  # noqa: PLC0415 - see _tree
+
     if member.tree is None:
         return None
     looking = asyncio.ensure_future(finish(member.tree))
@@ -289,9 +365,6 @@ async def _finish_worktree(member: RunningAgent) -> KeptWorktree | None:
         member.tree = None
         await member.close()
     return left
-
-
-LOST = "{name} was a fork of this conversation, which has been shortened since; start another agent instead."
 
 
 async def send_fork(
@@ -309,23 +382,20 @@ async def last_fork_result(parent: ParentAgent, agent: str, name: str) -> ForkRe
     """Restore the result of a fork of an earlier process from both logs; raises `ToolError` if that fails."""
     if parent.folder is None:
         raise ToolError(LOST.format(name=name))
-    said = await asyncio.to_thread(_records, agent_log_path(parent.folder, agent))
-    view = _joined(parent.session.transcript.records, said)
-    if view is None:
+    own = await asyncio.to_thread(_records, agent_log_path(parent.folder, agent))
+    above = parent.session.transcript.records
+    mark = next((one for one in own if isinstance(one, Noted) and one.kind == FORK), None)
+    ids = [one.id for one in above]
+    if mark is None or mark.fact("after") not in ids:
         raise ToolError(LOST.format(name=name))
+    # The parent's records up to the start of the fork, followed by its own.
+    shared = above[: ids.index(str(mark.fact("after"))) + 1]
+    seen = {one.id for one in shared}
+    view = View.of([*shared, *(one for one in own if one.id not in seen)])
     return ForkResult(source="agent", replies=(), usage=Usage(), first=Usage(), view=view)
 
 
-def _joined(above: Sequence[Record], said: Sequence[Record]) -> View | None:
-    """Return the parent's records up to the start of the fork, followed by its own."""
-    mark = next((one for one in said if isinstance(one, Noted) and one.kind == FORK), None)
-    ids = [one.id for one in above]
-    if mark is None or mark.fact("after") not in ids:
-        return None
-    shared = above[: ids.index(str(mark.fact("after"))) + 1]
-    known = {one.id for one in shared}
-    return View.of([*shared, *(one for one in said if one.id not in known)])
-
-
 def _records(path: Path) -> list[Record]:
+    from nacre.messages.jsonl import decode  # noqa: PLC0415 - a new agent reads no log
+
     return decode(read_lines(path), subagent=True).records if path.is_file() else []

@@ -12,20 +12,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 
+from nacre import prompts
 from nacre.agents.activity import ActivityWatcher
-from nacre.agents.child_spec import ChildAgent, ParentAgent
-from nacre.agents.directory import count_running
-from nacre.agents.news import AGENT, AGENT_TYPES, AgentNews, AgentTypeUpdates, registry_fragments
 from nacre.agents.registry import OVER, AgentRegistry, AgentState, IdleTimeout, Pattern, own_process
-from nacre.agents.run import AgentRunner, RunningAgent, last_fork_result
+from nacre.agents.run import AgentRunner, ChildAgent, ParentAgent, RunningAgent, last_fork_result
 from nacre.agents.tools import AGENT as TOOL
 from nacre.agents.tools import AgentRequest
-from nacre.agents.types import FORK, AgentType, AgentTypes
+from nacre.agents.types import DESCRIPTION_CHARS, FORK, INHERIT, AgentType, AgentTypes
 from nacre.errors import ToolError
 from nacre.hooks.layer import add_child_hooks
 from nacre.hooks.points import Hooks
 from nacre.layers.l7_mail.letter import MAIN, brief
 from nacre.loop.fork import refuse_nested
+from nacre.memory.format.entry import clipped, one_line
 from nacre.messages.blocks import JsonObject
 from nacre.messages.draft import Fragment
 from nacre.messages.pairing import Item
@@ -33,11 +32,25 @@ from nacre.messages.records import Noted, Said
 from nacre.messages.untrusted_text import neutralise
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
-from nacre.session.attachments import Attachment
 from nacre.session.background import AGENT_PURPOSE
-from nacre.session.layer import Layer
+from nacre.session.layer import Attachment, Layer, notes_in_view
 from nacre.session.meter import SIDE_QUERY
 
+AGENT = "agent"
+"""Kind of the note that the result of an agent's run was reported: id, run, status."""
+AGENT_TYPES = "agent_types"
+"""Kind of the note that the model got the list of agent types: names."""
+DONE = prompts.load(__package__, "agent_done")
+TYPES = prompts.load(__package__, "agent_types")
+SHOWN_CHARS = 200
+"""Maximum length of a description in a line."""
+ENDED = {
+    "completed": "is done",
+    "idle": "is done for now and waits",
+    "failed": "has failed",
+    "stopped": "did not finish",
+    "stalled": "was stopped because it hung",
+}
 STARTED = "{name} works in the background now. Its report comes by itself in a later message."
 REPORT = "{report}\n\n[{name}: {calls:,} tool calls, {tokens:,} tokens, {seconds:,.0f} s]"
 STOP_SECONDS = 10.0
@@ -79,22 +92,20 @@ class Team(Layer):
     ) -> None:
         self.shared = shared
         self.name = name
-        self.news = AgentNews(shared.registry, name)
-        self._kinds = AgentTypeUpdates(shared.types)
+        self._types_text = agent_types_text(shared.types)
         self._parent = parent
         self._pulse = pulse
         self._changed = asyncio.Event()
         self._work = AgentRunner(
-            parent=parent, registry=shared.registry, opened=self._welcome, progress=shared.progress
+            parent=parent, registry=shared.registry, opened=self._on_open, progress=shared.progress
         )
 
     def join(self) -> None:
         """Add this layer to the owner's session."""
         session = self._parent.session
-        registry = self.shared.registry
-        self._parent.toolset.crew.crew = self
-        session.layers.append(self)
-        registry.on_change.append(self._heed)
+        self._parent.toolset.bindings.agents.starter = self
+        session.add_layers(self)
+        self.shared.registry.on_change.append(self._on_change)
         # Closed once none of its agents runs any more.
         self._parent.background.resources.push_async_callback(self.close)
 
@@ -122,16 +133,28 @@ class Team(Layer):
 
         Raises `ToolError` with the reason if it cannot be started.
         """
-        await self._let_go()
-        member = self._enlisted(order)
-        state = self.shared.registry.states[member.name]
+        await self._close_oldest()
+        registry = self.shared.registry
+        member = self._register(order)
+        state = registry.states[member.name]
         if state.pattern == "teammate" and self._starts_processes and self.shared.start_process:
             await self.shared.start_process(order, state)
-        elif state.background:
+            return registry.states[member.name]
+        if state.background:
             await self._begin(member, order.prompt)
-        else:
-            await self._attended(member, order.prompt)
-        return self.shared.registry.states[member.name]
+            return registry.states[member.name]
+        # A separate task with a copy of the context, so that context variables do not leak.
+        work = self._work.play(member, order.prompt)
+        task = asyncio.create_task(work, name=f"{AGENT_PURPOSE} {member.name}", context=copy_context())
+        member.cancel = partial(_cancelled, task)
+        try:
+            await task
+        except asyncio.CancelledError:
+            _put_down(registry, member.name)
+            running = asyncio.current_task()
+            if running is None or running.cancelling():
+                raise
+        return registry.states[member.name]
 
     async def resume(self, name: str, text: str) -> AgentState:
         """Resume an ended agent in the background, with its conversation."""
@@ -186,30 +209,30 @@ class Team(Layer):
             if (member := self.shared.members.pop(name, None)) is not None:
                 await member.close()
                 _put_down(registry, name)
-        if self._heed in registry.on_change:
-            registry.on_change.remove(self._heed)
+        if self._on_change in registry.on_change:
+            registry.on_change.remove(self._on_change)
 
     @property
     def _starts_processes(self) -> bool:
         return self._parent.settings.agents.teammates == "process"
 
-    @property
-    def _depth(self) -> int:
-        return self.shared.registry.depth + self._parent.depth
-
-    def _enlisted(self, order: AgentRequest) -> RunningAgent:
+    def _register(self, order: AgentRequest) -> RunningAgent:
         """Check the request and register a new agent."""
         kind = self._kind(order)
         parent = self._parent
         registry = self.shared.registry
-        self._check_depth()
+        depth = registry.depth + parent.depth
+        deepest = parent.settings.agents.max_depth
+        if depth >= deepest:
+            raise ToolError(
+                f"Agents start agents no more than {deepest} deep: do it here, or report what is left."
+            )
         self._check_room()
         if order.team and kind is not None and self._starts_processes:
             parent.check_process_child(kind, order, parent)
         pattern: Pattern = "teammate" if order.team else "fork" if kind is None else "typed"
         clock = parent.session.clock
-        (pid, start) = own_process()
-        seconds = parent.settings.agents.stall_seconds
+        pid, start = own_process()
         state = AgentState(
             id=blake2b(clock.new_id().encode(), digest_size=8).hexdigest(),
             name=registry.named(order.name, order.type),
@@ -217,10 +240,10 @@ class Team(Layer):
             pattern=pattern,
             description=brief(order.description) or brief(order.prompt)[:DESCRIBED_CHARS],
             owner=self.name,
-            depth=self._depth + 1,
+            depth=depth + 1,
             background=order.background or pattern != "typed" or (kind is not None and kind.background),
             team=order.team,
-            model=order.model or parent.session.base.model,
+            model=order.model or _own_model(kind) or parent.session.base.model,
             started=clock.now(),
             pid=pid,
             process_start=start,
@@ -229,7 +252,7 @@ class Team(Layer):
             name=state.name,
             type=kind,
             model=order.model,
-            pulse=IdleTimeout(seconds, above=self._pulse),
+            pulse=IdleTimeout(parent.settings.agents.stall_seconds, above=self._pulse),
             is_isolated=bool(order.isolation or (kind is not None and kind.isolation)),
             view=parent.session.view,
         )
@@ -249,14 +272,9 @@ class Team(Layer):
             raise ToolError(f"There is no kind of agent named {order.type[:80]!r}. Known: {known}.")
         return kind
 
-    def _check_depth(self) -> None:
-        most = self._parent.settings.agents.max_depth
-        if self._depth >= most:
-            raise ToolError(
-                f"Agents start agents no more than {most} deep: do it here, or report what is left."
-            )
-
     def _check_room(self) -> None:
+        from nacre.agents.directory import count_running  # noqa: PLC0415 - most sessions start no agent
+
         settings = self._parent.settings
         registry = self.shared.registry
         most = settings.agents.max_at_once
@@ -272,7 +290,7 @@ class Team(Layer):
         kind = None if state.pattern == "fork" else self.shared.types.types.get(state.type)
         if kind is None and state.pattern != "fork":
             raise ToolError(f"There is no kind of agent named {state.type} any more, which {state.name} was.")
-        is_other = state.model != self._parent.session.base.model
+        is_other = state.model not in {self._parent.session.base.model, _own_model(kind)}
         member = RunningAgent(
             name=state.name, type=kind, pulse=pulse, model=state.model if is_other and kind else ""
         )
@@ -282,7 +300,7 @@ class Team(Layer):
         self.shared.members[state.name] = member
         return member
 
-    async def _let_go(self) -> None:
+    async def _close_oldest(self) -> None:
         """Close the agents that ended longest ago, because each holds open files."""
         states = self.shared.registry.states
         ended = [
@@ -299,31 +317,21 @@ class Team(Layer):
         background = self._parent.background
         await background.wait(name)  # its last run may not have been stored yet
         work = self._work.play(member, text)
-        told = f"waiting for {member.name}"
         member.cancel = partial(background.cancel, name)
-        is_begun = background.start(name, work, grace=GRACE_SECONDS, label=told)
+        label = f"waiting for {member.name}"
+        is_begun = background.start(name, work, grace=GRACE_SECONDS, label=label)
         if not is_begun:
             state = self.shared.registry.change(member.name, status="stopped", background=False)
             raise ToolError(f"{state.name} was not started: what background work may cost is used up.")
 
-    async def _attended(self, member: RunningAgent, text: str) -> None:
-        """Run in a separate task with a copy of the context, so that context variables do not leak."""
-        work = self._work.play(member, text)
-        task = asyncio.create_task(work, name=f"{AGENT_PURPOSE} {member.name}", context=copy_context())
-        member.cancel = partial(_cancelled, task)
-        try:
-            await task
-        except asyncio.CancelledError:
-            _put_down(self.shared.registry, member.name)
-            running = asyncio.current_task()
-            if running is None or running.cancelling():
-                raise
-
-    def _welcome(self, child: ChildAgent, state: AgentState) -> None:
+    def _on_open(self, child: ChildAgent, state: AgentState) -> None:
         """Add layers and cost accounting to a child before it starts."""
         shared = self.shared
         parent = self._parent
         child.session.on_usage = partial(self._pay, child, state.name)
+        if not state.model.endswith(child.session.base.model):
+            # `small`, or the parent's model because its own is not available.
+            shared.registry.change(state.name, model=child.session.base.model)
         if shared.hooks is not None:
             add_child_hooks(
                 child.session, shared.hooks, state.id, state.type, where=lambda: child.toolset.workspace.cwd
@@ -340,19 +348,19 @@ class Team(Layer):
                 origins=child.origins,
                 open_child=parent.open_child,
                 check_process_child=parent.check_process_child,
-                leaves=child.leaves,
+                is_remote=child.is_remote,
                 depth=parent.depth + 1,
             )
             member = shared.members[state.name]
             Team(below, shared, name=state.name, pulse=member.pulse).join()
-        for told in shared.on_open:
-            told(child, state)
+        for callback in shared.on_open:
+            callback(child, state)
 
     def _pay(self, child: ChildAgent, name: str, usage: Usage, model: str) -> None:
         """Charge the cost of an agent to its owner, in the log at the next boundary."""
         session = self._parent.session
         meter = child.session.meter
-        self.shared.registry.change(name, tokens=meter.usage.total, cost_usd=meter.cost_usd)
+        self.shared.registry.change(name, tokens=meter.usage.total, cost_usd=meter.usd)
         session.add_usage(usage, model, purpose=AGENT_PURPOSE)
         facts: JsonObject = {
             "purpose": AGENT_PURPOSE,
@@ -364,16 +372,32 @@ class Team(Layer):
         self._parent.background.record(note)
 
     async def attach(self, message: Said, view: View) -> Sequence[Attachment]:
-        self.news.settle(view)
-        return [*self.news.extras(), *self._kinds.extras(view)]
+        self._settle(view)
+        news = self._news()
+        if self._types_text and not notes_in_view(view, AGENT_TYPES):
+            names: JsonObject = {"names": [one.name for one in self.shared.types.custom]}
+            news.append(Attachment(kind=AGENT_TYPES, text=self._types_text, facts=names))
+        return news
 
     async def restore(self, kept: Sequence[Item]) -> Sequence[Fragment]:
         return registry_fragments(self.shared.registry, self.name)
 
     async def before_request(self) -> None:
-        self.news.settle(self._parent.session.view)
+        self._settle(self._parent.session.view)
 
-    def _heed(self, state: AgentState) -> None:
+    def _news(self) -> list[Attachment]:
+        """Return the results of background agents that were not reported yet."""
+        return [agent_news(one) for one in self.states() if one.owner == self.name and one.is_untold]
+
+    def _settle(self, view: View) -> None:
+        """Mark the results that are in the log as reported."""
+        for note in view.noted(AGENT):
+            run = note.fact("run")
+            for state in self.states():
+                if state.id == note.fact("id") and isinstance(run, int) and state.told < run:
+                    self.shared.registry.change(state.name, told=run)
+
+    def _on_change(self, state: AgentState) -> None:
         if not state.is_running:
             self._changed.set()
 
@@ -383,13 +407,18 @@ class Team(Layer):
             return []
         while True:
             self._changed.clear()
-            self.news.settle(self._parent.session.view)
-            if extras := self.news.extras():
-                return extras
+            self._settle(self._parent.session.view)
+            if news := self._news():
+                return news
             mine = [one for one in self.states() if one.owner == self.name and one.background]
             if not any(one.is_running for one in mine):
                 return []
             await self._changed.wait()
+
+
+def _own_model(kind: AgentType | None) -> str:
+    """Return the model that a type names; empty if it has that of the session."""
+    return kind.model if kind is not None and kind.model != INHERIT else ""
 
 
 def _check_free(state: AgentState) -> None:
@@ -408,3 +437,43 @@ def _put_down(registry: AgentRegistry, name: str) -> AgentState:
     state = registry.states[name]
     is_over = state.status in OVER
     return state if is_over else registry.change(name, status="stopped", doing="")
+
+
+def agent_types_text(types: AgentTypes) -> str:
+    """Return the list of custom agent types for the model; empty if all types are built in."""
+    listed = [
+        f"- `{one.name}`: {clipped(one_line(neutralise(one.description)), DESCRIPTION_CHARS)}"
+        for one in types.custom
+    ]
+    return prompts.render(TYPES, types="\n".join(listed)) if listed else ""
+
+
+def agent_news(state: AgentState) -> Attachment:
+    """Return the result of an agent as an attachment for its owner."""
+    text = prompts.render(
+        DONE,
+        name=state.name,
+        task=clipped(one_line(neutralise(state.description)), SHOWN_CHARS) or "no description",
+        ended=ENDED.get(state.status, state.status),
+        calls=f"{state.calls:,}",
+        tokens=f"{state.tokens:,}",
+        seconds=f"{state.seconds:,.0f}",
+        result=neutralise(state.result),
+    )
+    facts: JsonObject = {"id": state.id, "run": state.run, "name": state.name, "status": state.status}
+    notice = f"{state.name} {ENDED.get(state.status, state.status)}; its report goes to the model."
+    return Attachment(kind=AGENT, text=text, facts=facts, notice=notice)
+
+
+def registry_fragments(registry: AgentRegistry, owner: str) -> list[Fragment]:
+    """Return running agents and outstanding reports for after a compaction, so that none is started twice."""
+    states = [one for one in registry.states.values() if one.owner == owner]
+    lines = [_line(one) for one in states if one.is_running or one.status == "idle" or one.is_untold]
+    return [Fragment(kind="agents", name="the agents you started", text="\n".join(lines))] if lines else []
+
+
+def _line(state: AgentState) -> str:
+    task = clipped(one_line(neutralise(state.description)), SHOWN_CHARS)
+    told = "its report comes in a later message" if state.is_running or state.is_untold else "waits"
+    doing = f" ({one_line(state.doing)})" if state.doing else ""
+    return f"- {state.name} ({state.type}): {task}; {state.status}{doing}, {told}"

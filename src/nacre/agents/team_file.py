@@ -67,12 +67,12 @@ class TeamFile(Generic[T]):
         path: Path,
         form: TeamFileFormat[T],
         *,
-        tell: Callable[[str], None] = ignore_line,
+        notify: Callable[[str], None] = ignore_line,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.path = path
         self._form = form
-        self._tell = tell
+        self._notify = notify
         self._clock = clock
 
     def read(self) -> T:
@@ -138,7 +138,7 @@ class TeamFile(Generic[T]):
             except OSError as error:
                 raise MailError(disk.explain(error, self.path)) from error
         self._write(found.value)
-        self._tell(
+        self._notify(
             f"{self.path} was damaged ({found.problem}): kept as {aside.name}, what could be read stays"
         )
 

@@ -25,7 +25,6 @@ from nacre.agents.team_file import (
     text,
     unknown_fields,
 )
-from nacre.agents.team_tasks import TeamTasks
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import MailError
 from nacre.layers.l7_mail.letter import check_name
@@ -33,7 +32,7 @@ from nacre.layers.l7_mail.mailbox import box_path
 from nacre.messages.blocks import Extra, Json, JsonObject
 from nacre.process import is_alive, start_time
 from nacre.store import disk
-from nacre.store.lease import LEASE_FOLDER
+from nacre.store.locks import LOCK_FOLDER
 
 TEAMS = "teams"
 
@@ -119,18 +118,25 @@ def teams(home: Path) -> tuple[str, ...]:
 
 
 class Roster:
-    """The members of one team; `tell` is called with a warning about a damaged file."""
+    """The members of one team; `notify` is called with a warning about a damaged file."""
 
     def __init__(
-        self, home: Path, team: str, *, tell: Callable[[str], None] = ignore_line, clock: Clock = SYSTEM_CLOCK
+        self,
+        home: Path,
+        team: str,
+        *,
+        notify: Callable[[str], None] = ignore_line,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        from nacre.agents.team_tasks import TeamTasks  # noqa: PLC0415 - most sessions have no team
+
         name = _name(team)
-        if not name or name.casefold() == LEASE_FOLDER:
+        if not name or name.casefold() == LOCK_FOLDER:
             raise MailError(f"{team[:SHOWN_CHARS]!r} cannot be a team's name; take one such as release-2")
         self.team = name
         self.folder = home / TEAMS / self.team
-        self.tasks = TeamTasks(self.folder, tell=tell, clock=clock)
-        self._file = TeamFile(self.folder / CONFIG, _FORM, tell=tell, clock=clock)
+        self.tasks = TeamTasks(self.folder, notify=notify, clock=clock)
+        self._file = TeamFile(self.folder / CONFIG, _FORM, notify=notify, clock=clock)
         self._clock = clock
 
     @property

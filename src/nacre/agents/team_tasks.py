@@ -226,9 +226,9 @@ class TeamTasks:
     """The task list of one team on disk; each call is one atomic change."""
 
     def __init__(
-        self, folder: Path, *, tell: Callable[[str], None] = ignore_line, clock: Clock = SYSTEM_CLOCK
+        self, folder: Path, *, notify: Callable[[str], None] = ignore_line, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        self._file = TeamFile(folder / TASKS, _FORM, tell=tell, clock=clock)
+        self._file = TeamFile(folder / TASKS, _FORM, notify=notify, clock=clock)
         self._clock = clock
 
     def add(

@@ -34,10 +34,6 @@ class AgentStopper(Protocol):
     async def end(self, name: str) -> AgentState: ...
 
 
-def _not_found(team: str) -> None:
-    return None
-
-
 class Teams:
     """The teams of a session and its members in this process."""
 
@@ -45,7 +41,7 @@ class Teams:
         self.name = name
         """Name of the session itself in its teams."""
         self.rosters: dict[str, Roster] = {}
-        self.joined: Callable[[str], None] = _not_found
+        self.joined: Callable[[str], None] = lambda team: None
         """Called with every team that the session itself joins."""
         self.one_by_one = asyncio.Lock()
         """Held while a member is added: calls of one reply run concurrently."""
@@ -76,11 +72,11 @@ class Teams:
         led = note.fact("teams") if note is not None else []
         for team in map(str, led if isinstance(led, list) else []):
             with suppress(MailError):
-                if await asyncio.to_thread(self._is_counted_on, team):
+                if await asyncio.to_thread(self._needs_lead, team):
                     await self._lead(team)
 
-    def _is_counted_on(self, team: str) -> bool:
-        """Whether a team needs its lead: a member is running or has sent a letter."""
+    def _needs_lead(self, team: str) -> bool:
+        """Whether a member is running or has sent a letter."""
         roster = Roster(self.settings.home, team)
         lives = any(roster.is_alive(each) for each in roster.members() if each.name != self.name)
         return lives or (roster.exists and bool(peek(roster.inbox_path(self.name)).waiting))
@@ -137,7 +133,7 @@ class Teams:
         self.joined(roster.team)
 
     async def _lead(self, team: str) -> None:
-        roster = Roster(self.settings.home, team, tell=self._session.notify, clock=self._session.clock)
+        roster = Roster(self.settings.home, team, notify=self._session.notify, clock=self._session.clock)
         lead = self._member(self.name, "")
         await asyncio.to_thread(roster.create, lead)
         self.rosters[roster.team] = roster
@@ -156,8 +152,8 @@ class Teams:
     def _check_free(self, team: str, name: str) -> None:
         """Refuse a taken name early; a teammate in its own process joins by itself."""
         roster = self.rosters[team]
-        held = roster.member(name)
-        if held is not None and roster.is_alive(held):
+        member = roster.member(name)
+        if member is not None and roster.is_alive(member):
             raise MailError(f"{name} is taken in team {team}; choose another name")
 
     def _member(self, name: str, kind: str) -> TeamMember:
@@ -169,29 +165,29 @@ class Teams:
 class TeamAgentStarter:
     """Starts agents that are members of teams: they join the roster before they run."""
 
-    def __init__(self, crew: Team, teams: Teams, ender: AgentStopper) -> None:
-        self._crew = crew
+    def __init__(self, team: Team, teams: Teams, ender: AgentStopper) -> None:
+        self._team = team
         self._teams = teams
         self._ender = ender
 
     async def answer(self, order: AgentRequest) -> str:
         """Start an agent, as a member of its team if one is named."""
         if not order.team:
-            return await self._crew.answer(order)
+            return await self._team.answer(order)
         async with self._teams.one_by_one:
-            name = self._crew.shared.registry.named(order.name, order.type)
+            name = self._team.shared.registry.named(order.name, order.type)
             await self._teams.enlist(order.team, name, order.type)
             try:
                 # Returns soon: teammates run in the background. The name is not registered until then.
-                return await self._crew.answer(replace(order, name=name))
+                return await self._team.answer(replace(order, name=name))
             except BaseException:
                 await self._teams.leave(name)
                 raise
 
     async def stop(self, name: str) -> str:
         """Stop an agent, also an idle one."""
-        state = self._crew.shared.registry.find(name)
+        state = self._team.shared.registry.find(name)
         if state.status != "idle":
-            return await self._crew.stop(name)
+            return await self._team.stop(name)
         state = await self._ender.end(name)
         return f"{name} has ended."

@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Annotated, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeAlias
 
 from nacre import prompts
 from nacre.agents.team_roster import Roster
-from nacre.agents.team_tasks import TaskList, TeamTask
 from nacre.errors import MailError, ToolError
 from nacre.messages.untrusted_text import neutralise
 from nacre.tools.base import Tool, tool
+
+if TYPE_CHECKING:
+    from nacre.agents.team_tasks import TaskList, TeamTask
 
 AGENT = "Agent"
 STOP = "TaskStop"
@@ -56,27 +58,18 @@ class AgentBinding:
     """Connects the tools with the agents of a session, which are set up after the tools."""
 
     def __init__(self) -> None:
-        self.crew: AgentStarter | None = None
+        self.starter: AgentStarter | None = None
 
-    @property
-    def _agent_lines(self) -> AgentStarter:
-        if self.crew is None:
+    def require(self) -> AgentStarter:
+        """Return what starts and stops agents; raises `ToolError` if nothing does."""
+        if self.starter is None:
             raise ToolError(CANNOT_START)
-        return self.crew
-
-    async def answer(self, order: AgentRequest) -> str:
-        return await self._agent_lines.answer(order)
-
-    async def stop(self, name: str) -> str:
-        return await self._agent_lines.stop(name)
+        return self.starter
 
 
-def team_tools(desk: AgentBinding) -> list[Tool]:
+def team_tools(binding: AgentBinding) -> list[Tool]:
     """Return the tools Agent and TaskStop."""
-    return [_agent_tool(desk), _stop_tool(desk)]
 
-
-def _agent_tool(desk: AgentBinding) -> Tool:
     @tool(name=AGENT, description=AGENT_WORDS)
     async def agent(  # noqa: PLR0913  # these are the arguments of the tool
         description: Annotated[str, "The task, in 3 to 5 words."],
@@ -88,7 +81,7 @@ def _agent_tool(desk: AgentBinding) -> Tool:
         team_name: Annotated[str, "Makes it a member of a team, who stays."] = "",
         model: Annotated[str, "Another model, or `small`."] = "",
     ) -> str:
-        return await desk.answer(
+        return await binding.require().answer(
             AgentRequest(
                 prompt=prompt,
                 description=description,
@@ -101,16 +94,12 @@ def _agent_tool(desk: AgentBinding) -> Tool:
             )
         )
 
-    # It runs separately, limits its own time by the stall limit, and its own result.
-    return replace(agent, together=True, max_seconds=None, max_result_chars=inf)
-
-
-def _stop_tool(desk: AgentBinding) -> Tool:
     @tool(name=STOP, description=STOP_WORDS)
     async def task_stop(name: Annotated[str, "The agent's name."]) -> str:
-        return await desk.stop(name)
+        return await binding.require().stop(name)
 
-    return task_stop
+    # Agent runs separately, limits its own time by the stall limit, and its own result.
+    return [replace(agent, together=True, max_seconds=None, max_result_chars=inf), task_stop]
 
 
 NAME = "TeamTasks"
@@ -148,7 +137,7 @@ class TeamTaskBinding:
             raise ToolError(neutralise(f"{str(error)[:1].upper()}{str(error)[1:]}.")) from error
 
 
-def team_tasks_tool(desk: TeamTaskBinding) -> Tool:
+def team_tasks_tool(binding: TeamTaskBinding) -> Tool:
     """Return the tool that lists, adds, claims, completes and releases tasks."""
 
     @tool(name=NAME, description=DESCRIPTION)
@@ -160,21 +149,21 @@ def team_tasks_tool(desk: TeamTaskBinding) -> Tool:
         blocked_by: Annotated[list[int] | None, "For add: tasks that must be completed first."] = None,
         blocks: Annotated[list[int] | None, "For add: tasks that have to wait for this one."] = None,
     ) -> str:
+        def add(roster: Roster) -> str:
+            added = roster.tasks.add(title, detail, blocked_by=blocked_by or (), blocks=blocks or ())
+            return f"Added task {added.id}: {neutralise(added.title)}"
+
         match action:
             case "list":
-                return await desk.ask(lambda roster, name: _listed(_swept(roster, name), task))
+                return await binding.ask(lambda roster, name: _listed(_swept(roster, name), task))
             case "add":
-                return await desk.ask(
-                    lambda roster, _: _added(
-                        roster.tasks.add(title, detail, blocked_by=blocked_by or (), blocks=blocks or ())
-                    )
-                )
+                return await binding.ask(lambda roster, _: add(roster))
             case "claim":
-                return await desk.ask(lambda roster, name: _claimed(roster, name, task))
+                return await binding.ask(lambda roster, name: _claimed(roster, name, task))
             case "complete":
-                return await desk.ask(lambda roster, name: _completed(roster, name, task))
+                return await binding.ask(lambda roster, name: _completed(roster, name, task))
             case "release":
-                return await desk.ask(
+                return await binding.ask(
                     lambda roster, name: f"Released: {_numbers(roster.tasks.release(name, task))}."
                 )
 
@@ -198,10 +187,6 @@ def _listed(tasks: TaskList, number: int | None) -> str:
         done = sum(task.state == "completed" for task in shown[SHOWN_TASKS:])
         lines.append(f"… and {more} more, {done} of them completed")
     return "\n".join(lines) or "The list is empty."
-
-
-def _added(task: TeamTask) -> str:
-    return f"Added task {task.id}: {neutralise(task.title)}"
 
 
 def _claimed(roster: Roster, name: str, number: int | None) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nacre.agents.tools import AgentBinding, TeamTaskBinding
 from nacre.context.skill_list import SkillRegistry
@@ -21,6 +22,9 @@ from nacre.tools.rules import PermissionRule
 from nacre.tools.tasks import TASKS, Task, TaskBoard, restored, stored
 from nacre.tools.workspace import Workspace
 
+if TYPE_CHECKING:
+    from nacre.mcp_client import ServerInstructions
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolBindings:
@@ -28,9 +32,34 @@ class ToolBindings:
 
     pins: Pinboard = field(default_factory=Pinboard)
     skills: SkillRegistry | None = None
-    crew: AgentBinding = field(default_factory=AgentBinding)
-    post: MailBinding = field(default_factory=MailBinding)
+    """None if skills are switched off."""
+    agents: AgentBinding = field(default_factory=AgentBinding)
+    mail: MailBinding = field(default_factory=MailBinding)
     team_tasks: TeamTaskBinding = field(default_factory=TeamTaskBinding)
+
+
+class NoticeQueue:
+    """Notices for the person: collected until a session exists, then forwarded."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._forward: Callable[[str], None] | None = None
+
+    def add(self, line: str) -> None:
+        if self._forward is not None:
+            self._forward(line)
+        elif line not in self._lines:
+            self._lines.append(line)
+
+    def take(self) -> tuple[str, ...]:
+        """Return and clear the collected notices."""
+        taken = self._lines
+        self._lines = []
+        return tuple(taken)
+
+    def forward_to(self, notify: Callable[[str], None]) -> None:
+        """Forward later notices; collected ones wait for `take`."""
+        self._forward = notify
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +70,11 @@ class Toolset:
     guard: Guard
     board: TaskBoard = field(default_factory=TaskBoard)
     tools: list[Tool] = field(default_factory=list)
-    notices: NoticeQueue = field(default_factory=lambda: NoticeQueue())
+    notices: NoticeQueue = field(default_factory=NoticeQueue)
     """Problems with tools, collected until a session takes them."""
-    pins: Pinboard = field(default_factory=Pinboard)
-    skills: SkillRegistry | None = None
-    """None if skills are switched off."""
-    crew: AgentBinding = field(default_factory=AgentBinding)
-    """Receives requests for other agents."""
-    post: MailBinding = field(default_factory=MailBinding)
-    """Receives letters to other agents."""
-    team_tasks: TeamTaskBinding = field(default_factory=TeamTaskBinding)
+    bindings: ToolBindings = field(default_factory=ToolBindings)
+    server_instructions: tuple[ServerInstructions, ...] = ()
+    """What MCP servers say about the use of their tools."""
 
     def open_to(self, folders: Iterable[Path]) -> None:
         """Allow tools to work in these folders without asking."""
@@ -83,51 +107,10 @@ class Toolset:
             await session.transcript.append(note)
 
         self.board.changed = keep
-        self.pins.belong_to(session.transcript, session.clock)
-        if self.skills is not None:
+        self.bindings.pins.belong_to(session.transcript, session.clock)
+        if self.bindings.skills is not None:
             let_read = partial(self.allow, tools=["Read"], why="a skill that was loaded")
-            self.skills.belong_to(session.transcript, session.clock, let_read)
+            self.bindings.skills.belong_to(session.transcript, session.clock, let_read)
         rewind = Rewind(session.transcript, session.clock, folder=folder)
         self.workspace.before_change = rewind.keep
         return rewind
-
-
-def toolset_of(
-    workspace: Workspace,
-    guard: Guard,
-    board: TaskBoard,
-    desks: ToolBindings,
-    tools: list[Tool],
-    notices: NoticeQueue | None = None,
-) -> Toolset:
-    """Return the toolset of tools that were built with these bindings."""
-    pins = desks.pins
-    skills = desks.skills
-    crew = desks.crew
-    post = desks.post
-    tasks = desks.team_tasks
-    return Toolset(workspace, guard, board, tools, notices or NoticeQueue(), pins, skills, crew, post, tasks)
-
-
-class NoticeQueue:
-    """Notices for the person: collected until a session exists, then forwarded."""
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-        self._forward: Callable[[str], None] | None = None
-
-    def add(self, line: str) -> None:
-        if self._forward is not None:
-            self._forward(line)
-        elif line not in self._lines:
-            self._lines.append(line)
-
-    def take(self) -> tuple[str, ...]:
-        """Return and clear the collected notices."""
-        taken = self._lines
-        self._lines = []
-        return tuple(taken)
-
-    def forward_to(self, notify: Callable[[str], None]) -> None:
-        """Forward later notices; collected ones wait for `take`."""
-        self._forward = notify

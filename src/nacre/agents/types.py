@@ -19,6 +19,7 @@ from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.startup_text import AgentScope
 from nacre.settings import Settings
 from nacre.store import disk
+from nacre.tools.files import read_real, resolve
 
 Isolation: TypeAlias = Literal["", "worktree"]
 FOLDER = "agents"
@@ -92,14 +93,23 @@ class AgentTypes:
 
 def agent_types(settings: Settings) -> AgentTypes:
     """Return all types: built in, of the home, of the project; in bare mode only built-in ones."""
-    types = {name: _built_in(name) for name in (GENERAL, EXPLORE)}
+    types = {}
+    for name in (GENERAL, EXPLORE):
+        document = MarkdownFile.parse(prompts.load(__package__, f"agent_{name}").encode())
+        tools = _text(document.fields.get("tools"))
+        types[name] = AgentType(
+            name=name,
+            description=_text(document.fields["description"]),
+            prompt=document.body.strip(),
+            tools=frozenset(_outside_brackets(tools)) if tools else None,
+        )
     notices: list[str] = []
     root = settings.project_root
     places = ((settings.home / FOLDER, None), (root / ".claude" / FOLDER, Path(os.path.realpath(root))))
     for folder, tree in () if settings.memory.simple else places:
         for path in _files(folder, notices):
             try:
-                one = parse_type(_read(path, tree), path, notices)
+                one = parse_type(_read(path, tree, settings), path, notices)
             except StoreError as error:
                 notices.append(str(error))
             else:
@@ -184,18 +194,6 @@ class _Fields:
             self.notices.append(f"{self.path}: {key} is {text[:40]!r}, expected {wanted}; ignored")
 
 
-def _built_in(name: str) -> AgentType:
-    document = MarkdownFile.parse(prompts.load(__package__, f"agent_{name}").encode())
-    given = document.fields
-    listed = _text(given.get("tools"))
-    return AgentType(
-        name=name,
-        description=_text(given["description"]),
-        prompt=document.body.strip(),
-        tools=frozenset(_outside_brackets(listed)) if listed else None,
-    )
-
-
 def _kept_in_place(one: AgentType, notices: list[str]) -> AgentType:
     """Limit the memory of a project's type to the project, so that it cannot read or write the user's."""
     if one.memory != "user":
@@ -218,16 +216,17 @@ def _files(folder: Path, notices: list[str]) -> Iterator[Path]:
     yield from (folder / name for name in found[:MAX_FILES] if not name.startswith("."))
 
 
-def _read(path: Path, tree: Path | None) -> bytes:
+def _read(path: Path, tree: Path | None, settings: Settings) -> bytes:
     """Read a file; one of a repository must lie in its tree, so that a link cannot expose other files."""
-    place = Path(os.path.realpath(path))
-    if tree is not None and not place.is_relative_to(tree):
-        raise StoreError(
-            f"{path}: it links to a file outside the project; copy it there; this agent is not used"
-        )
     try:
-        with os.fdopen(disk.open_regular(place, os.O_RDONLY), "rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        place = resolve(path)
+        if tree is not None and not place.is_relative_to(tree):
+            raise StoreError(
+                f"{path}: it links to a file outside the project; copy it there; this agent is not used"
+            )
+        if tree is not None and (why := settings.reading_refusal(place)):
+            raise StoreError(f"{path}: {why}; this agent is not used")
+        data = read_real(place, MAX_BYTES + 1)[0]
     except OSError as error:
         raise StoreError(f"{disk.explain(error, path)}; this agent is not used") from error
     if len(data) > MAX_BYTES:

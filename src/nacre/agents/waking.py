@@ -37,7 +37,7 @@ class InboxRoom(Protocol):
 
     def inbox(self, name: str) -> Inbox: ...
 
-    async def sifted(self, words: str) -> str:
+    async def redacted(self, text: str) -> str:
         """Return a text without what must not leave the machine (M27)."""
         ...
 
@@ -50,10 +50,10 @@ class _WatchedAgent:
     mailing: Mail | None = None
     """The agent's mail layer, if it is open."""
     post: AgentPost | None = None
-    poked: asyncio.Event = field(default_factory=asyncio.Event)
+    recheck: asyncio.Event = field(default_factory=asyncio.Event)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     wakes: DeliveryLimit = field(default_factory=DeliveryLimit)
-    heeded: set[str] = field(default_factory=set)
+    handled: set[str] = field(default_factory=set)
     """Ids of processed letters: users' requests to end, and letters to a fork."""
 
 
@@ -61,25 +61,25 @@ class AgentWaker:
     """Wakes the agents of a session that run in this process."""
 
     def __init__(
-        self, room: InboxRoom, team: Team, background: Background, tell: Callable[[str], None]
+        self, room: InboxRoom, team: Team, background: Background, notify: Callable[[str], None]
     ) -> None:
-        """`tell` shows a line to the user."""
+        """`notify` shows a line to the user."""
         self._room = room
-        self._tell = tell
+        self._notify = notify
         self._team = team
         self._background = background
-        self._cared: defaultdict[str, _WatchedAgent] = defaultdict(_WatchedAgent)
+        self._watched: defaultdict[str, _WatchedAgent] = defaultdict(_WatchedAgent)
         self._is_closed = False
         self.elsewhere: ProcessTeammates | None = None
         """The teammates in separate processes."""
 
     def open(self, name: str, mailing: Mail, post: AgentPost) -> None:
         """Start waiting for the letters of an agent."""
-        care = self._cared[name]
-        care.mailing = mailing
-        care.post = post
+        watched = self._watched[name]
+        watched.mailing = mailing
+        watched.post = post
         mailing.may_deliver = partial(self._may_deliver, name)
-        self._attend(name)
+        self._watch(name)
 
     async def wake(self, name: str) -> None:
         """Run an idle agent after a letter was put into its inbox.
@@ -92,24 +92,24 @@ class AgentWaker:
         if self.elsewhere is not None and self.elsewhere.has(state):
             await self.elsewhere.wake(state)
             return
-        await self._rouse(name)
-        self._attend(name)
-        if self._cared[name].wakes.held:
-            raise MailError(self._cared[name].wakes.reasons[1])
+        await self._run_for_letters(name)
+        self._watch(name)
+        if self._watched[name].wakes.held:
+            raise MailError(self._watched[name].wakes.reasons[1])
 
     def heard_person(self) -> None:
         """Reset the delivery limits of all agents after input from a person."""
-        for care in self._cared.values():
-            care.wakes.reset()
+        for watched in self._watched.values():
+            watched.wakes.reset()
 
-    def heed(self, state: AgentState) -> None:
+    def on_change(self, state: AgentState) -> None:
         """Check for letters again after the state of an agent has changed."""
         if self._is_closed or state.is_running:
             return
         if state.status in OVER:
             self._room.teams.left(state.name)
-        for care in self._cared.values():
-            care.poked.set()
+        for watched in self._watched.values():
+            watched.recheck.set()
 
     async def end(self, name: str) -> AgentState:
         """End an agent, running or not; letters to it are still stored."""
@@ -128,7 +128,7 @@ class AgentWaker:
     async def close(self) -> None:
         """Stop waiting for letters."""
         self._is_closed = True
-        tasks = [care.task for care in self._cared.values() if care.task is not None]
+        tasks = [watched.task for watched in self._watched.values() if watched.task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -138,99 +138,95 @@ class AgentWaker:
     def _states(self) -> dict[str, AgentState]:
         return self._team.shared.registry.states
 
-    def _attend(self, name: str) -> None:
-        care = self._cared[name]
-        if care.task is None or care.task.done():
-            care.task = asyncio.create_task(self._state(name, care), name=f"letters of {name}")
-        care.poked.set()
+    def _watch(self, name: str) -> None:
+        watched = self._watched[name]
+        if watched.task is None or watched.task.done():
+            watched.task = asyncio.create_task(self._deliver(name, watched), name=f"letters of {name}")
+        watched.recheck.set()
 
-    async def _state(self, name: str, care: _WatchedAgent) -> None:
+    async def _deliver(self, name: str, watched: _WatchedAgent) -> None:
         """Wait for letters until the agent has ended and has none left."""
         with self._room.inbox(name).wakeup() as wakeup:
             while True:
-                care.poked.clear()
+                watched.recheck.clear()
                 waits = True
                 # The sender got the error; here it is tried again once another agent has ended.
                 with suppress(NacreError):
-                    await self._heed_person(name, care)
-                    waits = await self._rouse(name)
+                    await self._obey_person(name, watched)
+                    waits = await self._run_for_letters(name)
                 state = self._states[name]
                 if state.status in OVER and not waits:
                     return
-                await first_of(wakeup.wait(), care.poked.wait())
+                await first_of(wakeup.wait(), watched.recheck.wait())
 
-    async def _rouse(self, name: str) -> bool:
+    async def _run_for_letters(self, name: str) -> bool:
         """Run an idle agent for its letters; return whether letters still wait."""
-        care = self._cared[name]
-        async with care.lock:
+        watched = self._watched[name]
+        async with watched.lock:
             state = self._states[name]
             if state.is_running:
                 return False
-            if care.post is not None and care.post.is_leaving:
-                await self._say_goodbye(name, care)
-            letters = await self._letters(name, care)
-            new = care.wakes.new(letters)
+            if watched.post is not None and watched.post.is_leaving:
+                # It agreed to shut down, and its turn has ended.
+                watched.post.is_leaving = False
+                await self.end(name)
+            letters = [one for one in await self._waiting(name, watched) if not is_from_person(one)]
+            new = watched.wakes.new(letters)
             if not any(_wakes(letter, state) for letter in new):
-                return bool(care.wakes.held)
-            if not care.wakes.allows(new):
-                self._notify_once(name, care)
+                return bool(watched.wakes.held)
+            if not watched.wakes.allows(new):
+                self._notify_once(name, watched)
                 return True
             if state.team:
                 await self._room.teams.come_back(state)
             is_fork = state.pattern == "fork"
-            await self._team.resume(name, await self._room.sifted(render_letters(letters)) if is_fork else "")
-            care.wakes.woken()
+            await self._team.resume(
+                name, await self._room.redacted(render_letters(letters)) if is_fork else ""
+            )
+            watched.wakes.woken()
             if is_fork:
                 # A fork has no mail layer: the letters in its prompt count as received.
-                care.heeded |= {letter.id for letter in letters}
+                watched.handled |= {letter.id for letter in letters}
                 inbox = self._room.inbox(name)
-                found = await asyncio.to_thread(inbox.waiting, care.heeded)
+                found = await asyncio.to_thread(inbox.waiting, watched.handled)
                 if not found.letters:
                     await asyncio.to_thread(inbox.settle, found.position)
             return False
 
-    def _notify_once(self, name: str, care: _WatchedAgent) -> None:
-        if not care.wakes.is_notified:
-            care.wakes.is_notified = True
-            self._tell(care.wakes.reasons[0].format(name=name))
+    def _notify_once(self, name: str, watched: _WatchedAgent) -> None:
+        if not watched.wakes.is_notified:
+            watched.wakes.is_notified = True
+            self._notify(watched.wakes.reasons[0].format(name=name))
 
     async def _may_deliver(self, name: str, letters: Sequence[Letter]) -> bool:
         """Whether letters may be attached in an agent's running turn; notifies the person if not."""
-        care = self._cared[name]
-        if care.wakes.delivers(letters):
+        watched = self._watched[name]
+        if watched.wakes.delivers(letters):
             return True
-        care.wakes.held |= {letter.id for letter in letters}
-        self._notify_once(name, care)
+        watched.wakes.held |= {letter.id for letter in letters}
+        self._notify_once(name, watched)
         return False
 
-    async def _letters(self, name: str, care: _WatchedAgent) -> list[Letter]:
-        known = care.heeded | (care.mailing.known() if care.mailing else set())
-        found = await asyncio.to_thread(self._room.inbox(name).waiting, known)
-        return [letter for letter in found.letters if not is_from_person(letter)]
+    async def _waiting(self, name: str, watched: _WatchedAgent) -> Sequence[Letter]:
+        known = watched.handled | (watched.mailing.known() if watched.mailing else set())
+        return (await asyncio.to_thread(self._room.inbox(name).waiting, known)).letters
 
-    async def _say_goodbye(self, name: str, care: _WatchedAgent) -> None:
-        """End an agent that agreed to shut down, after its turn."""
-        if care.post is not None:
-            care.post.is_leaving = False
-        await self.end(name)
-
-    async def _heed_person(self, name: str, care: _WatchedAgent) -> None:
+    async def _obey_person(self, name: str, watched: _WatchedAgent) -> None:
         """End an agent at a person's request, and answer it."""
-        known = care.heeded | (care.mailing.known() if care.mailing else set())
-        found = await asyncio.to_thread(self._room.inbox(name).waiting, known)
+        letters = await self._waiting(name, watched)
         state = self._states[name]
-        for letter in found.letters:
+        for letter in letters:
             if not is_from_person(letter):
                 continue
-            care.heeded.add(letter.id)
+            watched.handled.add(letter.id)
             if letter.at < state.started or state.status in OVER:
                 continue
-            if care.post is not None:
+            if watched.post is not None:
                 with suppress(MailError):
-                    await care.post.send(
+                    await watched.post.send(
                         letter.sender, "", kind="shutdown_response", approves=True, answers=letter.id
                     )
-                care.post.is_leaving = False
+                watched.post.is_leaving = False
             await self.end(name)
 
 

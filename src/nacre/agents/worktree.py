@@ -22,12 +22,11 @@ from typing import Literal, TypeAlias, cast, get_args
 from nacre import prompts
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ConfigError, StoreError, ToolError
-from nacre.memory.team.git import GitResult, run_git
 from nacre.messages.blocks import JsonObject
 from nacre.process import is_alive, start_time
 from nacre.store import disk
 from nacre.store.home import canonical, slug
-from nacre.tools.git_config import OFFLINE, environment
+from nacre.tools.git import LIST_SETTINGS, OFFLINE, GitResult, environment, run_git, settings_by_scope
 
 BRANCH = "nacre/agent-"
 SHORT = 8
@@ -73,7 +72,7 @@ async def make(
     if not _ID.fullmatch(agent):
         raise ToolError(f"{agent!r} cannot name a worktree; use letters and digits")
     git = WorktreeRepository(repository)
-    base = await _is_checkout(git)
+    base = await _head_commit(git)
     tree = Worktree(
         path=await _place(git, home) / f"agent-{agent[:SHORT]}",
         branch=f"{BRANCH}{agent[:SHORT]}",
@@ -81,16 +80,18 @@ async def make(
         repository=Path(canonical(repository)),
         inside=await _inside(git),
     )
-    await _refuse_taken(git, tree)
+    has_branch = not (await git.run("show-ref", "--verify", "--quiet", f"refs/heads/{tree.branch}")).code
+    if has_branch or tree.path.exists() or record_path(tree.path).exists():
+        raise ToolError(f"there is a worktree or a branch {tree.branch} already; start the agent once more")
     record = our_record(tree, session, clock)
     try:
         disk.make_folder(tree.path.parent)
         # The record first, so that everything created afterwards can be found.
         write_record(record)
         bare = ("worktree", "add", "--quiet", "--no-track", "--no-checkout", "-b", tree.branch)
-        await git.tell(*bare, str(tree.path), base)
+        await git.output(*bare, str(tree.path), base)
         # Git must read its settings there: some are conditional, and name programs.
-        await git.tell("reset", "--hard", "--quiet", at=tree.path)
+        await git.output("reset", "--hard", "--quiet", at=tree.path)
         write_record(replace(record, state="ready"))
     except OSError as error:
         await _removed(git, tree)
@@ -125,7 +126,7 @@ async def finish(tree: Worktree) -> KeptWorktree | None:
 async def leftovers(home: Path, *, clock: Clock = SYSTEM_CLOCK) -> list[LeftoverWorktree]:
     """Return the worktrees of ended processes; runs git only if there are any."""
     found = [one for one in await asyncio.to_thread(lambda: [*records(home)]) if one.is_ownerless]
-    return [LeftoverWorktree(record=one, left=await _in(one, clock)) for one in found]
+    return [LeftoverWorktree(record=one, left=await _changes_of(one, clock)) for one in found]
 
 
 async def tidy(
@@ -153,11 +154,11 @@ async def changes(tree: Worktree) -> KeptWorktree | None:
         if tree.path.exists():
             stays = await _inspect(git, tree, stays)
     except (ToolError, OSError) as error:
-        return replace(stays, why=f"nobody can tell what has changed: {error}")
+        return replace(stays, why=f"it is not known what has changed: {error}")
     return stays if stays.commits or stays.files or stays.why else None
 
 
-async def _in(record: WorktreeRecord, clock: Clock) -> KeptWorktree | None:
+async def _changes_of(record: WorktreeRecord, clock: Clock) -> KeptWorktree | None:
     """Like `changes`; a worktree that was never ready has no changes."""
     tree = record.tree
     if record.state == "ready":
@@ -182,7 +183,7 @@ async def _inspect(git: WorktreeRepository, tree: Worktree, stays: KeptWorktree)
     is_elsewhere = os.fsdecode(head.out).strip() != f"refs/heads/{tree.branch}"
     # Includes files that the index is set to assume unchanged.
     refreshed = await git.run("update-index", "--really-refresh", at=tree.path)
-    status = await git.tell(
+    status = await git.output(
         "status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=none", "--no-renames",
         at=tree.path,
     )  # fmt: skip
@@ -218,7 +219,7 @@ def _remove_empty(folder: Path) -> None:
 
 async def _entry(git: WorktreeRepository, tree: Worktree) -> Path | None:
     """Return git's administrative folder of a worktree."""
-    common = Path(git.directory, await git.tell("rev-parse", "--git-common-dir"))
+    common = Path(git.directory, await git.output("rev-parse", "--git-common-dir"))
     for entry in sorted((common / "worktrees").glob(f"{tree.path.name}*")):
         if _leads_to(entry / "gitdir", tree.path / ".git"):
             return entry
@@ -234,7 +235,7 @@ def _leads_to(file: Path, place: Path) -> bool:
     return os.path.realpath(file.parent / named) == os.path.realpath(place)
 
 
-async def _is_checkout(git: WorktreeRepository) -> str:
+async def _head_commit(git: WorktreeRepository) -> str:
     ran = await git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if ran.code == 0:
         return os.fsdecode(ran.out).strip()
@@ -246,7 +247,7 @@ async def _is_checkout(git: WorktreeRepository) -> str:
 
 async def _place(git: WorktreeRepository, home: Path) -> Path:
     """Return the folder for worktrees of this repository."""
-    common = canonical(git.directory / await git.tell("rev-parse", "--git-common-dir"))
+    common = canonical(git.directory / await git.output("rev-parse", "--git-common-dir"))
     return Path(canonical(home)) / FOLDER / slug(common.removesuffix("/.git"))
 
 
@@ -254,12 +255,6 @@ async def _inside(git: WorktreeRepository) -> str:
     """Return the path of the directory in its checkout; empty in a bare repository."""
     ran = await git.run("rev-parse", "--show-prefix")
     return "" if ran.code else os.fsdecode(ran.out).removesuffix("\n").rstrip("/")
-
-
-async def _refuse_taken(git: WorktreeRepository, tree: Worktree) -> None:
-    has_branch = not (await git.run("show-ref", "--verify", "--quiet", f"refs/heads/{tree.branch}")).code
-    if has_branch or tree.path.exists() or record_path(tree.path).exists():
-        raise ToolError(f"there is a worktree or a branch {tree.branch} already; start the agent once more")
 
 
 async def _counted(git: WorktreeRepository, base: str, tip: str) -> int:
@@ -273,7 +268,11 @@ async def _counted(git: WorktreeRepository, base: str, tip: str) -> int:
 SECONDS = 600.0
 """Timeout of one command: the checkout of a large repository takes time."""
 NO_GIT = "git is not installed, and a worktree needs it; install it, or go on without a worktree"
-_OWN_SCOPES = frozenset({"local", "worktree"})
+TOO_OLD = (
+    "the repository has filters of its own, and this git cannot switch them off; install git 2.31 or later"
+)
+_PROBE = "nacre.probe"
+"""A setting that shows whether this git takes settings from the environment."""
 _FILTER = "filter."
 _KEYS = {"smudge": "", "clean": "", "process": "", "required": "false"}
 """The settings of a filter, with the values of an absent one."""
@@ -290,11 +289,13 @@ class WorktreeRepository:
         """Run a git command in the repository or a worktree, and return its result."""
         place = at or self.directory
         if place not in self._without:
-            # Listing the settings runs no program.
-            self._without[place] = _without(await self._ran(place, *_LIST, variables=OFFLINE))
+            listed = await self._ran(
+                place, *LIST_SETTINGS, variables={**OFFLINE, **environment({}, {_PROBE: "true"})}
+            )
+            self._without[place] = _without(listed)
         return await self._ran(place, *arguments, variables={**OFFLINE, **self._without[place]})
 
-    async def tell(self, *arguments: str, at: Path | None = None) -> str:
+    async def output(self, *arguments: str, at: Path | None = None) -> str:
         """Return the output of a git command; raises `ToolError` if it fails."""
         ran = await self.run(*arguments, at=at)
         if ran.code:
@@ -310,14 +311,12 @@ class WorktreeRepository:
             raise ToolError(f"git {arguments[0]} failed in {directory}: {error}") from error
 
 
-_LIST = ("config", "--show-scope", "--name-only", "--null", "--list")
-
-
 def _without(listed: GitResult) -> dict[str, str]:
     """Return environment variables that disable the filters of a repository's own settings."""
-    words = os.fsdecode(listed.out).split("\0")
-    own = [name for scope, name in zip(words[::2], words[1::2], strict=False) if scope in _OWN_SCOPES]
+    own, overriding = settings_by_scope(listed.out)
     filters = {name.rpartition(".")[0] for name in own if name.startswith(_FILTER) and name.count(".") > 1}
+    if filters and _PROBE not in overriding:
+        raise ToolError(TOO_OLD)
     return environment({}, {f"{one}.{key}": value for one in sorted(filters) for key, value in _KEYS.items()})
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+from nacre.cache.models import ThinkingLevel, check_thinking
 from nacre.clock import SYSTEM_CLOCK
 from nacre.context.privacy import LocalOnlyFilter, OriginTracker
 from nacre.context.recall import Recall
@@ -23,15 +24,12 @@ from nacre.layers.l4_compact.layer import Compact
 from nacre.memory.memory import Memory
 from nacre.memory.tools import memory_tools
 from nacre.providers.base import Provider
-from nacre.providers.choose import build, choose, leaves_machine, require_installed
-from nacre.session.agent import SessionAgent
+from nacre.providers.choose import build, choose, is_remote_model, require_installed
+from nacre.session.agent import UNNAMED, SessionAgent
+from nacre.session.log_writer import NullRecordWriter
 from nacre.session.session import Base, Session
-from nacre.session.session_log import NullRecordWriter
 from nacre.store.tool_results import ToolResultStore
 from nacre.tools.base import Function, Tool, as_tools
-
-UNNAMED = "unnamed"
-"""The model's name if a program brings a provider and does not name a model."""
 
 
 class Agent(SessionAgent):
@@ -50,7 +48,7 @@ class Agent(SessionAgent):
     comes with `open_agent`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the public entry point; all but the model are given by name
         self,
         model: str | None = None,
         *,
@@ -59,13 +57,14 @@ class Agent(SessionAgent):
         memory: Memory | str | os.PathLike[str] | None = None,
         provider: Provider | None = None,
         session: Session | None = None,
+        thinking: ThinkingLevel | None = None,
     ) -> None:
         """Create an agent; raises `ConfigError` if the model has no provider, key or installed package.
 
         `model` is `"anthropic:NAME"`, `"openai:NAME"` or `"embedded"`; without one, the keys in the
         environment decide. With `provider`, an object, it is the name that the provider gets. `memory` is a
         `Memory` or a directory. A `session` has its own model, instructions and layers; `tools` must be those
-        of its `Base`.
+        of its `Base`. `thinking` is `"off"`, `"low"`, `"medium"` or `"high"`; without it the model decides.
         """
         if model is not None and not isinstance(model, str):
             raise TypeError("model takes a name such as 'openai:gpt-6-luna'; write provider=… for an object")
@@ -77,24 +76,32 @@ class Agent(SessionAgent):
             memory = Memory(memory)
         if memory is not None and not isinstance(memory, Memory):
             raise TypeError(f"memory takes a Memory or a directory, not {type(memory).__name__}")
-        if session is not None and (model or instructions or memory):
-            raise TypeError("a session has its own model, instructions and memory; set them there")
+        if session is not None and (model or instructions or memory or thinking):
+            raise TypeError("a session has its own model, instructions, memory and thinking; set them there")
         self.memory = memory
         self._owns_provider = provider is None
-        leaves = True
+        is_remote = True
         named = session.base.model if session else model
         if provider is None:
             choice = choose(named, os.environ)
             require_installed(choice)
             provider = build(choice, os.environ)
-            leaves = leaves_machine(choice, os.environ)
+            is_remote = is_remote_model(choice, os.environ)
             named = choice.model
+        check_thinking(named or UNNAMED, thinking)
         given = as_tools(tools)
+        if session is not None and (line := _other_tools(session, given)):
+            session.notify(line, "warning")
         if session is None:
-            session, given = self._own_session(Base(named or UNNAMED, instructions), given, leaves=leaves)
+            session, given = self._own_session(
+                Base(named or UNNAMED, instructions), given, is_remote=is_remote
+            )
+            session.settings = replace(session.settings, thinking=thinking)
         super().__init__(session, provider, given)
 
-    def _own_session(self, base: Base, tools: Sequence[Tool], *, leaves: bool) -> tuple[Session, list[Tool]]:
+    def _own_session(
+        self, base: Base, tools: Sequence[Tool], *, is_remote: bool
+    ) -> tuple[Session, list[Tool]]:
         """Return a session in memory with the default layers, and the tools with those that layers need."""
         results = ToolResultStore(None)
         settings = MicrocompactSettings()
@@ -109,19 +116,17 @@ class Agent(SessionAgent):
         origins = OriginTracker()
         writer = NullRecordWriter(SYSTEM_CLOCK.new_id())
         if self.memory is not None:
-            tools += memory_tools(self.memory, session=writer.session_id, origin_of=origins.origin_of)
+            tools += memory_tools(self.memory, session=writer.session_id, origins=origins)
         session = Session(Base(base.model, base.system, tools), writer=writer)
         origins.attend(session.transcript)
-        session.telemetry.hides_words = not leaves
-        session.layers += [
-            Offload(results, advice=READ_ONLY_ADVICE),
-            Microcompact(session, results, settings),
-        ]
+        origins.notify = session.notify
+        session.telemetry.hides_words = not is_remote
+        session.add_layers(Offload(results, advice=READ_ONLY_ADVICE), Microcompact(results, settings))
         if self.memory is not None:
-            if leaves:
+            if is_remote:
                 session.redactor = LocalOnlyFilter(self.memory.location)
-            session.layers.append(Recall(self.memory, clock=session.clock, hides_local=leaves))
-        session.layers.append(Compact(session))
+            session.add_layers(Recall(self.memory, clock=session.clock, hides_local=is_remote))
+        session.add_layers(Compact())
         return session, tools
 
     async def close(self) -> None:
@@ -138,3 +143,17 @@ class Agent(SessionAgent):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def _other_tools(session: Session, tools: Sequence[Tool]) -> str:
+    """Return a line on tools that the model sees and the agent lacks, or the reverse; may be empty."""
+    shown = {str(one["name"]) for one in session.base.tools}
+    given = {one.name for one in tools}
+    parts = (
+        ("the model is shown {} but the agent cannot run {}", sorted(shown - given)),
+        ("the model is not shown {}", sorted(given - shown)),
+    )
+    said = [
+        text.format(", ".join(names), "it" if len(names) == 1 else "them") for text, names in parts if names
+    ]
+    return f"{'; '.join(said)}; pass Agent the tools of the session's Base" if said else ""

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from nacre.agents.registry import AgentState
-from nacre.app.layers import keep_cache_warm
 from nacre.app.open_agent import NEW, OpenedAgent, open_agent
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import TranscriptError
 from nacre.formatting import printable
 from nacre.hooks.points import EndReason
 from nacre.providers.base import Provider
+from nacre.session.agent import SessionAgent
+from nacre.session.cache_warming import KeepWarm, Sleep
+from nacre.session.log_writer import NullRecordWriter
 from nacre.session.session import Session
-from nacre.session.session_log import NullRecordWriter
 from nacre.settings import Settings
 from nacre.store.sessions import Sessions
 from nacre.store.summaries import SessionSummary
@@ -48,7 +50,7 @@ class OpenedChat:
     ready: OpenedAgent
     held: AsyncExitStack
 
-    def leaves(self, reason: EndReason) -> None:
+    def set_end_reason(self, reason: EndReason) -> None:
         """Set the reason that the SessionEnd hooks get."""
         if self.ready.hooks:
             self.ready.hooks.ending = reason
@@ -62,23 +64,42 @@ async def open_chat(
     session: str | None,
     *,
     ask: Ask | None,
-    tell: Callable[[str], None],
+    on_countdown: Callable[[str], None],
     provider: Provider | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> OpenedChat:
-    """Open a session for a chat, with its cache kept warm; `tell` gets the countdown at its end."""
+    """Open a session for a chat, with its cache kept warm; `on_countdown` gets the countdown at its end."""
     held = AsyncExitStack()
     opening = open_agent(
         settings, provider=provider, session=session or NEW, ephemeral=session is None, ask=ask, clock=clock
     )
     try:
         ready = await held.enter_async_context(opening)
-        ready.background.tell = tell
+        ready.background.on_progress = on_countdown
         await held.enter_async_context(keep_cache_warm(ready.agent, settings))
     except BaseException:
         await held.aclose()
         raise
     return OpenedChat(ready, held)
+
+
+@asynccontextmanager
+async def keep_cache_warm(
+    agent: SessionAgent, settings: Settings, *, sleep: Sleep = asyncio.sleep
+) -> AsyncIterator[KeepWarm | None]:
+    """Refresh the provider's cache between requests where that pays, unless it is switched off."""
+    if settings.switches.keep_warm is False:
+        yield None
+        return
+    warmer = KeepWarm(agent.session, agent.provider, settings=settings.keep_warm, sleep=sleep)
+    session = agent.session
+    session.keep_warm = warmer.settings
+    session.add_layers(warmer)
+    try:
+        yield warmer
+    finally:
+        session.remove_layer(warmer)
+        await warmer.rest()
 
 
 def other_sessions(session: Session, settings: Settings) -> list[SessionSummary]:
@@ -102,13 +123,13 @@ async def switch_session(
     """Open the next session before the current one is closed; if that fails, the current one stays."""
     if to.session == here.ready.agent.session.id:
         # The same session again: only one process can have it open, so it is closed first.
-        here.leaves("resume")
+        here.set_end_reason("resume")
         await let_go(here)
         return await open_chat(to.session)
     there = await open_chat(to.session)
     if to.is_clear and there.ready.hooks:
         there.ready.hooks.source = "clear"
-    here.leaves("clear" if to.is_clear else "resume")
+    here.set_end_reason("clear" if to.is_clear else "resume")
     try:
         await let_go(here)
     except BaseException:

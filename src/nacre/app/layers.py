@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
 from nacre.agents.toolset import Toolset
-from nacre.app.recall_once import drift_of
+from nacre.agents.types import AgentTypes
+from nacre.app.build_toolset import FROM_SERVERS, own_tools
+from nacre.app.recall_once import choose_selector, drift_of
 from nacre.app.startup_context import StartupContext
-from nacre.app.toolset import own_tools
 from nacre.context.environment import CurrentDate
 from nacre.context.instruction_updates import InstructionUpdates
+from nacre.context.mcp_instructions import MCP_INSTRUCTIONS, McpInstructions
 from nacre.context.plan import Plan
 from nacre.context.recall import PURPOSE, Recall, RecallOptions, RecallStats, Selector
 from nacre.context.skill_list import NAME, SKILLS, Skills
@@ -27,36 +29,69 @@ from nacre.layers.l1_offload.layer import Offload
 from nacre.layers.l1_offload.offload import OFFLOAD
 from nacre.layers.l1_offload.references import READER
 from nacre.layers.l2_microcompact.layer import Microcompact
+from nacre.memory.files.scan import scan
 from nacre.memory.recall.drift.words import WordCache
 from nacre.memory.recall.local_index import LocalIndex
-from nacre.memory.recall.semantic.meaning import semantic_index
-from nacre.providers.choose import build, choose, leaves_machine, small_model
+from nacre.memory.recall.recall import MAX_VIEW_BYTES
+from nacre.providers.choose import build, is_remote_model
 from nacre.session.agent import SessionAgent
 from nacre.session.background import Background
-from nacre.session.cache_warming import KeepWarm, Sleep
 from nacre.session.forks import ForkRunner
+from nacre.session.log_writer import NullRecordWriter, SessionLogWriter
 from nacre.session.session import Session
-from nacre.session.session_log import NullRecordWriter, SessionLogWriter
 from nacre.session.spending import Spending
 from nacre.settings import Settings
 from nacre.store.tool_results import CLEARED, result_folders_named, result_store_in
 from nacre.tools.base import Tool
 from nacre.tools.tasks import TaskBoard
+from nacre.tools.tool_search import SEARCH
 from nacre.tools.workspace import Workspace
 
 RECALL_DRIFT_SECONDS = 0.010
 """Of the 20 ms that recall may take; entries that are not reached in time count as unchecked."""
 
 
-def add_startup_layers(session: Session, startup: StartupContext, toolset: Toolset, *, leaves: bool) -> None:
+def add_startup_layers(
+    session: Session, startup: StartupContext, toolset: Toolset, *, is_remote: bool
+) -> None:
     """Add the date and the instructions, and redaction if requests leave this machine."""
     startup.origin_tracker.attend(session.transcript)
-    session.telemetry.hides_words = not leaves
-    if leaves:
+    startup.origin_tracker.notify = session.notify
+    session.telemetry.hides_words = not is_remote
+    if is_remote:
         session.redactor = startup.local_only
-    session.layers.append(CurrentDate(session.clock))
+    session.add_layers(CurrentDate(session.clock))
     if startup.instructions is not None:
-        session.layers.append(InstructionUpdates(startup.instructions, toolset.workspace, session.view))
+        session.add_layers(InstructionUpdates(startup.instructions, toolset.workspace, session.view))
+
+
+def has_outside_context(
+    session: Session,
+    startup: StartupContext,
+    settings: Settings,
+    toolset: Toolset,
+    *,
+    tools: Sequence[Tool],
+    types: AgentTypes,
+) -> bool:
+    """Whether the prompt has text of MCP servers, of the team or of an untrusted project."""
+    if any(one.name.startswith(FROM_SERVERS) for one in tools):
+        return True
+    if startup.team is not None and scan(startup.team.location.directory).entries:
+        return True
+    if settings.is_trusted:
+        return False
+    updates = session.layer(InstructionUpdates)
+    files = updates.current.all_files if updates else ()
+    registry = toolset.bindings.skills
+    skills = registry.look().values() if registry else ()
+    root = Path(os.path.realpath(settings.project_root))
+    home = Path(os.path.realpath(settings.home))
+    own = [*(one.folder for one in skills), *(one.origin for one in types.custom if one.origin)]
+    real = [Path(os.path.realpath(one)) for one in own]
+    return any(one.kind in {"project", "local"} for one in files) or any(
+        one.is_relative_to(root) and not one.is_relative_to(home) for one in real
+    )
 
 
 def add_result_layers(
@@ -74,7 +109,7 @@ async def add_recall(
     settings: Settings,
     stack: AsyncExitStack,
     *,
-    leaves: bool,
+    is_remote: bool,
 ) -> Recall | None:
     """Add recall, if there are memories and it is switched on (R1)."""
     if not (startup.memories and settings.switches.recall):
@@ -85,7 +120,6 @@ async def add_recall(
             one.location.directory,
             one.location.cache,
             writes=keeps,
-            meaning=semantic_index(one.location.cache, writes=keeps),
             clock=session.clock,
         )
         for one in startup.memories
@@ -94,14 +128,15 @@ async def add_recall(
         stack.callback(ranker.close)
     words = WordCache(startup.memories[0].location.cache, settings.project_root)
     checked = drift_of(settings, words, budget_seconds=RECALL_DRIFT_SECONDS)
-    aid = RecallOptions(
+    options = RecallOptions(
         drift=checked if settings.switches.drift_check else None,
         words=words if keeps else None,
         selector=_selector(session, settings, stack),
-        counting=RecallStats(startup.memories, startup.session, session.clock) if keeps else None,
+        stats=RecallStats(startup.memories, startup.session, session.clock) if keeps else None,
+        max_bytes=min(MAX_VIEW_BYTES, session.window) if settings.profile == "small" else MAX_VIEW_BYTES,
     )
-    recall = Recall(rankers, toolset.workspace, session.clock, aid=aid, hides_local=leaves)
-    session.layers.append(recall)
+    recall = Recall(rankers, toolset.workspace, session.clock, options=options, hides_local=is_remote)
+    session.add_layers(recall)
     stack.push_async_callback(recall.close)
     await recall.warm()
     return recall
@@ -109,20 +144,18 @@ async def add_recall(
 
 def _selector(session: Session, settings: Settings, stack: AsyncExitStack) -> Selector | None:
     """Return the small model that chooses among candidates, if one is set or wanted."""
-    wanted = settings.switches.recall_selector
-    named = settings.roles.select or settings.small_model
-    if wanted is False or (wanted == "auto" and named is None):
-        return None
-    choice = choose(named or small_model(choose(settings.model, settings.environ)), settings.environ)
-    if choice.provider_name == "embedded":
+    choice, _ = choose_selector(settings)
+    if choice is None:
         return None
     provider = build(choice, settings.environ)
     stack.push_async_callback(provider.close)
     return Selector(
         provider=session.telemetry.aside(provider, PURPOSE),
         model=choice.model,
-        pay=session.add_usage,
-        leaves=leaves_machine(choice, settings.environ),
+        seconds=settings.recall.selector_seconds,
+        wait_seconds=settings.recall.selector_wait_ms / 1_000,
+        on_usage=session.add_usage,
+        is_remote=is_remote_model(choice, settings.environ),
     )
 
 
@@ -137,9 +170,13 @@ def add_offload(
         return
     tools = tuple(tools)
     can_read = any(one.name == READER for one in tools)
-    results = result_store_in(folder if can_read else None)
+    results = result_store_in(folder if can_read else None, settings.results)
     own = {one.name: one.max_result_chars for one in tools if one.max_result_chars is not None}
-    session.layers.append(Offload(results, settings.offload, own=own))
+    session.add_layers(Offload(results, settings.offload, own=own))
+    if results.folder is not None:
+        # A process that was killed may have left the beginning of a long result.
+        results.sweep()
+        toolset.workspace.opens_output = results.open
     named = (str(Path(str(note.fact("path"))).parent) for note in session.view.noted(OFFLOAD))
     toolset.open_to(
         result_folders_named(named, settings.home) | ({results.folder} if results.folder else set())
@@ -155,7 +192,7 @@ def add_microcompact(
         return
     chosen = replace(usual, tools=usual.tools | {one.name for one in tools if one.clearable})
     results = result_store_in(folder)
-    session.layers.append(Microcompact(session, results, chosen))
+    session.add_layers(Microcompact(results, chosen))
     named = result_folders_named((note.fact("folder") for note in session.view.noted(CLEARED)), settings.home)
     toolset.open_to(named | ({results.folder} if results.folder else set()))
 
@@ -170,7 +207,7 @@ def add_hooks(session: Session, settings: Settings, toolset: Toolset, stack: Asy
         cwd=settings.cwd,
         transcript=writer.path if writer else None,
         environ={**settings.environ, "NACRE_PROJECT_DIR": root, "CLAUDE_PROJECT_DIR": root},
-        shelf=result_store_in(writer.folder if writer else None),
+        results=result_store_in(writer.folder if writer else None),
         mode=lambda: toolset.guard.policy.mode,
     )
     hooks = Hooks(table, place, notify=session.notify)
@@ -178,7 +215,7 @@ def add_hooks(session: Session, settings: Settings, toolset: Toolset, stack: Asy
         session.notify(line, "warning")
     hooks.source = "resume" if session.view.items else "startup"
     if table.groups or table.notices:
-        toolset.open_to({place.shelf.folder} if place.shelf.folder else ())
+        toolset.open_to({place.results.folder} if place.results.folder else ())
         _attend(session, hooks, stack)
         add_tool_hooks(session, hooks, lambda: toolset.workspace.cwd)
     return hooks
@@ -193,7 +230,7 @@ def _attend(session: Session, hooks: Hooks, stack: AsyncExitStack) -> None:
         await hooks.session_end(hooks.ending, at_most=LEAVE_SECONDS if is_hurried else None)
 
     if any(map(hooks.waits_at, EVENTS)):
-        session.layers.append(HookLayer(session, hooks))
+        session.add_layers(HookLayer(session, hooks))
     if hooks.waits_at("SessionEnd"):
         stack.push_async_exit(leave)
 
@@ -202,10 +239,12 @@ async def add_background(agent: SessionAgent, settings: Settings, stack: AsyncEx
     """Add the supervisor of background work; closing the stack waits for what is running."""
     session = agent.session
     is_kept = not isinstance(session.writer, NullRecordWriter)
-    spending = Spending(session, settings.spend, home=settings.home if is_kept else None)
+    folder = session.writer.folder if isinstance(session.writer, SessionLogWriter) else None
+    spending = Spending(session, settings.spend, home=settings.home if is_kept else None, folder=folder)
     await spending.settle()
     background = Background(session, spending)
-    session.layers.append(background)
+    background.quiet_seconds = settings.background.quiet_seconds or 0.0
+    session.add_layers(background)
     stack.push_async_callback(spending.settle)
     stack.push_async_exit(background.leave)
     return background
@@ -221,56 +260,45 @@ async def add_background_and_forks(
 ) -> ForkRunner:
     """Add forks of an agent's session, which run in the background within a spending limit.
 
-    Forks use the `shared` tools as they are, because these belong to no workspace.
+    Forks use the `shared` tools and ToolSearch as they are, because these belong to no workspace.
     """
     background = await add_background(agent, settings, stack)
 
     def make(workspace: Workspace) -> Sequence[Tool]:
-        return [*own_tools(settings, workspace, TaskBoard(toolset.board.tasks)), *shared]
+        return [*own_tools(settings, workspace, TaskBoard(toolset.board.tasks)), *shared, *search]
 
     tools = tuple(agent.tools.values())
+    search = [one for one in tools if one.name == SEARCH]
     forks = ForkRunner(
         agent.session, agent.provider, tools, guard=toolset.guard, background=background, make=make
     )
-    agent.session.layers.append(forks)
+    agent.session.add_layers(forks)
     return forks
 
 
-def add_skills(session: Session, toolset: Toolset, *, tools: Sequence[Tool]) -> None:
-    """Add the list of skills, if the agent has the tool for them or an earlier list is in the log."""
+def add_tool_instructions(session: Session, toolset: Toolset, *, tools: Sequence[Tool]) -> None:
+    """Add the list of skills and the instructions of MCP servers, as far as the agent has their tools.
+
+    What an earlier process attached is in the log; the layers then tell the model that it is gone.
+    """
     is_offered = any(one.name == NAME for one in tools)
-    if toolset.skills is None or not (is_offered or session.view.noted(SKILLS)):
-        return
-    session.layers.append(Skills(session, toolset.skills, is_offered=is_offered))
+    skills = toolset.bindings.skills
+    if skills is not None and (is_offered or session.view.noted(SKILLS)):
+        session.add_layers(Skills(session, skills, is_offered=is_offered))
+    names = {one.name for one in tools}
+    instructions = {one.server: one.text for one in toolset.server_instructions if one.tools & names}
+    if instructions or session.view.noted(MCP_INSTRUCTIONS):
+        session.add_layers(McpInstructions(instructions))
 
 
 async def add_plan(session: Session, toolset: Toolset, folder: Path | None) -> Plan:
     """Add the plan, which the model may read and change without a question."""
-    plan = Plan(session, folder, toolset.workspace)
+    plan = Plan(folder, toolset.workspace)
     if plan.path is not None:
         toolset.allow(plan.path, tools=["Read", "Edit"], why="this session's plan")
+    session.add_layers(plan)
     try:
         await plan.inherit()
     except StoreError as error:
         session.notify(f"no plan: {error}")
-    session.layers.append(plan)
     return plan
-
-
-@asynccontextmanager
-async def keep_cache_warm(
-    agent: SessionAgent, settings: Settings, *, sleep: Sleep = asyncio.sleep
-) -> AsyncIterator[KeepWarm | None]:
-    """Refresh the provider's cache between requests where that pays, unless it is switched off."""
-    if settings.switches.keep_warm is False:
-        yield None
-        return
-    warmer = KeepWarm(agent.session, agent.provider, settings=settings.keep_warm, sleep=sleep)
-    session = agent.session
-    session.keep_warm = warmer.settings
-    session.layers.append(warmer)
-    try:
-        yield warmer
-    finally:
-        session.layers.remove(warmer)
-        await warmer.rest()

@@ -1,10 +1,15 @@
-"""The memory directories from the settings; a separate module, so that a path is found quickly."""
+"""The memory directories and instruction files from the settings; apart, so that commands start quickly."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeAlias
 
+from nacre.errors import StoreError
+from nacre.memory.files.identity import FILE as IDENTITY
+from nacre.memory.files.identity import read_identity
 from nacre.memory.files.location import (
     Location,
     MemoryPaths,
@@ -13,7 +18,9 @@ from nacre.memory.files.location import (
     team_location,
     user_location,
 )
+from nacre.memory.instructions.files import InstructionPaths
 from nacre.settings import Settings
+from nacre.settings.trust import consented
 
 _DECIDING = {
     "override": "memoryPathOverride",
@@ -23,6 +30,9 @@ _DECIDING = {
     "default": "home",
 }
 """The setting for each source of a location."""
+
+EVERY_PROJECT = "all projects"
+"""Name of the user's own memory among those of projects."""
 
 Whose: TypeAlias = Literal["project", "team", "user"]
 """Scope of a memory: this project, its team, or the user in every project."""
@@ -60,6 +70,34 @@ def memory_places(settings: Settings) -> MemoryPlaces:
     )
 
 
+def all_places(settings: Settings) -> dict[Location, str]:
+    """Return the person's memories of all projects, each with the project's directory.
+
+    Of other projects only the person's own: whether a team's memory is used there depends on their settings.
+    """
+    places = memory_places(settings)
+    names = {place: str(place.root) if place.root else EVERY_PROJECT for place in places.in_use}
+    known = {place.directory for place in names}
+    base = memory_base(memory_paths(settings))
+    for folder in sorted(base.glob("projects/*/")):
+        directory = folder / "memory"
+        if directory in known or directory.is_symlink() or not directory.is_dir():
+            continue
+        with suppress(StoreError):
+            owner = read_identity(folder / IDENTITY)
+            root = Path(owner.root) if owner else None
+            place = Location(
+                directory=directory,
+                source="default",
+                history=base / "history" / f"{folder.name}.git",
+                cache=base / "cache" / folder.name,
+                root=root,
+            )
+            # A folder that only Claude Code has written to has no identity, but the path as its name.
+            names[place] = str(root or folder.name)
+    return names
+
+
 def memory_place(settings: Settings, whose: Whose) -> Location:
     """Return one location; settings that are invalid for the others do not matter."""
     paths = memory_paths(settings)
@@ -90,3 +128,14 @@ def decided_by(settings: Settings, place: Location) -> str:
     source = locate(memory_paths(settings)).source if place.source == "team" else place.source
     name = _DECIDING.get(source) or _DECIDING[base]
     return f"{name}: {settings.origin(name)}"
+
+
+def instruction_paths(settings: Settings) -> InstructionPaths:
+    """Return where the instructions of a session are searched."""
+    return InstructionPaths(
+        home=settings.home,
+        cwd=settings.cwd,
+        root=settings.project_root,
+        allow_outside=consented(settings.home, settings.project_root),
+        refusal=settings.reading_refusal,
+    )

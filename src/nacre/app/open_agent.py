@@ -6,29 +6,39 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nacre import prompts
 from nacre.agents.mail_room import MailRoom
 from nacre.agents.team import Team
 from nacre.agents.toolset import Toolset
-from nacre.app.agent import UNNAMED
+from nacre.agents.types import AgentTypes
 from nacre.app.agents import add_mail, add_team
-from nacre.app.compaction import SessionServices, add_notes_and_compact
+from nacre.app.build_toolset import build_toolset, with_deferred, with_memory
 from nacre.app.layers import (
     add_background_and_forks,
     add_hooks,
     add_plan,
     add_recall,
     add_result_layers,
-    add_skills,
     add_startup_layers,
+    add_tool_instructions,
+    has_outside_context,
 )
-from nacre.app.memory_layers import add_dream, add_extract
+from nacre.app.model_layers import SessionServices, add_dream, add_extract, add_notes_and_compact
+from nacre.app.model_profile import (
+    adapt_to_model,
+    add_tool_call_test,
+    ask_window,
+    facts_cache,
+    use_model_facts,
+    with_text_calls,
+)
 from nacre.app.open_memory import as_settings
 from nacre.app.restored_context import build_restorer
 from nacre.app.startup_context import StartupContext, adapt_to_tools, load_startup_context
-from nacre.app.toolset import build_toolset, with_memory
-from nacre.cache.models import use_model_table, with_overrides
+from nacre.app.switch_updates import SwitchUpdates
+from nacre.cache.models import check_thinking, use_model_table, with_overrides
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.context.environment import environment, git_branch
 from nacre.context.plan import Plan
@@ -36,27 +46,29 @@ from nacre.context.recall import Recall
 from nacre.errors import SessionNotFound
 from nacre.hooks.layer import watch_instructions
 from nacre.hooks.points import Hooks
-from nacre.layers.l4_compact.layer import Compact
-from nacre.layers.l5_extract.layer import Extract
-from nacre.layers.l6_dream.layer import Dream
-from nacre.loop.limits import Limits
+from nacre.loop.round import Limits
 from nacre.memory.memory import Memory
 from nacre.memory.recall.base import Recalled
 from nacre.providers.base import Provider
-from nacre.providers.choose import ModelChoice, build, choose, leaves_machine, require_installed
+from nacre.providers.choose import ModelChoice, build, choose, is_remote_model, require_installed
 from nacre.providers.retry import RetrySettings, with_fallback
-from nacre.session.agent import SessionAgent
+from nacre.session.agent import UNNAMED, SessionAgent
 from nacre.session.background import Background
 from nacre.session.forks import ForkRunner
+from nacre.session.log_writer import OpenedLog, close_open_calls, start
+from nacre.session.log_writer import resume as resume_log
+from nacre.session.model_facts import ModelFacts, ModelFactsCache
 from nacre.session.rewind import Rewind
 from nacre.session.session import Base, Session
-from nacre.session.session_log import OpenedLog, close_open_calls, start
-from nacre.session.session_log import resume as resume_log
 from nacre.session.settings import SessionSettings
 from nacre.settings import Settings
-from nacre.store.sessions import Sessions
 from nacre.tools.base import Function, Tool, as_tools
 from nacre.tools.guard import Ask
+
+if TYPE_CHECKING:
+    from nacre.layers.l4_compact.layer import Compact
+    from nacre.layers.l5_extract.layer import Extract
+    from nacre.layers.l6_dream.layer import Dream
 
 SYSTEM = prompts.load(__package__, "system")
 LATEST = "latest"
@@ -129,8 +141,11 @@ async def open_agent(  # noqa: PLR0913 - the public entry point; all but the set
     given = tools if tools is None or (callable(tools) and not isinstance(tools, Tool)) else as_tools(tools)
     if ephemeral and session != NEW:
         raise TypeError("an ephemeral session is always a new one; leave out session= or ephemeral=")
-    settings = _with_model_table(as_settings(settings))
+    settings = as_settings(settings)
+    if settings.models:
+        use_model_table(with_overrides({"models": settings.models}))
     choice = None if provider else choose(settings.model, settings.environ)
+    check_thinking(choice.model if choice else settings.model or UNNAMED, settings.thinking)
     if choice is not None and session == NEW:
         # Only then: what is there can be looked at and compacted by rule without anybody to ask.
         require_installed(choice)
@@ -140,7 +155,15 @@ async def open_agent(  # noqa: PLR0913 - the public entry point; all but the set
             provider = build_provider(choice, settings)
             stack.push_async_callback(provider.close)
         log = None if ephemeral else await _open_log(settings, session, clock, stack)
-        setup = _Setup(settings, choice, provider, log, given, ask, clock)
+        cache = facts_cache(settings, choice)
+        facts = cache.read() if cache else ModelFacts()
+        model = choice.model if choice else settings.model or UNNAMED
+        is_local = cache is not None and not _is_remote(choice, settings)
+        if is_local and choice is not None:
+            facts = await ask_window(settings, choice, facts)
+        settings = adapt_to_model(settings, model, facts, is_local=is_local)
+        provider = with_text_calls(provider, choice, facts, None if ephemeral else cache)
+        setup = _Setup(settings, choice, provider, log, given, ask, clock, facts, cache)
         yield await _open(setup, stack)
 
 
@@ -155,54 +178,52 @@ class _Setup:
     tools: Sequence[Tool] | Chooser | None
     ask: Ask | None
     clock: Clock
+    facts: ModelFacts
+    """What earlier sessions measured about the model."""
+    facts_cache: ModelFactsCache | None
 
 
 async def _open(setup: _Setup, stack: AsyncExitStack) -> OpenedAgent:
     """Open memory and tools, create the session and add its layers; their order is the order of calls."""
     settings = setup.settings
-    choice = setup.choice
     log = setup.log
-    leaves = _leaves(choice, settings)
+    is_remote = _is_remote(setup.choice, settings)
     folder = log.writer.folder if log else None
     toolset = await build_toolset(settings, stack, ask=setup.ask, keeps=log is not None)
-    writer = log.writer if log else None
-    startup = await load_startup_context(settings, stack, writer=writer, clock=setup.clock, leaves=leaves)
-    tools = with_memory(toolset, startup)
-    if setup.tools is not None:
-        tools = as_tools(setup.tools(tools) if callable(setup.tools) else setup.tools)
-    startup = await adapt_to_tools(startup, tools, settings, leaves=leaves)
-    model = choice.model if choice else settings.model or UNNAMED
-    base = build_base(model, startup, tools, settings, setup.clock)
-    if log is not None and leaves:
-        # A log that was written with a model on this machine may hold text that must not leave it.
-        log = replace(log, records=await startup.local_only.over(log.records))
-    records = log.records if log else ()
-    session = Session(base, records, writer=writer, settings=session_settings(settings), clock=setup.clock)
-    add_startup_layers(session, startup, toolset, leaves=leaves)
+    session, startup, tools = await _open_session(setup, toolset, stack, is_remote=is_remote)
+    if settings.read_again is not None:
+        session.add_layers(SwitchUpdates(settings, toolset.workspace))
+    add_startup_layers(session, startup, toolset, is_remote=is_remote)
     add_result_layers(session, toolset, settings, tools=tools, folder=folder)
-    recall = await add_recall(session, startup, toolset, settings, stack, leaves=leaves)
+    recall = await add_recall(session, startup, toolset, settings, stack, is_remote=is_remote)
     hooks = add_hooks(session, settings, toolset, stack)
     rewind = toolset.belong_to(session, folder)
     agent = SessionAgent(session, setup.provider, tools, limits=_limits(settings))
     forks = await add_background_and_forks(agent, toolset, settings, stack, shared=startup.tools)
+    is_local = setup.facts_cache is not None and not is_remote
+    add_tool_call_test(session, setup.provider, forks, is_local=is_local and settings.is_interactive)
     watch_instructions(session, hooks, forks.background)
     stack.push_async_callback(agent.cancel)
-    restorer = build_restorer(session, startup, toolset, settings, leaves=leaves)
-    add_skills(session, toolset, tools=tools)
+    restorer = build_restorer(session, startup, toolset, settings, is_remote=is_remote)
+    add_tool_instructions(session, toolset, tools=tools)
     plan = await add_plan(session, toolset, folder)
     services = SessionServices(toolset, forks, restorer, hooks)
-    team = add_team(agent, settings, services, startup, folder=folder, leaves=leaves)
+    team = add_team(agent, settings, services, startup, folder=folder, is_remote=is_remote)
+    startup.origin_tracker.has_outside_context = lambda: has_outside_context(
+        session, startup, settings, toolset, tools=tools, types=team.shared.types if team else AgentTypes()
+    )
     compact = add_notes_and_compact(session, settings, services)
-    extract = add_extract(agent, startup, settings, forks, leaves=leaves)
+    extract = add_extract(agent, startup, settings, forks, is_remote=is_remote)
     dream = await add_dream(agent, startup, toolset, settings, forks, stack)
     mail = await add_mail(agent, services, settings, stack, team=team, folder=folder)
-    notices = (*(log.notices if log else ()), *toolset.notices.take(), *startup.notices)
+    cost = session.announce_base_change()
+    opened = log.notices if log else ()
     return OpenedAgent(
         agent=agent,
-        choice=choice,
+        choice=setup.choice,
         toolset=toolset,
         rewind=rewind,
-        notices=notices,
+        notices=(*opened, *([cost] if cost else ()), *toolset.notices.take(), *startup.notices),
         recall=recall,
         memories=startup.memories,
         hooks=hooks,
@@ -216,20 +237,38 @@ async def _open(setup: _Setup, stack: AsyncExitStack) -> OpenedAgent:
     )
 
 
-def _leaves(choice: ModelChoice | None, settings: Settings) -> bool:
+async def _open_session(
+    setup: _Setup, toolset: Toolset, stack: AsyncExitStack, *, is_remote: bool
+) -> tuple[Session, StartupContext, list[Tool]]:
+    """Return a session without layers, what it knows at its start, and the tools of its model."""
+    settings = setup.settings
+    writer = setup.log.writer if setup.log else None
+    startup = await load_startup_context(
+        settings, stack, writer=writer, clock=setup.clock, is_remote=is_remote
+    )
+    tools = with_memory(toolset, startup, is_small=settings.profile == "small")
+    if setup.tools is not None:
+        tools = as_tools(setup.tools(tools) if callable(setup.tools) else setup.tools)
+    model = setup.choice.model if setup.choice else settings.model or UNNAMED
+    tools = with_deferred(tools, model, settings, toolset.guard)
+    startup = await adapt_to_tools(startup, tools, settings, is_remote=is_remote)
+    base = build_base(model, startup, tools, settings, setup.clock)
+    records = setup.log.records if setup.log else ()
+    if records and is_remote:
+        # A log that was written with a model on this machine may hold text that must not leave it.
+        records = await startup.local_only.over(records)
+    session = Session(base, records, writer=writer, settings=session_settings(settings), clock=setup.clock)
+    use_model_facts(session, setup.facts, setup.facts_cache if setup.log else None, stack)
+    return session, startup, tools
+
+
+def _is_remote(choice: ModelChoice | None, settings: Settings) -> bool:
     """Whether requests leave this machine; assumed of a provider that the caller brought."""
     if choice is None:
         return True
     named = settings.fallback_model
     choices = [choice, *([choose(named, settings.environ)] if named else [])]
-    return any(leaves_machine(one, settings.environ) for one in choices)
-
-
-def _with_model_table(settings: Settings) -> Settings:
-    """Return the settings after their table of models was put in force for this process."""
-    if settings.models:
-        use_model_table(with_overrides({"models": settings.models}))
-    return settings
+    return any(is_remote_model(one, settings.environ) for one in choices)
 
 
 def build_base(
@@ -254,6 +293,8 @@ def session_settings(settings: Settings) -> SessionSettings:
     """Return the settings of a session's requests."""
     return SessionSettings(
         max_output=settings.max_output_tokens or SessionSettings().max_output,
+        thinking=settings.thinking,
+        output_ceiling=settings.max_output_tokens,
         cache_ttl=settings.cache_ttl,
         window_ceiling=settings.max_context_tokens,
         compact_percent=settings.autocompact.pct,
@@ -271,7 +312,12 @@ def _limits(settings: Settings) -> Limits:
 def _retry(settings: Settings) -> RetrySettings:
     given = settings.retry
     usual = RetrySettings()
-    return replace(usual, tries=given.tries or usual.tries, max_wait=given.max_wait_seconds or usual.max_wait)
+    return replace(
+        usual,
+        tries=given.tries or usual.tries,
+        max_wait=given.max_wait_seconds or usual.max_wait,
+        silence=given.silence_seconds,
+    )
 
 
 async def _open_log(settings: Settings, wanted: str, clock: Clock, stack: AsyncExitStack) -> OpenedLog:
@@ -289,6 +335,8 @@ async def _open_log(settings: Settings, wanted: str, clock: Clock, stack: AsyncE
 
 def find_log(settings: Settings, wanted: str) -> Path:
     """Return the path of a session's log by its id, the beginning of an id, or `latest`."""
+    from nacre.store.sessions import Sessions  # noqa: PLC0415 - a new session searches no other
+
     sessions = Sessions(settings.home)
     if wanted != LATEST:
         return sessions.find(wanted)
@@ -310,11 +358,8 @@ def check_arguments(settings: object, provider: object, session: object) -> None
         raise TypeError(f"settings takes a mapping such as {{'model': …}}, not {_shown(settings)}")
     if not isinstance(session, str):
         raise TypeError(f"session takes 'new', 'latest' or an id, not {_shown(session)}")
-    if provider is not None:
-        _check_provider(provider)
-
-
-def _check_provider(provider: object) -> None:
+    if provider is None:
+        return
     if isinstance(provider, str):
         raise TypeError(
             f"provider takes an object, not {_shown(provider)}; leave it out and name a model in "

@@ -13,7 +13,7 @@ from nacre.errors import ConfigError
 from nacre.memory.memory import Memory
 from nacre.messages.blocks import JsonObject
 from nacre.settings import Settings, load
-from nacre.settings.schema import KEYS, SettingsLevel
+from nacre.settings.schema import KEYS
 
 
 async def open_memory(
@@ -37,18 +37,15 @@ async def open_memory(
 def as_settings(given: Settings | Mapping[str, object] | None) -> Settings:
     """Return the settings of the working directory, with a mapping above all others.
 
-    Raises `ConfigError` for a key or value in the mapping that cannot be used.
+    Raises `ConfigError` for a key or value that cannot be used: it may be a restriction.
     """
     if isinstance(given, Settings):
+        given.require_sound()
         return given
     overrides = dict(given or {})
     unknown = [name for name in overrides if name not in KEYS]
     if unknown:
         raise ConfigError(f"there is no setting named {unknown[0]!r}; see docs/reference/settings.md")
     settings = load(Path.cwd(), os.environ, cli=cast("JsonObject", overrides))
-    wrong = [
-        one.message for one in settings.problems if one.is_error and one.place == SettingsLevel.CLI.value
-    ]
-    if wrong:
-        raise ConfigError("; ".join(wrong))
+    settings.require_sound()
     return settings

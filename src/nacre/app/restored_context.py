@@ -31,7 +31,7 @@ from nacre.messages.records import Noted
 from nacre.messages.results import AnsweredCall, answered_calls
 from nacre.messages.tokens import estimate_text
 from nacre.messages.untrusted_text import neutralise, one_line
-from nacre.session.attachments import DAY, INSTRUCTIONS, RECORD, WHOLE
+from nacre.session.layer import DAY, INSTRUCTIONS, RECORD, WHOLE
 from nacre.session.restoration import Restored, Restorer, cut, within
 from nacre.session.session import OPENING, Session
 from nacre.settings import Settings
@@ -52,39 +52,43 @@ class SessionRestorer(Restorer):
         settings: Settings,
         *,
         announcer: InstructionUpdates | None = None,
-        leaves: bool = True,
+        is_remote: bool = True,
     ) -> None:
         super().__init__(session)
         self._workspace = toolset.workspace
-        self._known = startup
+        self._startup = startup
         self._settings = settings
         self._announcer = announcer
-        self._leaves = leaves
-        self._files = FileReader(toolset, startup, settings, leaves=leaves)
+        self._is_remote = is_remote
+        self._files = FileReader(toolset, startup, settings, is_remote=is_remote)
 
     async def fragments(self, kept: Sequence[Item], tokens: int) -> list[Fragment]:
         """Return what is restored in addition to these items, within `tokens`; files are cut first."""
         instructions = await self._instructions()
         seen = self._workspace.recently_seen()
         day = self._session.clock.now().astimezone().date().isoformat()
-        opening = [] if self._is_pending(kept) else [await self._opening(instructions, tokens)]
-        rules = [_rules(instructions)] if instructions else []
+        note = self._session.view.last_noted(OPENING)
+        is_in_view = note is not None and any(item.record_id == note.fact(RECORD) for item in kept)
+        opening = [] if is_in_view else [await self._opening(instructions, tokens)]
+        rules = []
+        if instructions:
+            rules = [Fragment(kind="rules", name="rules", text=render_again(instructions.later))]
         first = within([*opening, *rules], tokens)
         room = tokens - _tokens(first)
         others = await self._from_layers(kept, room)
         room -= _tokens(others)
-        told = instructions.all_files if instructions else ()
+        loaded = instructions.all_files if instructions else ()
         visible = visible_in(kept, self._workspace)
         wanted = [path for path in seen if path not in visible]
         files = await self._files.read(
-            wanted, tokens=room, settings=self._settings.compaction, without={one.real for one in told}
+            wanted, tokens=room, settings=self._settings.compaction, without={one.real for one in loaded}
         )
         self.last = Restored(
             fragments=(*first, *others, *(one.fragment for one in files)),
             kept=kept,
             files=tuple(one.path for one in files),
             whole={one.path: one.version for one in files if one.version is not None},
-            told=digests(told) if opening else {},
+            digests=digests(loaded) if opening else {},
             day=day if opening else "",
             seen=frozenset(seen) - visible,
             shown=self._workspace.shown,
@@ -108,30 +112,25 @@ class SessionRestorer(Restorer):
         if not last.day:
             return []
         record: JsonObject = {RECORD: summary_id}
-        told: JsonObject = {"files": {**last.told}, WHOLE: True}
+        written: JsonObject = {"files": {**last.digests}, WHOLE: True}
         facts: dict[str, JsonObject] = {OPENING: record, DAY: {"date": last.day, **record}}
         if self._announcer is not None:
-            facts[INSTRUCTIONS] = told | record
+            facts[INSTRUCTIONS] = written | record
         return [
             Noted(id=clock.new_id(), at=clock.now(), kind=kind, facts=what) for kind, what in facts.items()
         ]
 
     async def _instructions(self) -> Instructions | None:
         if self._announcer is None:
-            return self._known.instructions
+            return self._startup.instructions
         return await self._announcer.again(self._session.view)
-
-    def _is_pending(self, kept: Sequence[Item]) -> bool:
-        """Whether the opening stays in view."""
-        note = self._session.view.last_noted(OPENING)
-        return note is not None and any(item.record_id == note.fact(RECORD) for item in kept)
 
     async def _opening(self, instructions: Instructions | None, tokens: int) -> Fragment:
         # Later instructions are a separate fragment after this one, so that they are cut first.
         begun = replace(instructions, later=()) if instructions else None
-        startup = replace(self._known, instructions=begun)
+        startup = replace(self._startup, instructions=begun)
         try:
-            context = await render_startup_text(startup, self._settings, leaves=self._leaves)
+            context = await render_startup_text(startup, self._settings, is_remote=self._is_remote)
         except (StoreError, OSError):
             context = render_context(begun)  # unreadable memory must not stop the compaction
         now = self._session.clock.now().astimezone()
@@ -142,15 +141,11 @@ class SessionRestorer(Restorer):
 
 
 def build_restorer(
-    session: Session, startup: StartupContext, toolset: Toolset, settings: Settings, *, leaves: bool
+    session: Session, startup: StartupContext, toolset: Toolset, settings: Settings, *, is_remote: bool
 ) -> SessionRestorer:
-    """Return the restorer of a session that has all its layers; `leaves` as in `load_startup_context`."""
+    """Return the restorer of a session that has all its layers; `is_remote` as in `load_startup_context`."""
     announcer = session.layer(InstructionUpdates)
-    return SessionRestorer(session, toolset, startup, settings, announcer=announcer, leaves=leaves)
-
-
-def _rules(instructions: Instructions) -> Fragment:
-    return Fragment(kind="rules", name="rules", text=render_again(instructions.later))
+    return SessionRestorer(session, toolset, startup, settings, announcer=announcer, is_remote=is_remote)
 
 
 def _tokens(fragments: Iterable[Fragment]) -> int:
@@ -181,10 +176,10 @@ class FileReader:
     """Reads files for the model, and only those that Read could read without a question."""
 
     def __init__(
-        self, toolset: Toolset, startup: StartupContext, settings: Settings, *, leaves: bool
+        self, toolset: Toolset, startup: StartupContext, settings: Settings, *, is_remote: bool
     ) -> None:
         self._toolset = toolset
-        self._stays = startup.local_only if leaves else LocalOnlyFilter()
+        self._local_only = startup.local_only if is_remote else LocalOnlyFilter()
         # Memories are recalled, results have pointers, logs have neither: none is a file of the work.
         self._not_these = [
             *(memory.location.directory.resolve() for memory in startup.memories),
@@ -198,7 +193,7 @@ class FileReader:
         """Return the first readable files; missing, denied, binary and too large ones are skipped."""
         room = min(tokens, settings.files_tokens)
         hidden = set(without)
-        staying = await self._stays.now()
+        staying = await self._local_only.now()
         found: list[FileAgain] = []
         for path in paths:
             if len(found) == settings.max_files or room < LEAST_TOKENS:
@@ -223,15 +218,19 @@ class FileReader:
         workspace.forget([path])
         try:
             with expecting(path):
-                lines = str(await reader.call(arguments))
+                lines = await reader.call(arguments)
         except ToolError:
             return None
+        if not isinstance(lines, str):
+            return None  # a picture; the model reads it again if it needs it
         version = workspace.seen(path)
         if version is None or version.digest is None:
             return None
-        told = neutralise(staying.without(_bounded(lines)))
-        is_whole = told == lines and _LONG_LINE not in lines
-        text = prompts.render(RESTORED_FILE, path=shown, lines=told)
+        # It was not the tool's limit that cut the file, so the remark where Read stopped is replaced.
+        remarked = _REMARK.sub(r"[Cut here for want of room; Read goes on with offset=\1.]", lines)
+        content = neutralise(staying.without(remarked))
+        is_whole = content == lines and _LONG_LINE not in lines
+        text = prompts.render(RESTORED_FILE, path=shown, lines=content)
         if estimate_text(text) > tokens:
             return None
         return FileAgain(
@@ -257,8 +256,3 @@ def _shows(one: AnsweredCall) -> bool:
     if one.result.is_error:
         return False
     return one.call.name == WRITER or (one.call.name == READER and is_numbered(one.result.text))
-
-
-def _bounded(lines: str) -> str:
-    """Replace the remark where Read stopped: it was not the tool's limit that cut it."""
-    return _REMARK.sub(r"[Cut here for want of room; Read goes on with offset=\1.]", lines)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from nacre.agents.registry import AgentState
 from nacre.errors import NacreError, ProviderError
-from nacre.formatting import human_count, shorten
-from nacre.messages.blocks import Json, ToolCall, ToolResult
+from nacre.formatting import human_count, shorten, usd_text
+from nacre.messages.blocks import Document, Image, Json, ToolCall, ToolResult
+from nacre.messages.media import media_facts
 from nacre.messages.records import Said
 from nacre.session.background import AGENT_PURPOSE
 from nacre.session.session import Session
@@ -55,7 +56,8 @@ def result_line(result: ToolResult) -> str:
     """Return the first line of a result and the number of further lines."""
     lines = result.text.strip().splitlines()
     if not lines:
-        return "no output"
+        media = [media_facts(one).text for one in result.content if isinstance(one, Image | Document)]
+        return ", ".join(media) or "no output"
     more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
     return shorten(lines[0].strip(), MAX_RESULT_CHARS) + more
 
@@ -91,7 +93,7 @@ def waiting_line(states: Sequence[AgentState], now: datetime) -> str:
 def ended_line(state: AgentState) -> str:
     """Return how an agent ended, with the beginning of its report."""
     words = shorten(state.result, WORDS_CHARS)
-    spent = f"{state.seconds:.0f} s, {human_count(state.tokens)} tokens, ${state.cost_usd:.4f}"
+    spent = f"{state.seconds:.0f} s, {human_count(state.tokens)} tokens, {usd_text(state.cost_usd)}"
     return f"{state.name} {ENDED.get(state.status, state.status)} ({spent})" + (f": {words}" if words else "")
 
 

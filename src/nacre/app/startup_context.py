@@ -8,21 +8,18 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nacre.app.instruction_paths import instruction_paths
-from nacre.app.memory_locations import MemoryPlaces, memory_places
+from nacre.app.memory_locations import MemoryPlaces, instruction_paths, memory_places
 from nacre.clock import Clock
 from nacre.context.privacy import LocalOnlyFilter, OriginTracker
 from nacre.errors import NacreError, StoreError, ToolError
 from nacre.memory.agent_memory import open_live
 from nacre.memory.files.location import Location
-from nacre.memory.format.entry import MemoryChange
+from nacre.memory.format.entry import MemoryChange, read_entry
 from nacre.memory.instructions.load import Instructions, load_instructions
 from nacre.memory.memory import Memory
 from nacre.memory.startup_text import ManualMode, MemoryFacts, form_of, manual, render_context
-from nacre.memory.team.choice import remote_of
-from nacre.memory.team.sync import SyncReport, sync
 from nacre.memory.tools import daily_tools, memory_tools
-from nacre.session.session_log import RecordWriter
+from nacre.session.log_writer import RecordWriter
 from nacre.settings import Settings
 from nacre.tools.base import Tool
 from nacre.tools.workspace import Workspace
@@ -77,6 +74,7 @@ class StartupContext:
             try:
                 marked = await asyncio.to_thread(self.origin_tracker.marked, memory, file, content)
                 await memory.put(file, marked, change)
+                self.origin_tracker.saved(read_entry(file, marked))
             except StoreError as error:
                 raise ToolError(str(error)) from error
 
@@ -89,12 +87,12 @@ async def load_startup_context(
     *,
     writer: RecordWriter | None,
     clock: Clock,
-    leaves: bool = True,
+    is_remote: bool = True,
 ) -> StartupContext:
     """Open the memories and load the instructions; without a writer, memory is only read.
 
-    If memory cannot be opened, the session starts without it and a notice says why. `leaves`: requests leave
-    this machine, so local-only entries are left out (M27).
+    If memory cannot be opened, the session starts without it and a notice says why. If requests
+    leave this machine (`is_remote`), local-only entries are left out (M27).
     """
     places = _places(settings)
     startup = _instructed(settings, places, session=writer.session_id if writer else "")
@@ -105,7 +103,7 @@ async def load_startup_context(
     try:
         async with AsyncExitStack() as opening:
             with_memories = await _with_memories(startup, places, settings, opening, clock)
-            complete = await _with_texts(with_memories, settings, clock, leaves=leaves)
+            complete = await _with_texts(with_memories, settings, clock, is_remote=is_remote)
             # Only a complete set stays open: otherwise a failure would leave marks and watches behind.
             stack.push_async_exit(opening.pop_all())
             return complete
@@ -123,7 +121,7 @@ async def preview_startup_context(settings: Settings, *, clock: Clock) -> Startu
         async with AsyncExitStack() as stack:
             seen = await _with_memories(startup, places, settings, stack, clock)
             # As for a session on disk, which may write: it gets the manual and the tools for that.
-            return await _with_texts(replace(seen, session=clock.new_id()), settings, clock, leaves=True)
+            return await _with_texts(replace(seen, session=clock.new_id()), settings, clock, is_remote=True)
     except StoreError:
         return startup
 
@@ -184,7 +182,7 @@ async def _with_memories(
 
 
 async def _with_texts(
-    startup: StartupContext, settings: Settings, clock: Clock, *, leaves: bool
+    startup: StartupContext, settings: Settings, clock: Clock, *, is_remote: bool
 ) -> StartupContext:
     """Add the memory tools, the manual and the text for the first message."""
     memory = startup.memory
@@ -192,22 +190,20 @@ async def _with_texts(
     given = settings.memory
     assert memory is not None, "there is a memory to tell about"
     tools = (
-        daily_tools(memory, session=startup.session, clock=clock, origin_of=startup.origin_tracker.origin_of)
+        daily_tools(memory, session=startup.session, clock=clock, origins=startup.origin_tracker)
         if given.mode == "daily"
-        else memory_tools(
-            memory, session=startup.session, team=team, origin_of=startup.origin_tracker.origin_of
-        )
+        else memory_tools(memory, session=startup.session, team=team, origins=startup.origin_tracker)
     )
     return replace(
         startup,
         tools=[one for one in tools if one.read_only or not startup.is_read_only],
         manual=_manual(startup, settings),
-        context=await render_startup_text(startup, settings, leaves=leaves),
+        context=await render_startup_text(startup, settings, is_remote=is_remote),
     )
 
 
 async def adapt_to_tools(
-    startup: StartupContext, tools: Sequence[Tool], settings: Settings, *, leaves: bool
+    startup: StartupContext, tools: Sequence[Tool], settings: Settings, *, is_remote: bool
 ) -> StartupContext:
     """Return the context for a model with these tools; without one that saves, memory is read-only."""
     names = {one.name for one in tools}
@@ -218,22 +214,23 @@ async def adapt_to_tools(
     return replace(
         reading,
         manual=_manual(reading, settings),
-        context=await render_startup_text(reading, settings, leaves=leaves),
+        context=await render_startup_text(reading, settings, is_remote=is_remote),
     )
 
 
 def _manual(startup: StartupContext, settings: Settings) -> str:
     given = settings.memory
     mode = ManualMode(
-        form=form_of(is_on=True, is_daily=given.mode == "daily", has_team=startup.team is not None),
+        form=form_of(is_daily=given.mode == "daily", has_team=startup.team is not None),
         has_index=given.index,
+        is_small=settings.profile == "small",
         is_read_only=startup.is_read_only,
         extra_guidelines=given.extra_guidelines or "",
     )
     return manual(mode)
 
 
-async def render_startup_text(startup: StartupContext, settings: Settings, *, leaves: bool) -> str:
+async def render_startup_text(startup: StartupContext, settings: Settings, *, is_remote: bool) -> str:
     """Return the text on instructions and memory, with the current indexes (M25, C21)."""
     memory = startup.memory
     team = startup.team
@@ -243,11 +240,11 @@ async def render_startup_text(startup: StartupContext, settings: Settings, *, le
     facts = MemoryFacts(
         directory=memory.location.directory,
         is_read_only=startup.is_read_only,
-        has_index=settings.memory.index,
+        has_index=settings.memory.index and settings.profile != "small",
         user_directory=users.location.directory if users else None,
         team_directory=team.location.directory if team else None,
     )
-    stays = startup.local_only if leaves else LocalOnlyFilter()
+    stays = startup.local_only if is_remote else LocalOnlyFilter()
     indexes = [await _index(one, stays) for one in (memory, team, users)]
     return render_context(startup.instructions, indexes[0], indexes[1], facts, user_index_text=indexes[2])
 
@@ -273,17 +270,18 @@ async def sync_team_memory(
 
 
 async def _synced(team: Memory, remote: str, clock: Clock) -> tuple[str, ...]:
+    from nacre.memory.team.choice import remote_of  # noqa: PLC0415 - few people share a memory
+    from nacre.memory.team.sync import sync  # noqa: PLC0415 - see above
+
     try:
         async with asyncio.timeout(MAX_SECONDS):
             place = await remote_of(remote, team.location, clock=clock, seconds=MAX_SECONDS)
-            return _sharing_notice(await sync(team.location, place, clock=clock, watch=team.watch))
+            report = await sync(team.location, place, clock=clock, watch=team.watch)
     except TimeoutError:
         return (f"team memory was not synced: no answer in {MAX_SECONDS:.0f} seconds",)
     except NacreError as error:
         return (f"team memory was not synced: {error}",)
-
-
-def _sharing_notice(report: SyncReport) -> tuple[str, ...]:
-    kept = [f"team memory: two people changed {one.file}; both texts are kept" for one in report.conflicts]
-    refused = [f"team memory: {one.file} is not shared: {one.why}" for one in report.refused]
-    return (*kept, *refused)
+    return (
+        *(f"team memory: two people changed {one.file}; both texts are kept" for one in report.conflicts),
+        *(f"team memory: {one.file} is not shared: {one.why}" for one in report.refused),
+    )

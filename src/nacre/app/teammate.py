@@ -14,14 +14,14 @@ from dataclasses import replace
 from nacre import prompts
 from nacre.agents.directory import team_of
 from nacre.agents.mail_room import MailRoom
-from nacre.agents.process_teammates import DEPTH, HELD, REPORT, ROOT
+from nacre.agents.process_teammates import DEPTH, HELD, OWNER, REPORT, ROOT, SPENT
 from nacre.agents.registry import AgentRegistry
 from nacre.agents.run import NOTHING_SAID, OUT_OF_ROUNDS, WOKEN, bounded
 from nacre.agents.team_roster import Roster
 from nacre.agents.types import INHERIT, SMALL, AgentType, agent_types
 from nacre.agents.waking import first_of, is_from_person
 from nacre.app.open_agent import NEW, SYSTEM, OpenedAgent, open_agent
-from nacre.errors import ConfigError, MailError, NacreError, TranscriptError
+from nacre.errors import ConfigError, MailError, NacreError, SpendCapReached, TranscriptError
 from nacre.layers.l7_mail.layer import MAIL, DeliveryLimit
 from nacre.layers.l7_mail.letter import Letter, brief, check_name
 from nacre.layers.l7_mail.mailbox import Mailbox
@@ -31,6 +31,7 @@ from nacre.messages.blocks import JsonObject
 from nacre.messages.events import Event, Notice, TurnDone
 from nacre.messages.records import Noted, Record, Said
 from nacre.providers.choose import choose, small_model
+from nacre.session.background import Background
 from nacre.session.session import Base
 from nacre.settings import Settings
 from nacre.store.sessions import Sessions
@@ -78,6 +79,7 @@ async def open_teammate(
             raise ConfigError("agents are switched off here (switches.agents), so there are no teammates")
         if ready.team is not None:
             _limit_depth(ready.team.shared.registry, settings.environ)
+        await _share_limits(ready.background, roster, name, settings)
         session = ready.agent.session
         session.base = _base(session.base, f"{one.prompt}\n\n{prompts.render(FRAME, lead=lead)}")
         session.is_one_shot = True
@@ -168,7 +170,10 @@ class Teammate:
         finally:
             playing.cancel()
             await asyncio.wait({playing})
-        await self._report(playing.result())
+        try:
+            await self._report(playing.result())
+        except SpendCapReached as error:
+            await self._report(str(error), prefix=SPENT)
 
     async def _played(self, text: str | None) -> str:
         """Run a turn and return why it did not complete; empty if it did."""
@@ -179,6 +184,8 @@ class Teammate:
                     self.hear(event)
                     if isinstance(event, TurnDone):
                         outcome = event.outcome
+        except SpendCapReached:
+            raise
         except NacreError as error:
             return f"It failed: {' '.join(str(error).split())}"
         return "" if outcome != "turn_limit" else OUT_OF_ROUNDS.format(rounds=self._agent.limits.max_rounds)
@@ -241,6 +248,20 @@ def _limit_depth(registry: AgentRegistry, environ: Mapping[str, str]) -> None:
     """Apply the depth limit of the session that started this process."""
     depth = environ.get(DEPTH, "")
     registry.root, registry.depth = environ.get(ROOT, ""), int(depth) if depth.isdecimal() else 0
+
+
+async def _share_limits(background: Background, roster: Roster, name: str, settings: Settings) -> None:
+    """Count towards the spending limits of the session at the top; without one, of the lead's session."""
+    lead = roster.member(roster.lead())
+    owner = settings.environ.get(OWNER, "") or (lead.session if lead else "")
+    root = settings.environ.get(ROOT, "") or owner
+    if background.spending is None or not root:
+        return
+    with suppress(TranscriptError):
+        folder = Sessions(settings.home).find(root).with_suffix("")
+        background.agent_name = name
+        background.spending.join(folder, name=name, owner=owner)
+        await background.spending.settle()
 
 
 def _is_owed(records: Sequence[Record]) -> bool:

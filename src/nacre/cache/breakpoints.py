@@ -43,45 +43,34 @@ def place_markers(
     if head is not None:
         system = _with_marker_at(system, head, long)
         room = room - 1
-    elif (tool := _last_loaded(tools)) is not None:
-        tools = _with_marker_at(tools, tool, long)
+    elif loaded := [index for index, tool in enumerate(tools) if tool.get("defer_loading") is not True]:
+        tools = _with_marker_at(tools, loaded[-1], long)
         room = room - 1
-    places = _places(messages, _counts(branch_at), room)
+    branches = (branch_at,) if isinstance(branch_at, int) else branch_at or ()
     first = _instructions(messages)
     marked = list(messages)
-    for index, inner in places:
-        lifetime = long if (index, inner) == first else short
-        marked[index] = _with_marker_in(marked[index], inner, lifetime)
+    for index, inner in _places(messages, branches, room):
+        content = list(_blocks(marked[index]))
+        block = content[inner]
+        assert isinstance(block, dict)
+        content[inner] = {**block, "cache_control": _control(long if (index, inner) == first else short)}
+        marked[index] = {**marked[index], "content": content}
     return system, tools, marked
 
 
 def _places(messages: list[JsonObject], branches: Sequence[int], room: int) -> list[_Place]:
     """Return where to place markers, most valuable first, as many as are allowed."""
-    wanted = [
-        _end(messages, len(messages)),
-        *(_end(messages, count) for count in branches),
-        _end(messages, _sent_before(messages)),
-        _instructions(messages),
-    ]
+    # The previous request had all messages before the newest reply.
+    sent_before = len(messages)
+    while sent_before and messages[sent_before - 1].get("role") != "assistant":
+        sent_before -= 1
+    while sent_before and messages[sent_before - 1].get("role") == "assistant":
+        sent_before -= 1
+    ends = (len(messages), *branches, sent_before)
+    wanted = [*(_end(messages, count) for count in ends), _instructions(messages)]
     # One block may be wanted for several reasons.
     distinct = dict.fromkeys(spot for spot in wanted if spot is not None)
     return list(distinct)[:room]
-
-
-def _counts(branch_at: int | Sequence[int] | None) -> Sequence[int]:
-    if branch_at is None:
-        return ()
-    return (branch_at,) if isinstance(branch_at, int) else branch_at
-
-
-def _sent_before(messages: list[JsonObject]) -> int:
-    """Return how many messages the previous request had: all before the newest reply."""
-    index = len(messages)
-    while index and messages[index - 1].get("role") != "assistant":
-        index -= 1
-    while index and messages[index - 1].get("role") == "assistant":
-        index -= 1
-    return index
 
 
 def _end(messages: list[JsonObject], count: int) -> _Place | None:
@@ -124,23 +113,8 @@ def _is_markable(block: Json) -> bool:
     return block["type"] != "text" or (isinstance(text, str) and bool(text.strip()))
 
 
-def _last_loaded(tools: list[JsonObject]) -> int | None:
-    loaded = (
-        index for index in range(len(tools) - 1, -1, -1) if tools[index].get("defer_loading") is not True
-    )
-    return next(loaded, None)
-
-
 def _with_marker_at(blocks: list[JsonObject], index: int, lifetime: str) -> list[JsonObject]:
     return [*blocks[:index], {**blocks[index], "cache_control": _control(lifetime)}, *blocks[index + 1 :]]
-
-
-def _with_marker_in(message: JsonObject, inner: int, lifetime: str) -> JsonObject:
-    content = list(_blocks(message))
-    block = content[inner]
-    assert isinstance(block, dict)
-    content[inner] = {**block, "cache_control": _control(lifetime)}
-    return {**message, "content": content}
 
 
 def _control(lifetime: str) -> JsonObject:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from nacre.cache.models import PER_MILLION, ModelProfile, PriceTier
+from nacre.cache.models import PER_MILLION, ModelProfile
 from nacre.cache.warmth import FIVE_MINUTES, KeepWarmSettings, Lifetime
 
 ROUNDING = 1e-9
@@ -88,16 +88,17 @@ def decide_refresh(
     if refusal or tier is None:
         return RefreshDecision(is_worth=False, reason=refusal or "the model's prices are not known")
     price = prefix.tokens * tier.read / PER_MILLION
-    best = max(
-        (_plan(count, pause, pauses, prefix=prefix, settings=settings) for count in _counts(pause, settings)),
-        key=lambda plan: plan.gain_usd,
-    )
-    if best.gain_usd <= 0:
-        return _refused("the person is too unlikely to come back in time", best)
+    counts = range(1, settings.max_refreshes - pause.refreshes + 1)
+    plans = (_plan(count, pause, pauses, prefix=prefix, settings=settings) for count in counts)
+    best = max(plans, key=lambda plan: plan.gain_usd)
     limit = min(settings.max_usd, settings.max_share * spent.conversation_usd)
-    if spent.warming_usd + price > limit:
-        return _refused(f"the session may spend ${limit:.4f} on refreshes, and spent most of it", best)
-    return best
+    if best.gain_usd <= 0:
+        reason = "the person is too unlikely to come back in time"
+    elif spent.warming_usd + price > limit:
+        reason = f"the session may spend ${limit:.4f} on refreshes, and spent most of it"
+    else:
+        return best
+    return replace(best, is_worth=False, reason=reason)
 
 
 def seconds_to_refresh(pause: Pause, settings: KeepWarmSettings = DEFAULT_KEEP_WARM) -> float:
@@ -113,21 +114,15 @@ def _refusal(pause: Pause, prefix: Prefix, settings: KeepWarmSettings) -> str | 
         (not profile.refreshes, "the provider is not known to refresh its cache on such a request"),
         (prefix.lifetime == "1h", "the cache lives for an hour as it is"),
         (tier is None, "the model's prices are not known"),
-        (tier is not None and not _reads_cheaply(tier, settings), "reading the cache costs too much"),
+        (
+            tier is not None and tier.read > settings.max_read_share * tier.input + ROUNDING,
+            "reading the cache costs too much",
+        ),
         (prefix.at_risk < max(1, profile.min_cacheable), "nothing is cached that would expire"),
         (pause.untouched_seconds >= FIVE_MINUTES, "the cache has gone cold already"),
         (pause.refreshes >= settings.max_refreshes, f"{pause.refreshes} refreshes are enough for a pause"),
     )
     return next((reason for is_so, reason in forbidden if is_so), None)
-
-
-def _reads_cheaply(tier: PriceTier, settings: KeepWarmSettings) -> bool:
-    return tier.read <= settings.max_read_share * tier.input + ROUNDING
-
-
-def _counts(pause: Pause, settings: KeepWarmSettings) -> range:
-    """Return the possible numbers of refreshes in a plan."""
-    return range(1, settings.max_refreshes - pause.refreshes + 1)
 
 
 def _plan(
@@ -148,17 +143,6 @@ def _plan(
     reason = f"{returns:.0%} come back in time: saves ${returns * saving:.4f} for ${sent * price:.4f}"
     return RefreshDecision(
         is_worth=True, reason=reason, returns=returns, refreshes=count, price_usd=price, gain_usd=gain
-    )
-
-
-def _refused(reason: str, plan: RefreshDecision) -> RefreshDecision:
-    return RefreshDecision(
-        is_worth=False,
-        reason=reason,
-        returns=plan.returns,
-        refreshes=plan.refreshes,
-        price_usd=plan.price_usd,
-        gain_usd=plan.gain_usd,
     )
 
 

@@ -6,22 +6,46 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from importlib import resources
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 from nacre.errors import ConfigError
 from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.media import PICTURE_RULES
 from nacre.messages.usage import Usage
+from nacre.prompts import packaged_file
 
 CacheKind = Literal["markers", "boundaries", "intervals", "none"]
 """Who says where a cached prefix ends: the client, the latest message, every so many tokens, nobody."""
+
+ApiKind = Literal["chat", "responses"]
+"""Which of OpenAI's APIs a model is asked through."""
+
+ThinkingLevel = Literal["off", "low", "medium", "high"]
+"""How much a model thinks before it answers, the same for all vendors (P8)."""
+THINKING_LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 
 PER_MILLION = 1_000_000
 """Prices are quoted per this many tokens."""
 LONG_WINDOW = 1_000_000
 """What the `[1m]` suffix of a model name asks for."""
+DEFAULT_WINDOW = 200_000
+"""The assumed window of an unknown model."""
+
+RESERVE_TOKENS = 20_000
+RESERVE_SHARE = 0.10
+"""Reserved for the reply: a summary is shorter than this in 99.99 of 100 cases."""
+AUTOCOMPACT_TOKENS = 13_000
+AUTOCOMPACT_SHARE = 0.065
+"""Distance of compaction from the effective window, so that it starts before a request is refused."""
+WARNING_TOKENS = 20_000
+WARNING_SHARE = 0.10
+"""Distance of the warning from compaction."""
+BLOCKING_TOKENS = 3_000
+BLOCKING_SHARE = 0.015
+"""Distance from the effective window within which nothing is sent, because estimates are inexact."""
 
 _VERSION_SUFFIX = re.compile(r"(-\d{8}|-\d{4}-\d{2}-\d{2}|-latest|-v\d+(:\d+)?|@[\w.-]+|:[\w.-]+)*$")
+_NUMBER = re.compile(r"\d{1,6}(?:\.\d{1,4})?")
 _REGION_PREFIX = re.compile(r"^(?:[\w-]+/|(?:us|eu|apac|global)\.)?(?:anthropic[./])?")
 
 
@@ -75,6 +99,14 @@ class ModelProfile:
     server_edits: bool = False
     """The provider can delete tool results from its cache; no layer asks for it."""
     structured_output: bool = False
+    images: bool = False
+    """Takes pictures; a line of text replaces them for other models."""
+    documents: bool = False
+    """Takes PDF files."""
+    pictures: str = ""
+    """How the tokens of a picture are counted: a rule of `picture_tokens`; empty if that is not known."""
+    tool_search: bool = False
+    """Takes tools whose definitions are left out of the prompt until a tool result refers to them (P12)."""
     thinking: bool = False
     compaction: bool = False
     """The provider offers compaction blocks of its own; no layer asks for them."""
@@ -83,11 +115,43 @@ class ModelProfile:
     refreshes: bool = False
     """A request that asks for no output reads the cache, and what it read lives on (C8b)."""
     default_effort: str = ""
+    efforts: str = ""
+    """The values of the provider's effort parameter that the model takes, separated by spaces."""
+    thinking_form: str = ""
+    """How a level of thinking is sent: `adaptive` or `budget` at Anthropic, `effort` elsewhere."""
+    thinking_off: str = ""
+    """How thinking is switched off: the value to send, `omit` to send nothing; empty if it cannot be."""
+    thinks: bool = False
+    """The model thinks if a request says nothing about it."""
+    signs_calls: bool = False
+    """Tool calls carry a signature of the thought before them, without which they are refused later."""
+    long_window_beta: str = ""
+    """The beta header without which the window of a million tokens is refused."""
+    api: ApiKind = "chat"
+    """For models of OpenAI's APIs."""
+    chat_completions: bool = True
+    """False for a model that only the Responses API serves."""
+
+    @property
+    def unseen_media(self) -> frozenset[str]:
+        """The kinds of block that the model does not take: `image` and `document`."""
+        seen = {"image": self.images, "document": self.documents}
+        return frozenset(kind for kind, takes in seen.items() if not takes)
 
     @property
     def cache_markers(self) -> bool:
         """Takes `cache_control` on blocks."""
         return self.cache == "markers" and self.max_markers > 0
+
+    @property
+    def thinking_levels(self) -> tuple[ThinkingLevel, ...]:
+        """The levels of thinking that can be set; all of them for a model that is not in the table."""
+        if not self.known:
+            return THINKING_LEVELS
+        efforts = self.efforts.split()
+        return tuple(
+            level for level in THINKING_LEVELS if (self.thinking_off if level == "off" else level in efforts)
+        )
 
     def tier(self, prompt_tokens: int) -> PriceTier | None:
         """The prices of a request of this size: past a cliff the whole request costs more."""
@@ -101,6 +165,15 @@ def profile(model: str) -> ModelProfile:
     if found is None:
         found = _profiles[model] = _in_force[0].profile(model)
     return found
+
+
+def check_thinking(model: str, level: ThinkingLevel | None) -> None:
+    """Raise `ConfigError` if a model cannot think at this level (P8)."""
+    levels = profile(model).thinking_levels
+    if level is None or level in levels:
+        return
+    advice = f"set thinking to {' or '.join(levels)}, or leave it unset" if levels else "leave it unset"
+    raise ConfigError(f"{model} cannot be asked with thinking={level}; {advice}")
 
 
 def use_model_table(rules: ModelTable) -> None:
@@ -121,6 +194,58 @@ def cost(profile: ModelProfile, usage: Usage) -> float | None:
         + usage.cache_read * tier.read
         + usage.output * tier.output
     ) / PER_MILLION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """Sizes of a request, in tokens, at which something happens."""
+
+    window: int
+    effective: int
+    warning: int
+    autocompact: int
+    blocking: int
+
+
+def window_size(model: str, ceiling: int | None = None) -> int:
+    """Return how many tokens a model accepts; a `ceiling` lowers that, and holds for an unknown model."""
+    found = profile(model)
+    is_long = model.endswith("[1m]")
+    if not (found.known or is_long):
+        return ceiling or DEFAULT_WINDOW
+    size = LONG_WINDOW if is_long else found.window
+    return min(size, ceiling) if ceiling else size
+
+
+def thresholds(
+    window: int, *, max_output: int, percent: float | None = None, compact_window: int | None = None
+) -> Thresholds:
+    """Return the thresholds of a window; `percent` and `compact_window` can only lower compaction."""
+    effective = _effective(window, max_output)
+    compact_at = _compact_at(window, max_output)
+    if compact_window:
+        compact_at = min(compact_at, _compact_at(min(window, compact_window), max_output))
+    if percent:
+        compact_at = min(compact_at, int(effective * percent / 100))
+    return Thresholds(
+        window=window,
+        effective=effective,
+        warning=max(0, compact_at - _smaller(window, WARNING_TOKENS, WARNING_SHARE)),
+        autocompact=compact_at,
+        blocking=effective - _smaller(window, BLOCKING_TOKENS, BLOCKING_SHARE),
+    )
+
+
+def _effective(window: int, max_output: int) -> int:
+    return window - min(max_output, _smaller(window, RESERVE_TOKENS, RESERVE_SHARE))
+
+
+def _compact_at(window: int, max_output: int) -> int:
+    return _effective(window, max_output) - _smaller(window, AUTOCOMPACT_TOKENS, AUTOCOMPACT_SHARE)
+
+
+def _smaller(window: int, tokens: int, share: float) -> int:
+    return min(tokens, round(window * share))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +289,6 @@ class ModelTable:
             )
         return {**self._flat(like, (*seen, key)), **row}
 
-    def _inherited(self, name: str, row: JsonObject) -> JsonObject:
-        """What an override of this name starts from."""
-        known = self._row(name)
-        if known == name:
-            return self.models[name]
-        if known is not None:
-            return {"like": known}
-        return {} if "like" in row else {"provider": self._assumed(name).get("provider")}
-
     def _assumed(self, name: str) -> JsonObject:
         prefix = max((p for p in self.unknown if name.startswith(p)), key=len, default="")
         row = self.unknown.get(prefix, {})
@@ -191,7 +307,12 @@ def with_overrides(table: Json, rules: ModelTable | None = None) -> ModelTable:
     aliases = _strings(table, "aliases")
     rows = dict(base.models)
     for name, row in models.items():
-        rows[name] = {**base._inherited(name, row), **row}
+        # An override starts from the row of this name, of a model like it, or of its provider.
+        known = base._row(name)
+        inherited: JsonObject = base.models[name] if known == name else {"like": known}
+        if known is None:
+            inherited = {} if "like" in row else {"provider": base._assumed(name).get("provider")}
+        rows[name] = {**inherited, **row}
     merged = replace(base, models=rows, aliases={**base.aliases, **aliases})
     for name in models:
         merged.profile(name)
@@ -208,7 +329,10 @@ def _parse(model: str, row: JsonObject) -> ModelProfile:
     known: JsonObject = {}
     for key, value in row.items():
         if key == "prices":
-            known[key] = cast("Json", _tiers(model, value))
+            if not isinstance(value, list):
+                raise ConfigError(f"model table: {model}.prices must be a list of price tiers")
+            tiers = sorted((_tier(model, item) for item in value), key=lambda one: one.above_prompt_tokens)
+            known[key] = cast("Json", tuple(tiers))
         elif key != "like":
             known[key] = _checked(model, key, value)
     return ModelProfile(model=model, **known)  # type: ignore[arg-type]  # every value was checked against its field
@@ -228,6 +352,16 @@ def _checked(model: str, key: str, value: Json) -> Json:
         if value in {"markers", "boundaries", "intervals", "none"}:
             return value
         raise ConfigError(f"model table: {model}.cache must be markers, boundaries, intervals or none")
+    if kind == "ApiKind":
+        if value in {"chat", "responses"}:
+            return value
+        raise ConfigError(f"model table: {model}.api must be chat or responses")
+    if key == "pictures":
+        name, *numbers = str(value).split() or [""]
+        is_rule = len(numbers) == PICTURE_RULES.get(name, -1) and all(map(_NUMBER.fullmatch, numbers))
+        if value != "" and not is_rule:
+            kinds = ", ".join(PICTURE_RULES)
+            raise ConfigError(f"model table: {model}.pictures must be one of {kinds} with its numbers")
     accepted = (
         (kind == "int" and isinstance(value, int) and not isinstance(value, bool) and value >= 0)
         or (kind == "bool" and isinstance(value, bool))
@@ -236,12 +370,6 @@ def _checked(model: str, key: str, value: Json) -> Json:
     if not accepted:
         raise ConfigError(f"model table: {model}.{key} must be {_WANTED[kind]}, not {value!r}")
     return value
-
-
-def _tiers(model: str, value: Json) -> tuple[PriceTier, ...]:
-    if not isinstance(value, list):
-        raise ConfigError(f"model table: {model}.prices must be a list of price tiers")
-    return tuple(sorted((_tier(model, item) for item in value), key=lambda tier: tier.above_prompt_tokens))
 
 
 def _tier(model: str, item: Json) -> PriceTier:
@@ -281,7 +409,7 @@ def _strings(table: JsonObject, key: str) -> dict[str, str]:
 
 
 def _shipped() -> ModelTable:
-    text = resources.files("nacre.cache").joinpath("data/models.json").read_text(encoding="utf-8")
+    text = packaged_file("nacre.cache", "data/models.json").decode()
     table: JsonObject = json.loads(text)
     return ModelTable(
         date=str(table["date"]),

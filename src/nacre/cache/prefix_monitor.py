@@ -218,6 +218,21 @@ class PrefixMonitor:
         self._ledger = self._ledger.after_request(now)
         self._epochs = len(view.epochs)
 
+    def shared_blocks(self, view: View) -> int:
+        """Return how many blocks of a view the last request has, too; 0 if there was none."""
+        before = self._ledger.previous
+        if before is None:
+            return 0
+        links = view.links
+        shared = min(before.length, len(links))
+        return bisect_left(range(shared), True, key=lambda i: before.links[i] != links[i])
+
+    def change_base(self, reason: str) -> None:
+        """Expect that nothing is read from the cache next, because the bytes before all messages changed."""
+        if self._strict and self._ledger.previous is not None:
+            raise PrefixMoved(reason)
+        self._ledger = Ledger()
+
     def check_usage(self, usage: Usage, model: str | None = None, *, may_clear: bool = False) -> None:
         """Compare cache reads with those of the last request, unless the provider may clear by itself."""
         if model != self._heard_from and self._heard_from is not None:

@@ -26,6 +26,7 @@ USAGE = 2
 INTERRUPTED = 130
 _DEBUG = "nacre.debug"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_OF_THE_DISK = _FULL | {errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE}
 
 
 class CommandEntry(NamedTuple):
@@ -69,6 +70,11 @@ COMMANDS = {
         "nacre.cli.sessions.stats", "stats", "Summarise tokens, cost, cache hits and memories by day."
     ),
     "uninstall": CommandEntry("nacre.cli.install.install", "uninstall", "Remove nacre from another program."),
+    "verify-provider": CommandEntry(
+        "nacre.cli.verify_provider",
+        "verify_provider",
+        "Check the simulator's assumptions against the real API.",
+    ),
 }
 
 
@@ -127,21 +133,19 @@ def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.meta[_DEBUG] = True
 
 
-def _debug_option() -> click.Option:
-    return click.Option(
-        ["--debug"],
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_set_debug,
-        help="Show a traceback on errors.",
-    )
-
-
 def _take_debug(command: click.Command) -> None:
     """Accept `--debug` after the command's name, at any depth."""
     if not any("--debug" in param.opts for param in command.params):
-        command.params.append(_debug_option())
+        command.params.append(
+            click.Option(
+                ["--debug"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_set_debug,
+                help="Show a traceback on errors.",
+            )
+        )
     if isinstance(command, click.Group):
         for child in command.commands.values():
             _take_debug(child)
@@ -167,6 +171,12 @@ def _is_text(ctx: click.Context, _: click.Parameter, value: str | None) -> str |
     help="Answer one prompt and exit; piped input is appended, or is the prompt with `-`.",
 )
 @click.option(
+    "--image",
+    multiple=True,
+    metavar="FILE",
+    help="Send a picture with the prompt of `-p`; may be repeated.",
+)
+@click.option(
     "--output-format",
     type=click.Choice(["text", "json", "stream-json"]),
     default=None,
@@ -174,7 +184,7 @@ def _is_text(ctx: click.Context, _: click.Parameter, value: str | None) -> str |
 )
 @run_options
 @click.pass_context
-def nacre(ctx: click.Context, /, **given: str | int | bool | None) -> int:
+def nacre(ctx: click.Context, /, **given: str | int | bool | tuple[str, ...] | None) -> int:
     """Memory and context management for LLM agents.
 
     Bare `nacre` starts a chat in the terminal; `nacre -p TEXT` answers once and exits.
@@ -204,6 +214,8 @@ def _check(ctx: click.Context, options: RunOptions, *, has_format: bool) -> None
         raise click.UsageError("-p needs a prompt")
     if has_format and options.prompt is None:
         raise click.UsageError("--output-format requires -p; add -p TEXT")
+    if options.image and options.prompt is None:
+        raise click.UsageError("--image requires -p; add -p TEXT")
     options.check()
 
 
@@ -252,7 +264,7 @@ def _ending(error: Exception, *, debug: bool) -> int:
 
 
 def _of_the_system(error: Exception) -> str | None:
-    """Return advice for two failures of any command: no working directory, no writable home."""
+    """Return advice for a failure of the system: no working directory, a full, read-only or broken disk."""
     if isinstance(error, FileNotFoundError) and error.filename is None:
         try:
             os.getcwd()  # noqa: PTH109 - loading pathlib would cost every start
@@ -260,6 +272,10 @@ def _of_the_system(error: Exception) -> str | None:
             return "the directory you are in is gone; change to one that is there and try again"
     if isinstance(error, OSError) and error.filename is None and error.errno in _FULL:
         return f"the output cannot be written ({error.strerror}); free some space or send it elsewhere"
+    if isinstance(error, OSError) and error.errno in _OF_THE_DISK and isinstance(error.filename, str):
+        from nacre.store.disk import explain
+
+        return explain(error, error.filename)
     return None
 
 

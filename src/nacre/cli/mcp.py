@@ -80,7 +80,15 @@ def mcp(
     asked = ServerOptions(projects=tuple(one.resolve() for one in projects), read_only=read_only, local=local)
     with contextlib.suppress(KeyboardInterrupt):
         if http:
-            _serve_http(asked, port or 0)
+            with _loading():
+                from nacre.integrations.mcp_server.http import address, bound, serve_http, sound_token
+            given = os.environ.pop(TOKEN, None)  # nobody that this process starts needs it
+            token = sound_token(given)
+            listening = bound(port or 0)
+            print(address(listening), flush=True)
+            if not given:
+                print_error(f"token: {token} (set {TOKEN} to choose one)")
+            asyncio.run(serve_http(asked, listening, token))
         else:
             _serve_stdio(asked)
 
@@ -96,18 +104,6 @@ def _serve_stdio(asked: ServerOptions) -> None:
     with _loading():
         from nacre.integrations.mcp_server.stdio import serve_stdio
     asyncio.run(serve_stdio(asked, greeted))
-
-
-def _serve_http(asked: ServerOptions, port: int) -> None:
-    with _loading():
-        from nacre.integrations.mcp_server.http import address, bound, serve_http, sound_token
-    given = os.environ.pop(TOKEN, None)  # nobody that this process starts needs it
-    token = sound_token(given)
-    listening = bound(port)
-    print(address(listening), flush=True)
-    if not given:
-        print_error(f"token: {token} (set {TOKEN} to choose one)")
-    asyncio.run(serve_http(asked, listening, token))
 
 
 @contextmanager

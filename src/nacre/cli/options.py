@@ -23,6 +23,8 @@ class RunOptions:
 
     prompt: str | None = None
     """The text after `-p`; None means an interactive session."""
+    image: tuple[str, ...] = ()
+    """Paths of pictures that go with the prompt."""
     output_format: OutputFormat = "text"
     continue_: bool = False
     """Continue the newest session of this directory."""
@@ -34,11 +36,14 @@ class RunOptions:
     """Write nothing to disk."""
     line: bool = False
     """Chat line by line even if the terminal could show the full screen."""
+    sandbox: bool = False
+    """Run commands in a sandbox."""
     model: str | None = None
+    thinking: str | None = None
     max_turns: int | None = None
     debug: bool = False
 
-    def updated(self, **given: str | int | bool | None) -> RunOptions:
+    def updated(self, **given: str | int | bool | tuple[str, ...] | None) -> RunOptions:
         """Return the options with those of a subcommand; an option that was not given changes nothing."""
         known = {field.name for field in fields(self)}
         said = {name: value for name, value in given.items() if name in known and value not in (None, False)}
@@ -64,9 +69,11 @@ class RunOptions:
         """Return the options as settings, for the command line layer of `nacre.settings.load`."""
         named = {
             "model": self.model,
+            "thinking": self.thinking,
             "maxTurns": self.max_turns,
             "simple": self.bare or None,
             "disableAutoMemory": self.no_memory or None,
+            "sandbox.enabled": self.sandbox or None,
         }
         return {key: value for key, value in named.items() if value is not None}
 
@@ -96,6 +103,30 @@ _SHARED = (
     click.option("--bare", is_flag=True, help="No memory, no notes, no background work."),
     click.option("--incognito", is_flag=True, help="Write nothing to disk."),
     click.option("--line", is_flag=True, help="Chat line by line instead of full screen."),
+    click.option(
+        "--sandbox", is_flag=True, help="Run commands of Bash in a sandbox; refuse them without one."
+    ),
     click.option("--model", metavar="NAME", help="Model; `nacre doctor` shows the current one."),
+    click.option(
+        "--thinking",
+        type=click.Choice(["off", "low", "medium", "high"]),
+        help="How much the model thinks; by default it decides.",
+    ),
     click.option("--max-turns", type=click.IntRange(min=1), metavar="N", help="Stop after N model requests."),
 )
+LATEST = "latest"
+
+
+def find_session(settings: Settings, wanted: str) -> Path:
+    """Return the path of the log; raises `SessionNotFound` with the alternatives."""
+    from nacre.errors import SessionNotFound
+    from nacre.store.sessions import Sessions
+
+    if wanted != LATEST:
+        return Sessions(settings.home).find(wanted)
+    newest = Sessions(settings.home).latest(settings.cwd)
+    if newest is None:
+        raise SessionNotFound(
+            f"there is no session in {settings.cwd} yet; `nacre sessions list --all` shows others"
+        )
+    return newest

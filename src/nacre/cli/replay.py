@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from nacre.cli.options import RunOptions, load_settings
-from nacre.cli.output import print_json, print_table, printable
+from nacre.cli.options import LATEST, RunOptions, find_session, load_settings
+from nacre.cli.output import print_json, print_table, printable, progress_line
+from nacre.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nacre.devtools.replay.policies import Ladder
     from nacre.devtools.replay.run import ReplayTerms
-    from nacre.devtools.replay.schema import PolicyTotals, Recorded
+    from nacre.devtools.replay.schema import Recorded
     from nacre.settings import Settings
 
 NAMES = ("none", "truncate", "claude-code", "nacre", "nacre-model")
@@ -77,9 +77,9 @@ def replay(
     A policy that removes content is charged for fetching it again: that is part of its cost, and is also
     shown in a separate column.
     """
-    from nacre.cli.progress import progress_line
     from nacre.devtools.replay import chart as picture
     from nacre.devtools.replay import report, run
+    from nacre.devtools.replay.policies import policy
 
     settings = load_settings(options)
     if plot is not None:
@@ -88,7 +88,8 @@ def replay(
         sessions = _read(recordings, settings, progress)
     wanted = _Wanted(**given)  # type: ignore[arg-type]  # click has checked every value
     terms = _terms(wanted, sessions, settings)
-    makers = _makers(wanted)
+    chosen = [name for name in NAMES if not wanted.policies or name in wanted.policies]
+    makers = [policy(name, lifetime=wanted.ttl) for name in chosen]
     with progress_line("replaying") as progress:
         done = run.replay(sessions, makers, terms, progress=progress)
     sums = run.totals(done)
@@ -97,14 +98,6 @@ def replay(
     if as_json:
         print_json(report.as_json(sums, sessions, terms))
         return
-    _print(sums, sessions, terms)
-    if plot is not None:
-        print(f"The chart is in {printable(str(plot))}.")
-
-
-def _print(sums: Mapping[str, PolicyTotals], sessions: Sequence[Recorded], terms: ReplayTerms) -> None:
-    from nacre.devtools.replay import report
-
     print(f"{len(sessions):,} session{'s' * (len(sessions) != 1)}, {terms.model}, window {terms.window:,}\n")
     for rows, header in (
         (report.rows(sums, terms), report.columns(terms)),
@@ -114,6 +107,8 @@ def _print(sums: Mapping[str, PolicyTotals], sessions: Sequence[Recorded], terms
         print()
     for line in report.sentences(sums, sessions, terms):
         print(line)
+    if plot is not None:
+        print(f"The chart is in {printable(str(plot))}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,20 +129,14 @@ def _terms(wanted: _Wanted, sessions: Sequence[Recorded], settings: Settings) ->
     model = wanted.model or _model_of(sessions, settings)
     window = min(wanted.window or DEFAULT_WINDOW, profile(model).window)
     if not wanted.no_base:
-        _check_room(sessions, window)
+        # Refuse a window that the system prompt alone would fill.
+        least = min(one.base_tokens for one in sessions)
+        if least >= window:
+            raise ConfigError(
+                f"system prompt and tools of these sessions take {least:,} tokens, more than a window of "
+                f"{window:,}; name a larger --window, or leave them out with --no-base"
+            )
     return ReplayTerms(model=model, window=window, with_base=not wanted.no_base)
-
-
-def _check_room(sessions: Sequence[Recorded], window: int) -> None:
-    """Refuse a window that the system prompt alone would fill."""
-    from nacre.errors import ConfigError
-
-    least = min(one.base_tokens for one in sessions)
-    if least >= window:
-        raise ConfigError(
-            f"system prompt and tools of these sessions take {least:,} tokens, more than a window of "
-            f"{window:,}; name a larger --window, or leave them out with --no-base"
-        )
 
 
 def _model_of(sessions: Sequence[Recorded], settings: Settings) -> str:
@@ -160,13 +149,6 @@ def _model_of(sessions: Sequence[Recorded], settings: Settings) -> str:
         if one.model and any(tier.input for tier in profile(one.model).prices)  # the embedded one is free
     )
     return ran.most_common(1)[0][0] if ran else settings.model or FALLBACK_MODEL
-
-
-def _makers(wanted: _Wanted) -> list[Ladder]:
-    from nacre.devtools.replay.policies import policy
-
-    chosen = [name for name in NAMES if not wanted.policies or name in wanted.policies]
-    return [policy(name, lifetime=wanted.ttl) for name in chosen]
 
 
 def _read(recordings: Sequence[str], settings: Settings, progress: Progress | None) -> list[Recorded]:
@@ -208,7 +190,6 @@ def _in_folder(folder: Path, files: Sequence[Path], progress: Progress | None) -
 
 
 def _kept(name: str, settings: Settings) -> Path:
-    from nacre.cli.sessions.find import LATEST, find_session
     from nacre.errors import SessionNotFound
 
     try:

@@ -7,13 +7,13 @@ import asyncio
 import contextlib
 import json
 import signal
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from nacre.cli.options import RunOptions, load_settings
+from nacre.cli.options import RunOptions, find_session, load_settings
 from nacre.cli.output import printable
 from nacre.messages.usage import Usage
 
@@ -50,9 +50,9 @@ LOOK_SECONDS = 1.0
 def sim(options: RunOptions, /, **given: str | int | Path | None) -> None:
     """Run the provider simulator until Ctrl-C.
 
-    It implements Anthropic's Messages API and OpenAI's chat completions on loopback, simulates the prompt
-    cache by the providers' rules, and prints for every request what was read, written and paid. It costs
-    nothing.
+    It implements Anthropic's Messages API and OpenAI's chat completions and Responses on loopback, simulates
+    the prompt cache by the providers' rules, and prints for every request what was read, written and paid. It
+    costs nothing.
     """
     from nacre.devtools.sim import SimSettings
 
@@ -80,7 +80,6 @@ class _SimOptions:
 
 
 def _recorded(settings: Settings, wanted: str) -> list[ScriptedReply]:
-    from nacre.cli.sessions.find import find_session
     from nacre.devtools.sim import replies_from_messages
     from nacre.errors import TranscriptError
     from nacre.inspect.sources import open_source
@@ -126,10 +125,11 @@ class _Total:
 
 
 async def _run(settings: SimSettings, *, embedded: bool, as_json: bool) -> None:
-    from nacre.devtools.sim import SimClock, Simulator, read_script, replies_from_provider
+    from nacre.devtools.sim import Script, SimClock, Simulator, read_script, replies_from_provider
     from nacre.providers.embedded.provider import EmbeddedProvider
 
-    script = [*settings.replies, *(read_script(settings.script) if settings.script else [])]
+    script = read_script(settings.script) if settings.script else Script()
+    script = replace(script, replies=[*settings.replies, *script.replies])
     source = replies_from_provider(EmbeddedProvider()) if embedded else None
     clock = SimClock(real=settings.real_clock)
     async with Simulator(script, clock=clock, source=source, settings=settings) as simulator:
@@ -138,9 +138,40 @@ async def _run(settings: SimSettings, *, embedded: bool, as_json: bool) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError):
                 loop.add_signal_handler(number, stop.set)
-        _say_ready(simulator.url, len(script), embedded=embedded, as_json=as_json)
+        url = simulator.url
+        replies = len(script.replies)
+        if as_json:
+            _say_line({"event": "ready", "url": url, "openai_url": f"{url}/v1", "replies": replies})
+        else:
+            then = "the embedded engine answers" if embedded else "it says that its script is exhausted"
+            count = f"{replies:,} recorded or scripted repl{'y' if replies == 1 else 'ies'}, then "
+            print(
+                f"The simulator listens on {url} (Ctrl-C ends it).\n\n"
+                f"  nacre, Anthropic SDK:  ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=any\n"
+                f"  OpenAI SDK:            OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=any\n"
+                f"  try it:                ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=any nacre -p hello\n\n"
+                f"Replies: {count if replies else ''}{then}.",
+                flush=True,
+            )
         total = await _follow(simulator, stop, as_json=as_json)
-    _say_total(total, as_json=as_json)
+    if as_json:
+        _say_line(
+            {
+                "event": "total",
+                "requests": total.requests,
+                "refused": total.refused,
+                "usage": {**asdict(total.usage)},
+                "hit_rate": round(total.usage.hit_rate, 4),
+                "cost_usd": total.cost_usd,
+            }
+        )
+        return
+    refused = f" ({total.refused:,} refused)" if total.refused else ""
+    print(
+        f"\n{total.requests:,} request{'s' * (total.requests != 1)}{refused}, "
+        f"{total.usage.hit_rate:.0%} of the prompts read from the cache, ${total.cost_usd:.4f} as the "
+        "provider would bill it."
+    )
 
 
 async def _follow(simulator: Simulator, stop: asyncio.Event, *, as_json: bool) -> _Total:
@@ -160,21 +191,6 @@ async def _follow(simulator: Simulator, stop: asyncio.Event, *, as_json: bool) -
             _say_exchange(total.requests, exchange, as_json=as_json)
     await stopping
     return total
-
-
-def _say_ready(url: str, replies: int, *, embedded: bool, as_json: bool) -> None:
-    if as_json:
-        _say_line({"event": "ready", "url": url, "openai_url": f"{url}/v1", "replies": replies})
-        return
-    then = "the embedded engine answers" if embedded else "it says that its script is exhausted"
-    print(f"The simulator listens on {url} (Ctrl-C ends it).")
-    print()
-    print(f"  nacre, Anthropic SDK:  ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=any")
-    print(f"  OpenAI SDK:            OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=any")
-    print(f"  try it:                ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=any nacre -p hello")
-    print()
-    count = f"{replies:,} recorded or scripted repl{'y' if replies == 1 else 'ies'}, then " if replies else ""
-    print(f"Replies: {count}{then}.", flush=True)
 
 
 def _say_exchange(number: int, exchange: Exchange, *, as_json: bool) -> None:
@@ -207,27 +223,6 @@ def _say_exchange(number: int, exchange: Exchange, *, as_json: bool) -> None:
         f"{number:4d}  {printable(model)}  read {usage.cache_read:,}  written {usage.cache_write:,}  "
         f"input {usage.input:,}  output {usage.output:,}  {price}{fault}",
         flush=True,
-    )
-
-
-def _say_total(total: _Total, *, as_json: bool) -> None:
-    if as_json:
-        _say_line(
-            {
-                "event": "total",
-                "requests": total.requests,
-                "refused": total.refused,
-                "usage": {**asdict(total.usage)},
-                "hit_rate": round(total.usage.hit_rate, 4),
-                "cost_usd": total.cost_usd,
-            }
-        )
-        return
-    refused = f" ({total.refused:,} refused)" if total.refused else ""
-    print(
-        f"\n{total.requests:,} request{'s' * (total.requests != 1)}{refused}, "
-        f"{total.usage.hit_rate:.0%} of the prompts read from the cache, ${total.cost_usd:.4f} as the "
-        "provider would bill it."
     )
 
 

@@ -12,32 +12,26 @@ from nacre.clock import Clock
 from nacre.messages.blocks import ToolResult
 from nacre.messages.records import Said
 from nacre.messages.view import View
-from nacre.session.attachments import DAY, Attachment
-from nacre.session.layer import Layer
+from nacre.session.layer import DAY, Attachment, Layer
 from nacre.session.session import OPENING
 
 ENVIRONMENT = prompts.load(__package__, "environment")
-_REF = "ref: refs/heads/"
+_BRANCHES = "refs/heads/"
 
 
 def git_branch(cwd: Path) -> str:
     """Return the branch checked out around a directory; empty outside of git and on a detached HEAD."""
-    for folder in (cwd, *cwd.parents):
-        dot_git = folder / ".git"
-        if dot_git.exists():
-            return _head(dot_git)
-    return ""
+    from nacre.tools.git import run_git_sync  # noqa: PLC0415 - only new and resumed sessions need it
 
-
-def _head(dot_git: Path) -> str:
-    try:
-        if dot_git.is_file():
-            # In a worktree or submodule the file names the real folder.
-            dot_git = dot_git.parent / dot_git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
-        head = (dot_git / "HEAD").read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError, ValueError):
+    if not any((folder / ".git").exists() for folder in (cwd, *cwd.parents)):
         return ""
-    return head.removeprefix(_REF) if head.startswith(_REF) else ""
+    try:
+        # Also where another account owns the files, as in many containers: this starts no program.
+        head = run_git_sync(cwd, "-c", "safe.directory=*", "symbolic-ref", "--quiet", "HEAD")
+    except (OSError, TimeoutError):
+        return ""
+    name = head.out.decode(errors="replace").removesuffix("\n")
+    return name.removeprefix(_BRANCHES) if not head.code and name.startswith(_BRANCHES) else ""
 
 
 def environment(cwd: Path, now: datetime) -> str:
@@ -72,23 +66,18 @@ class CurrentDate(Layer):
     async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
         """Attach a new date to a user prompt; with tool results it can wait."""
         today = self._clock.now().astimezone().date()
-        before = _last_seen(view) or self._opened
-        if before == today or any(isinstance(block, ToolResult) for block in said.blocks):
+        if any(isinstance(block, ToolResult) for block in said.blocks):
+            return []
+        dates = (note.fact("date") for note in reversed(view.noted(DAY)))
+        written = next((one for one in dates if isinstance(one, str)), None)
+        opening = view.last_noted(OPENING)
+        # Another program's log has no such opening: it is added with this prompt, and contains today's date.
+        opened = opening.at.astimezone().date() if opening else self._opened
+        before = date.fromisoformat(written) if written else opened
+        if before == today:
             return []
         text = prompts.render(NEW_DAY, before=_spelled(before), now=_spelled(today))
         return [Attachment(kind=DAY, text=text, facts={"date": today.isoformat()})]
-
-
-def _last_seen(view: View) -> date | None:
-    """Return the date of the last note; else that of the opening, which contains it.
-
-    Another program's log has no such opening: it is added with this prompt, and contains today's date.
-    """
-    for note in reversed(view.noted(DAY)):
-        if isinstance(written := note.fact("date"), str):
-            return date.fromisoformat(written)
-    opening = view.last_noted(OPENING)
-    return opening.at.astimezone().date() if opening else None
 
 
 def _spelled(day: date) -> str:

@@ -21,8 +21,7 @@ from nacre.memory.startup_text import render_changes, render_later
 from nacre.messages.blocks import JsonObject, ToolResult
 from nacre.messages.records import Said
 from nacre.messages.view import View
-from nacre.session.attachments import INSTRUCTIONS, Attachment, digests_in
-from nacre.session.layer import Layer
+from nacre.session.layer import INSTRUCTIONS, Attachment, Layer, digests_in
 from nacre.session.session import OPENING
 from nacre.tools.workspace import Workspace
 
@@ -33,16 +32,16 @@ class InstructionUpdates(Layer):
     def __init__(self, instructions: Instructions, workspace: Workspace, view: View) -> None:
         self._opening = self._now = instructions
         self._workspace = workspace
-        self._looked_at: set[Path] = set()
-        self._told = digests_in(view.noted(INSTRUCTIONS))
+        self._checked: set[Path] = set()
+        self._known_digests = digests_in(view.noted(INSTRUCTIONS))
         """Digests by path."""
         self._is_begun = False
-        self.on_loaded: Callable[[Sequence[InstructionFile], bool], None] = _nobody
+        self.on_loaded: Callable[[Sequence[InstructionFile], bool], None] = lambda files, is_again: None
         """Called with loaded files, and whether they were read again for a compaction."""
 
     async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
         """Attach instructions for touched files to tool results, and changes on disk to user prompts."""
-        self._told = digests_in(view.noted(INSTRUCTIONS))
+        self._known_digests = digests_in(view.noted(INSTRUCTIONS))
         if any(isinstance(block, ToolResult) for block in said.blocks):
             return await self._arrived()
         if not self._is_begun:
@@ -50,13 +49,18 @@ class InstructionUpdates(Layer):
             self.on_loaded(self._opening.all_files, False)
         if view.last_noted(OPENING) is None:
             files = self._opening.all_files
-            return [self._noted(files)] if files else []
+            return [self._note(files)] if files else []
         return await self._changed()
+
+    @property
+    def current(self) -> Instructions:
+        """The instructions as they were last read."""
+        return self._now
 
     async def again(self, view: View) -> Instructions:
         """Read all current instructions from disk again, also those attached by an earlier process (C21)."""
-        told = [Path(path) for path, digest in digests_in(view.noted(INSTRUCTIONS)).items() if digest]
-        self._now = await asyncio.to_thread(lambda: reload(load_announced(self._now, told)))
+        announced = [Path(path) for path, digest in digests_in(view.noted(INSTRUCTIONS)).items() if digest]
+        self._now = await asyncio.to_thread(lambda: reload(load_announced(self._now, announced)))
         return self._now
 
     def restored(self) -> None:
@@ -64,31 +68,33 @@ class InstructionUpdates(Layer):
         self.on_loaded(self._now.all_files, True)
 
     async def _arrived(self) -> list[Attachment]:
-        paths = [path for path in self._workspace.recently_seen() if path not in self._looked_at]
-        self._looked_at.update(paths)
+        paths = [path for path in self._workspace.recently_seen() if path not in self._checked]
+        self._checked.update(paths)
         if not paths:
             return []
         arrival = await asyncio.to_thread(load_for_files, self._now, reversed(paths))
         self._now = arrival.instructions
         now = digests(arrival.files)
-        new = [file for file in arrival.files if self._told.get(str(file.path)) != now[str(file.path)]]
+        new = [
+            file for file in arrival.files if self._known_digests.get(str(file.path)) != now[str(file.path)]
+        ]
         self.on_loaded(new, False)
         text = render_later(new)
         if not text:
             return []
-        return [self._noted(new, text=text, notice=_said("now in force", (file.path for file in new)))]
+        return [self._note(new, text=text, notice=_notice("now in force", (file.path for file in new)))]
 
     async def _changed(self) -> list[Attachment]:
-        changes = await asyncio.to_thread(changed_since, self._now, self._told)
+        changes = await asyncio.to_thread(changed_since, self._now, self._known_digests)
         self._now = changes.instructions
         if not changes:
             return []
         # A version that the model itself wrote or read is not attached again.
         unknown = tuple(file for file in changes.changed if not self._has_seen(file.path))
-        self.on_loaded([file for file in changes.changed if str(file.path) not in self._told], False)
+        self.on_loaded([file for file in changes.changed if str(file.path) not in self._known_digests], False)
         text = render_changes(replace(changes, changed=unknown))
-        notice = _said("instructions changed", [*(file.path for file in unknown), *changes.gone])
-        return [self._noted(changes.changed, gone=changes.gone, text=text, notice=notice)]
+        notice = _notice("instructions changed", [*(file.path for file in unknown), *changes.gone])
+        return [self._note(changes.changed, gone=changes.gone, text=text, notice=notice)]
 
     def _has_seen(self, path: Path) -> bool:
         seen = self._workspace.seen(path.resolve())
@@ -97,7 +103,7 @@ class InstructionUpdates(Layer):
         except OSError:
             return False
 
-    def _noted(
+    def _note(
         self,
         files: Iterable[InstructionFile],
         *,
@@ -105,16 +111,12 @@ class InstructionUpdates(Layer):
         text: str = "",
         notice: str = "",
     ) -> Attachment:
-        told = digests(files) | {str(path): "" for path in gone}
-        self._told |= told
-        facts: JsonObject = {"files": {**told}}
+        versions = digests(files) | {str(path): "" for path in gone}
+        self._known_digests |= versions
+        facts: JsonObject = {"files": {**versions}}
         return Attachment(kind=INSTRUCTIONS, text=text, facts=facts, notice=notice)
 
 
-def _nobody(files: Sequence[InstructionFile], is_again: bool) -> None:
-    return None
-
-
-def _said(what: str, paths: Iterable[Path]) -> str:
+def _notice(what: str, paths: Iterable[Path]) -> str:
     names = ", ".join(map(str, paths))
     return f"{what}: {names}" if names else ""

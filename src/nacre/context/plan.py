@@ -20,38 +20,22 @@ from nacre.messages.pairing import Item
 from nacre.messages.records import Noted, Said
 from nacre.messages.untrusted_text import neutralise, one_line
 from nacre.messages.view import View
-from nacre.session.attachments import RECORD, Attachment, digest, notes_in_view
-from nacre.session.layer import Layer
+from nacre.session.layer import RECORD, Attachment, Layer, digest, notes_in_view
 from nacre.session.restoration import CUT
-from nacre.session.session import Session
 from nacre.store import disk
 from nacre.tools.workspace import Workspace
 
 PLAN = "plan"
 """Kind of the note with the version of the plan that the model knows."""
-
-
 FILE = "plan.md"
 ASIDE = ".plan.writing"
-
-
 SHOWN_CHARS = 16_000
 """Maximum length of a plan in the view, about 4,000 tokens: what a compaction restores has room for that."""
-
-
 MAX_BYTES = 1_048_576
 """Maximum size of the file; a larger one is no usable plan."""
-
-
 SHOWN = prompts.load(__package__, "plan")
-
-
 WHERE = prompts.load(__package__, "plan_where")
-
-
 GONE = prompts.load(__package__, "plan_gone")
-
-
 HEAD_ONLY = prompts.load(__package__, "plan_cut")
 
 
@@ -60,12 +44,9 @@ class Plan(Layer):
 
     log_kinds = {PLAN: "own"}
 
-    def __init__(
-        self, session: Session, folder: Path | None = None, workspace: Workspace | None = None
-    ) -> None:
+    def __init__(self, folder: Path | None = None, workspace: Workspace | None = None) -> None:
         """Without a folder the plan is in memory; `workspace` knows which version the model wrote itself."""
         self.path = Path(os.path.realpath(folder)) / FILE if folder else None
-        self._session = session
         self._workspace = workspace
         self._text = ""
         self._restored = ""
@@ -92,7 +73,7 @@ class Plan(Layer):
             now = await self.read()
         except StoreError as error:
             if str(error) != self._last_problem:
-                self._session.notify(f"the plan is not shown: {error}")
+                self.session.notify(f"the plan is not shown: {error}")
             self._last_problem = str(error)
             return []
         version = _version(now)
@@ -108,8 +89,13 @@ class Plan(Layer):
 
     def shown(self, text: str) -> str:
         """Return a plan as text for the model."""
+        plan = neutralise(text).strip("\n")
+        if len(plan) > SHOWN_CHARS:
+            head = plan[:SHOWN_CHARS].rpartition("\n")[0] or plan[:SHOWN_CHARS]
+            rest = f"the rest stands in {one_line(str(self.path))}" if self.path else "the rest is not shown"
+            plan = f"{head}\n{prompts.render(HEAD_ONLY, rest=rest)}"
         where = prompts.render(WHERE, path=one_line(str(self.path))) if self.path else ""
-        return prompts.render(SHOWN, where=where, plan=_head(text, self.path))
+        return prompts.render(SHOWN, where=where, plan=plan)
 
     async def restore(self, kept: Sequence[Item] = ()) -> list[Fragment]:
         """Return the plan for the restored context of a compaction."""
@@ -121,17 +107,13 @@ class Plan(Layer):
         """Return a note about the restored plan, if it was not cut."""
         if not (self._restored and any(one.kind == "plan" and CUT not in one.text for one in restored)):
             return []
-        facts: JsonObject = {
-            "digest": self._restored,
-            "path": str(self.path or ""),
-            RECORD: summary_id,
-        }
-        clock = self._session.clock
+        facts: JsonObject = {"digest": self._restored, "path": str(self.path or ""), RECORD: summary_id}
+        clock = self.session.clock
         return [Noted(id=clock.new_id(), at=clock.now(), kind=PLAN, facts=facts)]
 
     async def inherit(self) -> None:
         """Copy the plan of the session that this one branched off from."""
-        note = self._session.view.last_noted(PLAN)
+        note = self.session.view.last_noted(PLAN)
         if note is None or not note.fact("digest") or self.path is None or self.path.exists():
             return
         there = Path(str(note.fact("path")))
@@ -144,15 +126,6 @@ class Plan(Layer):
 
 def _version(text: str) -> str:
     return digest(text) if text.strip() else ""
-
-
-def _head(text: str, path: Path | None) -> str:
-    text = neutralise(text).strip("\n")
-    if len(text) <= SHOWN_CHARS:
-        return text
-    head = text[:SHOWN_CHARS].rpartition("\n")[0] or text[:SHOWN_CHARS]
-    rest = f"the rest stands in {one_line(str(path))}" if path else "the rest is not shown"
-    return f"{head}\n{prompts.render(HEAD_ONLY, rest=rest)}"
 
 
 def _read(path: Path) -> str:

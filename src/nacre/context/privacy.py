@@ -3,56 +3,248 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
+from nacre.context.mcp_instructions import MCP_INSTRUCTIONS
 from nacre.errors import StoreError
 from nacre.memory.checks.local_only import LocalOnly, LocalOnlyEntries, merge_local_only
-from nacre.memory.checks.origins import origin_of
 from nacre.memory.daily_log import with_marks
 from nacre.memory.files.folder import Folder
 from nacre.memory.files.location import Location
 from nacre.memory.files.scan import LOGS
-from nacre.memory.format.entry import Origin, read_entry
+from nacre.memory.format.entry import (
+    DOUBTFUL,
+    Entry,
+    Origin,
+    clipped,
+    description_of,
+    file_name,
+    one_line,
+    read_entry,
+    title_of,
+    whole_text,
+)
 from nacre.memory.format.frontmatter import MarkdownFile
-from nacre.memory.format.index import INDEX_FILE, MemoryIndex
-from nacre.memory.memory import Memory
-from nacre.memory.tools import DOUBT
+from nacre.memory.format.index import INDEX_FILE, MemoryIndex, is_usual_heading, pointer_line
+from nacre.memory.memory import Memory, pointer_advice
+from nacre.memory.tools import DOUBT, OriginJudge
 from nacre.messages.blocks import Block, Text, ToolCall, ToolResult
-from nacre.messages.records import Noted, Record, Said
+from nacre.messages.facts import carried
+from nacre.messages.records import Compacted, Noted, Record, Said
 from nacre.messages.transcript import Transcript
-from nacre.session.attachments import INSIDE, RECORD, Attachment, digest
+from nacre.session.layer import INSIDE, RECORD, Attachment, digest
 
 TRUSTED_TOOLS = frozenset({"correct", "forget", "recall", "remember", "TaskList"})
 """Tools whose results repeat what nacre itself stores; all other results come from outside."""
-BY_AGENTS = frozenset({"agent", "mail"})
-"""Kinds of notes about text from other agents: neither the user's nor the program's."""
+BY_OTHERS = frozenset({"agent", "hook", "mail", MCP_INSTRUCTIONS})
+"""Kinds of notes about text of agents, MCP servers and hooks: neither the user's nor the program's."""
 
-INDEX_REFUSED = (
-    "the new lines of MEMORY.md repeat what came from outside, and every conversation reads them: "
-    "leave them out, and save what matters with `remember`"
+SHOWN_SECRET = "the text repeats a credential that a tool result shows, and secrets do not belong into memory"
+
+
+UNVERIFIED = (
+    "saved {file} as unverified, because nothing you typed says so: {text} (/confirm or "
+    "`nacre memory confirm {file}` keeps it, else it is never attached)"
 )
+INDEX_REFUSED = (
+    "MEMORY.md has headings and one line for each memory, and every conversation reads it: leave out "
+    "{line!r}, and save what matters with `remember`"
+)
+NAME_REFUSED = "the name {file} says what its text does not say; name the file {better}"
+MAX_NOTICE_CHARS = 100
 
 
-class OriginTracker:
+class OriginTracker(OriginJudge):
     """Finds the origin of a text from all records of a session."""
 
     def __init__(self) -> None:
         self._transcript: Transcript | None = None
+        self._is_resumed = False
+        self._shown: dict[str, frozenset[str]] = {}
+        """Values of credentials by the tool result that shows them."""
         self.above: OriginTracker | None = None
         """Tracker of the agent that wrote the prompts here; None: a user did."""
+        self.has_outside_context: Callable[[], bool] = lambda: False
+        """Whether the prompt contains text of an untrusted repository, an MCP server or a team."""
+        self.notify: Callable[[str], None] = lambda text: None
+        """Called with a line for the person when something is saved as unverified."""
 
     def attend(self, transcript: Transcript) -> None:
         self._transcript = transcript
+        self._is_resumed = any(isinstance(one, Said | Compacted) for one in transcript.records)
 
-    def origin_of(self, text: str) -> Origin:
-        """Return the origin of a text; only typed text counts as the user's, attachments do not (M16b)."""
-        return self._judged(text)
+    def origin_of(self, text: str, *, trusted: tuple[str, ...] = (), home: Path | None = None) -> Origin:
+        """Return the origin of a text; only typed text counts as the user's, attachments do not (M16b).
+
+        Once the session has read anything from outside, a text is `unverified` unless the user's words
+        support it. `trusted` texts count as the user's own; results that show trusted files of `home` do
+        not count. Raises `StoreError` for a text that repeats a credential which a result shows (M16).
+        """
+        from nacre.memory.checks.origins import origin_of  # noqa: PLC0415 - only a save needs its patterns
+
+        if self._transcript is None:
+            return "agent"
+        typed, _ = self._typed()
+        outside = self._outside(home)
+        self._refuse_shown_secrets(text, outside)
+        if origin_of(text, by_user=(*typed, *trusted), by_tools=outside) == "untrusted":
+            return "untrusted"
+        origin = origin_of(text, by_user=typed, by_tools=())
+        is_doubted = self.has_contact(home) and not self.supports(text, trusted=trusted, home=home)
+        return "unverified" if is_doubted else origin
+
+    def has_contact(self, home: Path | None = None) -> bool:
+        """Return whether the session has had contact with text from outside.
+
+        A resumed session counts as if it had: results before a compaction are not loaded again, and the
+        conversation may contain instructions, skills or a team's memories whose files are gone.
+        """
+        return bool(self._outside(home)) or any(
+            one._is_resumed or one.has_outside_context() for one in self._chain()
+        )
+
+    def supports(self, text: str, *, trusted: tuple[str, ...] = (), home: Path | None = None) -> bool:
+        """Return whether the user's words, or trusted ones, support a text; also without any contact."""
+        from nacre.memory.checks.origins import plain_words  # noqa: PLC0415 - only a save needs its patterns
+        from nacre.memory.checks.support import is_supported_by  # noqa: PLC0415 - see above
+
+        typed, at = self._typed()
+        agreed, answered = self._agreed()
+        outside = self._outside(home)
+
+        def is_from_outside(word: str) -> bool:
+            return any(word in plain_words(one) for one in outside)
+
+        said = (*typed, *agreed)
+        return is_supported_by(
+            text, said, old=trusted, answered=answered, is_from_outside=is_from_outside, at=at
+        )
+
+    def _outside(self, home: Path | None) -> list[str]:
+        return [one for tracker in self._chain() for one in tracker.outside_texts(home) if one.strip()]
+
+    def _index(self, directory: Path, file: str, before: bytes, content: bytes) -> bytes:
+        """Return an index whose new lines are headings or pointers with a hook from the text of their file.
+
+        A pointer to a memory that is not trusted is left out, and another hook is replaced by the description
+        of the memory. Raises `StoreError` for another line once the session has had contact.
+        """
+        old = set(before.splitlines(keepends=True))
+        folder = Folder(directory)
+        lines: list[str] = []
+        has_contact = self.has_contact(directory)
+        for line in MemoryIndex.parse(content).lines:
+            raw = line.raw.encode(errors="surrogateescape")
+            data = None
+            if line.kind == "pointer":
+                with suppress(StoreError):
+                    data = folder.read(file.removesuffix(INDEX_FILE) + line.file)
+            entry = read_entry(line.file, data or b"")
+            if data is not None and not entry.is_trusted:
+                continue
+            is_fine = raw in old or not raw.strip() or not has_contact
+            if not is_fine and data is not None:
+                known = f"{entry.title}. {entry.description}\n{entry.body}"
+                is_grounded = self.supported_title(line.title, known) and (
+                    not line.hook or self.supported_title(line.hook, known)
+                )
+                eol = line.raw[len(line.raw.rstrip("\r\n")) :]
+                shown = pointer_line(line.file, entry.title, entry.description) + eol
+                lines.append(line.raw if is_grounded else shown)
+            elif is_fine or (line.kind == "heading" and is_usual_heading(line.title)):
+                lines.append(line.raw)
+            else:
+                raise StoreError(INDEX_REFUSED.format(line=clipped(one_line(line.raw), MAX_NOTICE_CHARS)))
+        return "".join(lines).encode(errors="surrogateescape")
+
+    def supported_title(self, title: str, body: str) -> str:
+        """Return a title or description; empty if its body does not support it after contact.
+
+        The body alone: words of the user about something else would say in the title what no text says.
+        """
+        from nacre.memory.checks.support import (  # noqa: PLC0415 - only a save needs it
+            has_content,
+            is_title_of,
+            without_labels,
+        )
+
+        bare = without_labels(title)
+        if not self.has_contact() or not has_content(bare) or is_title_of(bare, body):
+            return title
+        return ""
+
+    def saved(self, entry: Entry) -> None:
+        """Report an unverified entry to the person, with the way to confirm it."""
+        if entry.origin == "unverified":
+            *_, top = self._chain()
+            text = clipped(one_line(entry.description or entry.body), MAX_NOTICE_CHARS)
+            top.notify(UNVERIFIED.format(file=entry.file, text=text))
+
+    def outside_texts(self, home: Path | None) -> Iterator[str]:
+        """Return the texts from outside in this session: results of tools, and what others wrote."""
+        records = self._transcript.records if self._transcript is not None else ()
+        said = [one for one in records if isinstance(one, Said) and one.aside is None]
+        yield from by_tools(said, digests_inside_results(records), home=home)
+        yield from texts_by_others(records)
+
+    def _chain(self) -> Iterator[OriginTracker]:
+        """Return this tracker and those of the agents above it, whose prompts may repeat what they read."""
+        tracker: OriginTracker | None = self
+        while tracker is not None:
+            yield tracker
+            tracker = tracker.above
+
+    def _messages(self) -> list[Said]:
+        """Return what the user typed and what agents answered, in the session that a user talks to."""
+        *_, top = self._chain()
+        records = top._transcript.records if top._transcript is not None else ()
+        said = (one for one in records if isinstance(one, Said) and one.aside is None and not one.meta)
+        return [one for one in said if any(isinstance(block, Text) for block in one.blocks)]
+
+    def _typed(self) -> tuple[list[str], datetime | None]:
+        """Return what the user typed, and the time of the last message.
+
+        A resumed session knows what was typed before a compaction from the quotations that it carries.
+        """
+        *_, top = self._chain()
+        records = top._transcript.records if top._transcript is not None else ()
+        compactions = (carried(one) for one in records if isinstance(one, Compacted))
+        quoted = [quote.text for facts in compactions if facts for quote in facts.words]
+        prompts = [one for one in self._messages() if one.role == "user"]
+        typed = [block.text for one in prompts for block in one.blocks if isinstance(block, Text)]
+        return [*quoted, *typed], prompts[-1].at if prompts else None
+
+    def _agreed(self) -> tuple[list[str], list[tuple[str, str]]]:
+        """Return what an agent proposed and the user agreed to, and short answers with their questions."""
+        from nacre.memory.checks.support_answers import (  # noqa: PLC0415 - only a save needs it
+            agreed_text,
+            answered_text,
+        )
+
+        pairs = [
+            (_text_of(before), _text_of(answer))
+            for before, answer in pairwise(self._messages())
+            if before.role == "assistant" and answer.role == "user"
+        ]
+        return [agreed_text(*one) for one in pairs], [(answered_text(*one), one[1]) for one in pairs]
+
+    def _refuse_shown_secrets(self, text: str, outside: Sequence[str]) -> None:
+        from nacre.memory.secrets import assigned_values, repeats_value  # noqa: PLC0415 - as above
+
+        for one in outside:
+            if one not in self._shown:
+                self._shown[one] = assigned_values(one)
+        values = frozenset[str]().union(*(self._shown[one] for one in outside))
+        if repeats_value(text, values):
+            raise StoreError(f"{SHOWN_SECRET}; {pointer_advice(text, values)}")
 
     def marked(self, memory: Memory, file: str, content: bytes) -> bytes:
-        """Return what a tool writes into a memory, marked if it repeats text from outside (M16b).
+        """Return what a tool writes into a memory, with a mark if its origin is not trusted (M16b).
 
         Text in trusted files of that memory is not from outside, even if a tool showed it. The index has no
         field for a mark and is part of every prompt, so such text is refused there.
@@ -60,36 +252,44 @@ class OriginTracker:
         directory = memory.location.directory
         before = Folder(directory).read(file) or b""
 
-        def is_outside(text: str, *known: bytes) -> bool:
+        def origin_of(text: str, *known: bytes) -> Origin:
             trusted = tuple(one.decode(errors="replace") for one in known)
-            return self._judged(text, trusted=trusted, home=directory) == "untrusted"
+            return self.origin_of(text, trusted=trusted, home=directory)
 
         if file.rpartition("/")[2] == INDEX_FILE:
-            new = _new_lines(before, content)
-            if is_outside(new, before, *_pointed_to(directory, file, content)):
-                raise StoreError(INDEX_REFUSED)
-            return content
+            return self._index(directory, file, before, content)
         if file.startswith(f"{LOGS}/"):
-            return with_marks(file, before, content, is_untrusted=is_outside)
-        known = () if read_entry(file, before).origin == "untrusted" else (before,)
-        if is_outside(content.decode(errors="replace"), *known):
-            return MarkdownFile.parse(content).with_fields(origin="untrusted")
-        return content
+            return with_marks(file, before, content, origin_of=origin_of)
+        entry = read_entry(file, content)
+        was = read_entry(file, before)
+        known = (whole_text(was).encode(),) if was.is_trusted else ()
+        origin = origin_of(whole_text(entry), *known)
+        if origin in DOUBTFUL:
+            # A title that nothing supports does not make the text doubtful: another one is derived.
+            origin = origin_of(entry.body, *known)
+        if self.has_contact(directory):
+            if not before:
+                self._check_name(file, entry.body)
+            kept = "" if origin in DOUBTFUL else entry.body
+            own = f"{kept}\n{whole_text(was) if was.is_trusted else ''}"
+            content = MarkdownFile.parse(content).with_fields(
+                name=self.supported_title(entry.name, own) or title_of(entry.body),
+                description=self.supported_title(entry.description, own) or description_of(entry.body),
+            )
+        if origin in DOUBTFUL:
+            return MarkdownFile.parse(content).with_fields(origin=origin)
+        if was.is_trusted:
+            return content
+        # Only the user's words raise what was doubted, also in a session without contact.
+        is_raised = was.origin == "unverified" and self.supports(entry.body, home=directory)
+        return MarkdownFile.parse(content).with_fields(origin="agent" if is_raised else was.origin)
 
-    def _judged(self, text: str, *, trusted: tuple[str, ...] = (), home: Path | None = None) -> Origin:
-        if self._transcript is None:
-            return "agent"
-        records = self._transcript.records
-        said = [one for one in records if isinstance(one, Said) and one.aside is None]
-        prompts = [one for one in said if one.role == "user" and not one.meta] if self.above is None else []
-        typed = (block.text for one in prompts for block in one.blocks if isinstance(block, Text))
-        by_user = (*typed, *trusted)
-        ours = digests_inside_results(records)
-        outside = (*by_tools(said, ours, home=home), *agent_texts(records))
-        origin = origin_of(text, by_user=by_user, by_tools=outside)
-        if origin == "untrusted" or self.above is None:
-            return origin
-        return self.above._judged(text, trusted=trusted, home=home)
+    def _check_name(self, file: str, body: str) -> None:
+        """Raise `StoreError` if the name of a new file, which an index shows, says what its text does not."""
+        if not self.supported_title(Entry(file=file).title, body):
+            better = file_name(title_of(body))
+            if file.rpartition("/")[2] != better:
+                raise StoreError(NAME_REFUSED.format(file=file, better=better))
 
 
 class LocalOnlyFilter:
@@ -105,21 +305,22 @@ class LocalOnlyFilter:
         staying = await self.now()
         if not staying.entries:
             return said
-        blocks = (_without(one, staying) if isinstance(one, ToolResult) else one for one in said.blocks)
-        return replace(said, blocks=tuple(blocks))
+        return replace(said, blocks=tuple(_without(one, staying) for one in said.blocks))
 
     async def attachments(self, extras: Sequence[Attachment]) -> Sequence[Attachment]:
         """Remove that text from letters and reports of agents, whose models may see more than this one."""
-        if not any(one.kind in BY_AGENTS and one.text for one in extras):
+        if not any(one.kind in BY_OTHERS and one.text for one in extras):
             return extras
         staying = await self.now()
         return [
-            replace(one, text=staying.without(one.text)) if one.kind in BY_AGENTS else one for one in extras
+            replace(one, text=staying.without(one.text)) if one.kind in BY_OTHERS else one for one in extras
         ]
 
     async def over(self, records: Iterable[Record]) -> list[Record]:
         """Remove that text from a log, which may have been written with a model on this machine."""
         staying = await self.now()
+        if not staying.entries:
+            return list(records)
         return [_redacted(one, staying) if isinstance(one, Said) else one for one in records]
 
     async def now(self) -> LocalOnlyEntries:
@@ -133,15 +334,19 @@ class LocalOnlyFilter:
         return (await asyncio.to_thread(known.now)).files if known else frozenset()
 
 
+def _text_of(said: Said) -> str:
+    return "\n".join(block.text for block in said.blocks if isinstance(block, Text))
+
+
 def digests_inside_results(records: Sequence[Record]) -> set[str]:
-    """Return digests of the attachments inside results, except those with text of other agents."""
-    notes = (one for one in records if isinstance(one, Noted) and one.kind not in BY_AGENTS)
+    """Return digests of the attachments inside results, except those with text of others."""
+    notes = (one for one in records if isinstance(one, Noted) and one.kind not in BY_OTHERS)
     return {str(one.fact(INSIDE)) for one in notes if one.fact(INSIDE)}
 
 
-def agent_texts(records: Sequence[Record]) -> Iterator[str]:
-    """Return letters and reports in messages of their own; they may repeat what the agents have read."""
-    notes = (one for one in records if isinstance(one, Noted) and one.kind in BY_AGENTS)
+def texts_by_others(records: Sequence[Record]) -> Iterator[str]:
+    """Return letters, reports, instructions of MCP servers and output of hooks in messages of their own."""
+    notes = (one for one in records if isinstance(one, Noted) and one.kind in BY_OTHERS)
     theirs = {str(one.fact(RECORD)) for one in notes if not one.fact(INSIDE)}
     for said in records:
         if isinstance(said, Said) and said.meta and said.id in theirs:
@@ -169,45 +374,28 @@ def _reads_trusted(block: ToolCall, home: Path | None) -> bool:
     path = Path(str(block.input.get("file_path", "")))
     try:
         file = path.resolve().relative_to(home.resolve()).as_posix()
-        return read_entry(file, path.read_bytes()).origin != "untrusted"
+        return read_entry(file, path.read_bytes()).is_trusted
     except (OSError, ValueError):
         return False
 
 
-def _new_lines(before: bytes, after: bytes) -> str:
-    known = set(before.splitlines())
-    return "\n".join(line.decode(errors="replace") for line in after.splitlines() if line not in known)
-
-
-def _pointed_to(directory: Path, index: str, content: bytes) -> Iterator[bytes]:
-    """Return the trusted files an index points to: it may contain their text."""
-    folder = Folder(directory)
-    for line in MemoryIndex.parse(content).pointers:
-        with suppress(StoreError):
-            data = folder.read(index.removesuffix(INDEX_FILE) + line.file) or b""
-            if read_entry(line.file, data).origin != "untrusted":
-                yield data
-
-
 def _redacted(said: Said, staying: LocalOnlyEntries) -> Said:
-    if not staying.entries or (said.role == "user" and not said.meta and not _has_results(said)):
+    """Remove that text from all but a user's own prompt."""
+    if said.role == "user" and not said.meta and not any(isinstance(one, ToolResult) for one in said.blocks):
         return said
-    return replace(said, blocks=tuple(_block_without(one, staying) for one in said.blocks))
+    blocks = (
+        replace(one, text=staying.without(one.text)) if isinstance(one, Text) else _without(one, staying)
+        for one in said.blocks
+    )
+    return replace(said, blocks=tuple(blocks))
 
 
-def _has_results(said: Said) -> bool:
-    return any(isinstance(block, ToolResult) for block in said.blocks)
-
-
-def _block_without(block: Block, staying: LocalOnlyEntries) -> Block:
-    if isinstance(block, Text):
-        return replace(block, text=staying.without(block.text))
-    return _without(block, staying) if isinstance(block, ToolResult) else block
-
-
-def _without(result: ToolResult, staying: LocalOnlyEntries) -> ToolResult:
+def _without(block: Block, staying: LocalOnlyEntries) -> Block:
+    """Remove that text from a tool result; another block stays as it is."""
+    if not isinstance(block, ToolResult):
+        return block
     parts = (
         replace(part, text=staying.without(part.text)) if isinstance(part, Text) else part
-        for part in result.content
+        for part in block.content
     )
-    return replace(result, content=tuple(parts))
+    return replace(block, content=tuple(parts))

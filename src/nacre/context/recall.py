@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.context.recalled import RECALLED, bytes_in_view, noted, recalled_in_view
@@ -17,50 +17,50 @@ from nacre.memory.recall.base import (
     AttachedMemory,
     LeftOut,
     MemoryRanker,
-    RankedMemory,
     Recalled,
     RecallQuery,
 )
 from nacre.memory.recall.drift.words import WordCache
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import (
+    MAX_VIEW_BYTES,
     AlreadySeen,
     CheckDrift,
     attach_all,
     candidates,
+    rank_all,
     recall,
     render_attachment,
     skip_reason,
     within_budget,
 )
-from nacre.memory.recall.select import select
-from nacre.memory.recall.usage import UsageEvent, events_of, is_cited, is_contradicted, record
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.records import Said
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Provider
-from nacre.session.attachments import Attachment
-from nacre.session.layer import Layer
+from nacre.session.layer import Attachment, Layer
 from nacre.session.meter import SIDE_QUERY
 from nacre.tools.workspace import Workspace
 
 PURPOSE = "memdir_relevance"
 """Purpose under which the requests to the small model are accounted (R5)."""
-LOCAL_CAP_SECONDS = 0.020
-"""How long recall may delay a turn (R1); later results are attached to the next message."""
+LOCAL_CAP_SECONDS = 0.2
+"""How long recall may delay a turn (R1); later results are attached to the next message.
+
+It takes a few milliseconds, on a busy machine many times that; a reply takes seconds."""
+QUICK_SECONDS = 0.010
+"""A directory that is read in this time is read before each message, a slower one in the background."""
 WARM_SECONDS = 0.25
 """How long recall may delay the opening of a session, so that the index is ready for its first message."""
-SELECTOR_SECONDS = 10.0
-"""Timeout of a request to the small model."""
 DEEPEN_SECONDS = 0.25
 """Duration of one step of background work: closing waits no longer than this."""
+SURE = 0.9
+"""Confidence from which a local pick is attached without the answer of the small model."""
+FITS = 0.25
+"""Confidence from which a late choice of the small model still fits the next message."""
 RECENT_TOOLS = 8
 """Number of recent tools in a query: those of the last few rounds (R13)."""
-
-
-def _is_free(usage: Usage, model: str) -> None:
-    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +69,13 @@ class Selector:
 
     provider: Provider
     model: str
-    leaves: bool = True
+    is_remote: bool = True
     """Whether its requests leave the machine, so that local-only memories are not in its list (M27)."""
-    pay: Callable[[Usage, str], None] = _is_free
+    seconds: float = 10.0
+    """Timeout of a request."""
+    wait_seconds: float = 0.0
+    """How long a message may wait for its answer, unless all local picks are nearly certain."""
+    on_usage: Callable[[Usage, str], None] = lambda usage, model: None
     """Called with the usage of each request."""
 
 
@@ -83,7 +87,9 @@ class RecallOptions:
     words: WordCache | None = None
     """Words of a large tree, read when a check ran out of time: a checkout changes many of them."""
     selector: Selector | None = None
-    counting: RecallStats | None = None
+    stats: RecallStats | None = None
+    max_bytes: int = MAX_VIEW_BYTES
+    """Bytes of memories in a view at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +113,7 @@ class Recall(Layer):
         workspace: Workspace | None = None,
         clock: Clock = SYSTEM_CLOCK,
         *,
-        aid: RecallOptions | None = None,
+        options: RecallOptions | None = None,
         hides_local: bool = True,
     ) -> None:
         """Search a memory, or the given rankers; files recently seen in the workspace are left out."""
@@ -116,18 +122,25 @@ class Recall(Layer):
         self._asked: list[Attachment] = []
         """Usage of the small model that is not in the log yet."""
         if isinstance(memory, Memory):
+            # Nothing warms it before the first message, which has no time for this import.
+            import nacre.memory.recall.ranking.ranker  # noqa: F401, PLC0415
+
             place = memory.location
             memory = [LocalIndex(place.directory, place.cache, clock=memory.clock)]
         self._rankers = memory
         self._workspace = workspace
         self._clock = clock
         self._hides_local = hides_local
-        self._drift = aid.drift if aid else None
-        self._selector = aid.selector if aid else None
-        self._counting = aid.counting if aid else None
-        self._words = aid.words if aid else None
+        options = options or RecallOptions()
+        self._max_bytes = options.max_bytes
+        self._drift = options.drift
+        self._selector = options.selector
+        self._stats = options.stats
+        self._words = options.words
         self._late: list[asyncio.Task[_LateRecall]] = []
-        self._refreshing: asyncio.Task[None] | None = None
+        self._refreshing: asyncio.Task[object] | None = None
+        self._is_first = True
+        """No message was ranked yet."""
         self._is_warm = False
         self._is_fresh = False
         """Everything was just read, so the first message need not do it again."""
@@ -136,29 +149,53 @@ class Recall(Layer):
 
     async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
         """Attach results of the local index to user prompts, and late results to any message (R1)."""
-        is_persons = not said.meta and not any(isinstance(block, ToolResult) for block in said.blocks)
+        is_prompt = not said.meta and not any(isinstance(block, ToolResult) for block in said.blocks)
         text = "\n".join(block.text for block in said.blocks if isinstance(block, Text))
-        if is_persons and self._counting is not None:
+        if is_prompt and self._stats is not None:
             # Before anything new is attached, which the last reply cannot have used.
-            self._counting.answered(view, text)
-        came = self._arrived(view)
+            self._stats.answered(view, text)
+        already = self._already(view)
+        skipped = skip_reason(text, is_on=True, attached_bytes=already.attached_bytes, has_files=True)
+        if not is_prompt or skipped:
+            # A message too short for recall ("go on") continues the subject of the one before.
+            late = self._with_costs(_attachments(self._arrived(view)))
+            if is_prompt:
+                self.last = Recalled(query=text, skipped=skipped)
+            return late
+        tools = (
+            part.block.name
+            for item in reversed(view.items[-4 * RECENT_TOOLS :])
+            for part in reversed(item.parts)
+            if isinstance(part.block, ToolCall)
+        )
+        query = RecallQuery(
+            text=text, now=self._clock.now(), recent_tools=tuple(dict.fromkeys(tools))[:RECENT_TOOLS]
+        )
+        came = self._arrived(view, await self._fitting(query))
+        found = await self._recalled(query, _with(already, came))
+        return self._with_costs([*_attachments(came), *found])
+
+    def _with_costs(self, attachments: list[Attachment]) -> list[Attachment]:
+        """Return the usage of the small model that is not in the log yet, then the attachments."""
         asked = self._asked
         self._asked = []
-        late = [*asked, *_extras(came)]
-        if not is_persons:
-            return late
-        already = _with(self._already(view), came)
-        skipped = skip_reason(text, is_on=True, attached_bytes=already.attached_bytes, has_files=True)
-        if skipped:
-            self.last = Recalled(query=text, skipped=skipped)
-            return late
-        query = RecallQuery(text=text, now=self._clock.now(), recent_tools=_recent_tools(view))
-        return [*late, *await self._recalled(query, already)]
+        return [*asked, *attachments]
+
+    async def _fitting(self, query: RecallQuery) -> Collection[str] | None:
+        """Return the paths that fit a message, by which late choices are judged; None if there are none."""
+        if not any(task.done() for task in self._late):
+            return None
+        work = asyncio.create_task(asyncio.to_thread(rank_all, query, self._rankers), name="rank memories")
+        done, _ = await asyncio.wait([work], timeout=LOCAL_CAP_SECONDS)
+        if not done or work.exception() is not None:
+            return frozenset()
+        return {str(one.path) for one in work.result() if one.confidence >= FITS}
 
     async def warm(self) -> None:
         """Load the indexes before the first prompt; a large one continues in the background."""
-        self._refreshing = asyncio.create_task(asyncio.to_thread(self._refresh), name="refresh memories")
-        await asyncio.wait([self._refreshing], timeout=WARM_SECONDS)
+        refreshed = asyncio.create_task(asyncio.to_thread(self._refresh), name="read memories")
+        self._refreshing = asyncio.create_task(self._prepare(refreshed), name="refresh memories")
+        await asyncio.wait([refreshed], timeout=WARM_SECONDS)
 
     def on_cancel(self) -> None:
         """Cancel pending recall with the turn."""
@@ -167,8 +204,8 @@ class Recall(Layer):
 
     async def close(self) -> None:
         """Cancel running tasks; wait for those that only write statistics."""
-        if self._counting is not None:
-            await self._counting.close()
+        if self._stats is not None:
+            await self._stats.close()
         tasks = [*self._late, *([self._refreshing] if self._refreshing else [])]
         for task in tasks:
             task.cancel()
@@ -176,7 +213,18 @@ class Recall(Layer):
             with suppress(asyncio.CancelledError, Exception):
                 await task
 
+    async def _prepare(self, refreshed: asyncio.Task[None]) -> None:
+        """Load the model and compute vectors as soon as the memories are read, before the first message."""
+        await refreshed
+        for ranker in self._rankers:
+            while await asyncio.to_thread(ranker.deepen, seconds=DEEPEN_SECONDS):
+                pass
+
     async def _recalled(self, query: RecallQuery, already: AlreadySeen) -> list[Attachment]:
+        if self._is_first and self._refreshing is not None:
+            # It may come before everything is read, and the model of the extra `embed` loaded.
+            await asyncio.wait([self._refreshing], timeout=LOCAL_CAP_SECONDS)
+        self._is_first = False
         work = asyncio.create_task(asyncio.to_thread(self._local, query, already), name="recall")
         done, _ = await asyncio.wait([work], timeout=LOCAL_CAP_SECONDS)
         if not done:
@@ -184,44 +232,78 @@ class Recall(Layer):
             self.last = Recalled(query=query.text, problem="the index is not ready yet; the picks come later")
             return []
         if (error := work.exception()) is not None:
-            self.last = Recalled(query=query.text, problem=_failed(error))
+            self.last = Recalled(query=query.text, problem=f"recall failed: {error}")
             return []
         found = work.result()
-        self._taken(found, query, already)
-        return _extras(found.picks)
-
-    def _taken(self, found: Recalled, query: RecallQuery, already: AlreadySeen) -> None:
-        """Record and count the results of the local index, and start background work during the reply."""
-        self.last = found
-        if self._counting is not None:
-            self._counting.recalled(found, query.text)
         if self._selector is not None:
-            chosen = self._selected(query, found, already)
-            self._late.append(asyncio.create_task(chosen, name="select memories"))
-        self._recheck(found)
+            found = await self._judged(found, query, already, self._selector)
+        self._taken(found, query)
+        return _attachments(found.picks)
 
-    def _recheck(self, found: Recalled) -> None:
-        """Refresh in the background what was too slow: the directory, or the words of a large tree."""
+    async def _judged(
+        self, found: Recalled, query: RecallQuery, already: AlreadySeen, selector: Selector
+    ) -> Recalled:
+        """Return the memories for a message after the small model was asked, if it answers in time.
+
+        In time it decides about all local picks that are not nearly certain. Otherwise the local picks are
+        attached, and the others that it chooses come later.
+        """
+        # What the model may not see (M27), it cannot refuse.
+        sure = [
+            one
+            for one in found.picks
+            if one.ranked.confidence >= SURE or (one.ranked.entry.local_only and selector.is_remote)
+        ]
+        asked = self._start_selection(query, sure, already, selector)
+        if len(sure) == len(found.picks) > 0 or not selector.wait_seconds:
+            return found
+        await asyncio.wait([asked], timeout=selector.wait_seconds)
+        if not asked.done() or asked.cancelled() or asked.exception() or asked.result().found.problem:
+            return found
+        self._late.remove(asked)
+        chosen = asked.result().found.picks
+        kept = {one.ranked.path for one in (*sure, *chosen)}
+        refused = [LeftOut.of(one.ranked, "not chosen") for one in found.picks if one.ranked.path not in kept]
+        room = already.max_bytes - already.attached_bytes
+        picks, over = within_budget([*sure, *chosen], room)
+        offered = {one.path for one in refused}
+        left_out = [one for one in found.left_out if one.path not in kept | offered]
+        return replace(found, picks=tuple(picks), left_out=(*left_out, *refused, *over))
+
+    def _start_selection(
+        self,
+        query: RecallQuery,
+        attached: Sequence[AttachedMemory],
+        already: AlreadySeen,
+        selector: Selector,
+    ) -> asyncio.Task[_LateRecall]:
+        """Ask the small model for further memories beside those that are attached anyway."""
+        selected = self._selected(query, attached, already, selector)
+        task = asyncio.create_task(selected, name="select memories")
+        self._late.append(task)
+        return task
+
+    def _taken(self, found: Recalled, query: RecallQuery) -> None:
+        """Record and count what a message gets, and start background work during the reply."""
+        self.last = found
+        if self._stats is not None:
+            self._stats.recalled(found, query.text)
         if self._refreshing is not None and not self._refreshing.done():
             return
-        drifts = [one.drift for one in found.picks if one.drift]
-        ran_out = any(one.exists is None for drift in drifts for one in drift.references)
+        # What was too slow is refreshed: the directory, or the words of a large tree.
+        ran_out = any(one.drift and one.drift.unchecked for one in found.picks)
         if ran_out and self._words is not None:
-            self._refreshing = asyncio.create_task(asyncio.to_thread(self._learn), name="learn words")
+            self._refreshing = asyncio.create_task(asyncio.to_thread(self._words.update), name="learn words")
         else:
-            self._refreshing = asyncio.create_task(self._deepened(), name="refresh memories")
+            self._refreshing = asyncio.create_task(self._deepen(), name="refresh memories")
 
-    async def _deepened(self) -> None:
+    async def _deepen(self) -> None:
         """Look for changes, if that is slow, and process them in small steps."""
         if not self._is_quick:
             await asyncio.to_thread(self._refresh)
         for ranker in self._rankers:
             while await asyncio.to_thread(ranker.deepen, seconds=DEEPEN_SECONDS):
                 pass
-
-    def _learn(self) -> None:
-        if self._words is not None:
-            self._words.update()
 
     def _local(self, query: RecallQuery, already: AlreadySeen) -> Recalled:
         if self._is_quick and not self._is_fresh:
@@ -239,30 +321,48 @@ class Recall(Layer):
         self._is_warm = True
         self._is_fresh = is_first
         # The first time everything may have to be read, so its duration is not representative.
-        self._is_quick = is_first or self._clock.seconds() - begun < LOCAL_CAP_SECONDS / 2
+        self._is_quick = is_first or self._clock.seconds() - begun < QUICK_SECONDS
 
-    async def _selected(self, query: RecallQuery, found: Recalled, already: AlreadySeen) -> _LateRecall:
-        assert self._selector is not None, "asked only where there is one"
-        picked = {str(one.ranked.path) for one in found.picks}
+    async def _selected(
+        self,
+        query: RecallQuery,
+        attached: Sequence[AttachedMemory],
+        already: AlreadySeen,
+        selector: Selector,
+    ) -> _LateRecall:
+        from nacre.memory.recall.select import select  # noqa: PLC0415 - only with a small model
+
+        picked = {str(one.ranked.path) for one in attached}
         places = MAX_PICKS - len(picked)
         there = await asyncio.to_thread(candidates, query, self._rankers)
-        already = replace(already, hides_local=already.hides_local or self._selector.leaves)
-        new = [one for one in there if _may_ride(one, already) and str(one.path) not in picked]
+        hides_local = already.hides_local or selector.is_remote
+        known = already.paths | picked
+        new = [
+            one
+            for one in there
+            if one.entry.is_trusted
+            and not (one.entry.local_only and hides_local)
+            and str(one.path) not in known
+        ]
         if not new or places <= 0:
             return _LateRecall(found=Recalled(query=query.text), query=query, is_chosen=True)
-        answer = await select(
-            query, new, self._selector.provider, self._selector.model, timeout=SELECTOR_SECONDS
-        )
+        model = selector.model
+        answer = await select(query, new, selector.provider, model, timeout=selector.seconds)
         if answer.usage is not None:
-            self._selector.pay(answer.usage, self._selector.model)
-            self._asked.append(_booked(answer.usage, self._selector.model))
+            selector.on_usage(answer.usage, model)
+            facts: JsonObject = {"purpose": PURPOSE, "model": model, "usage": answer.usage.as_json()}
+            self._asked.append(Attachment(kind=SIDE_QUERY, facts=facts))
         if answer.problem and self.last is not None:
             self.last = replace(self.last, problem=answer.problem)
         picks = await asyncio.to_thread(attach_all, answer.chosen[:places], query, self._drift)
-        return _LateRecall(found=Recalled(query=query.text, picks=tuple(picks)), query=query, is_chosen=True)
+        found = Recalled(query=query.text, picks=tuple(picks), problem=answer.problem)
+        return _LateRecall(found=found, query=query, is_chosen=True)
 
-    def _arrived(self, view: View) -> list[AttachedMemory]:
-        """Return results found after their message was sent, unless the model has seen them since."""
+    def _arrived(self, view: View, fitting: Collection[str] | None = None) -> list[AttachedMemory]:
+        """Return results found after their message was sent, unless the model has seen them since.
+
+        With `fitting`, choices of the small model for an earlier message count only if they are among these.
+        """
         done = [task for task in self._late if task.done()]
         self._late = [task for task in self._late if not task.done()]
         if not done:
@@ -273,16 +373,32 @@ class Recall(Layer):
             if task.cancelled():
                 continue
             if (error := task.exception()) is not None:
-                self.last = replace(self.last or Recalled(query=""), problem=_failed(error))
+                self.last = replace(self.last or Recalled(query=""), problem=f"recall failed: {error}")
                 continue
             late = task.result()
-            found = _still_new(late.found, already)
+            # Dropped are picks that the model has seen since, and those that exceed the budget.
+            new = [
+                one
+                for one in late.found.picks
+                if str(one.ranked.path) not in already.paths
+                and (not late.is_chosen or fitting is None or str(one.ranked.path) in fitting)
+            ]
+            seen = [
+                LeftOut.of(one.ranked, "already seen")
+                for one in late.found.picks
+                if str(one.ranked.path) in already.paths
+            ]
+            picks, over = within_budget(new, already.max_bytes - already.attached_bytes)
+            left_out = (*late.found.left_out, *seen, *over)
+            found = replace(late.found, picks=tuple(picks), left_out=left_out)
             already = _with(already, found.picks)
             came += found.picks
             if not late.is_chosen:
-                self._taken(found, late.query, already)
-            elif self._counting is not None:
-                self._counting.recalled(found, late.query.text)
+                self._taken(found, late.query)
+                if self._selector is not None:
+                    self._start_selection(late.query, found.picks, already, self._selector)
+            elif self._stats is not None:
+                self._stats.recalled(found, late.query.text)
         return came
 
     def _already(self, view: View) -> AlreadySeen:
@@ -290,6 +406,7 @@ class Recall(Layer):
         return AlreadySeen(
             paths=frozenset(str(path) for path in paths),
             attached_bytes=bytes_in_view(view),
+            max_bytes=self._max_bytes,
             hides_local=self._hides_local,
         )
 
@@ -301,38 +418,11 @@ def _with(already: AlreadySeen, picks: Sequence[AttachedMemory]) -> AlreadySeen:
     return replace(already, paths=paths, attached_bytes=size)
 
 
-def _still_new(found: Recalled, already: AlreadySeen) -> Recalled:
-    """Drop the picks that the model has seen since, or that exceed the budget."""
-    new = [one for one in found.picks if str(one.ranked.path) not in already.paths]
-    seen = [
-        LeftOut(one.ranked.entry.file, "already seen", one.ranked.score)
-        for one in found.picks
-        if str(one.ranked.path) in already.paths
-    ]
-    kept, over = within_budget(new, already.attached_bytes)
-    return replace(found, picks=tuple(kept), left_out=(*found.left_out, *seen, *over))
-
-
-def _booked(usage: Usage, model: str) -> Attachment:
-    """Return a note with the usage of a request to the small model (R5)."""
-    facts: JsonObject = {"purpose": PURPOSE, "model": model, "usage": usage.as_json()}
-    return Attachment(kind=SIDE_QUERY, facts=facts)
-
-
-def _failed(error: BaseException) -> str:
-    return f"recall failed: {error}"
-
-
 async def _later(work: asyncio.Task[Recalled], query: RecallQuery) -> _LateRecall:
     return _LateRecall(found=await work, query=query)
 
 
-def _may_ride(one: RankedMemory, already: AlreadySeen) -> bool:
-    is_hidden = one.entry.local_only and already.hides_local
-    return one.entry.origin != "untrusted" and not is_hidden and str(one.path) not in already.paths
-
-
-def _extras(picks: Sequence[AttachedMemory]) -> list[Attachment]:
+def _attachments(picks: Sequence[AttachedMemory]) -> list[Attachment]:
     if not picks:
         return []
     text = render_attachment(picks)
@@ -342,19 +432,6 @@ def _extras(picks: Sequence[AttachedMemory]) -> list[Attachment]:
     return [Attachment(kind=RECALLED, text=text, facts=facts, notice=notice)]
 
 
-def _recent_tools(view: View) -> tuple[str, ...]:
-    """Return the tools used recently, newest first, without duplicates."""
-    calls = (
-        part.block.name
-        for item in reversed(view.items[-4 * RECENT_TOOLS :])
-        for part in reversed(item.parts)
-        if isinstance(part.block, ToolCall)
-    )
-    return tuple(dict.fromkeys(calls))[:RECENT_TOOLS]
-
-
-Judged: TypeAlias = Literal["cited", "contradicted"]
-"""Possible outcomes for an attached memory."""
 MAX_COMMITS = 50
 """Number of commits searched for a replacement of what was attached: a session seldom makes more."""
 
@@ -380,12 +457,15 @@ class RecallStats:
 
     def recalled(self, recalled: Recalled, asked: str) -> None:
         """Count what a message was offered and given."""
+        from nacre.memory.recall import usage  # noqa: PLC0415 - only where a memory was recalled
+
         at = self._clock.now()
         new = [_Attached(pick, at, asked) for pick in recalled.picks]
         self._waiting += new
         self._all += new
         for memory in self._memories:
-            self._write(memory, events_of(recalled, memory.location, at))
+            if events := usage.events_of(recalled, memory.location, at):
+                self._start(usage.record(memory.location, events))
 
     def answered(self, view: View, next_message: str) -> None:
         """Count which memories the last reply cited, and which the user contradicted."""
@@ -402,28 +482,32 @@ class RecallStats:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _judged(self, attached: Iterable[_Attached], reply: str, next_message: str) -> None:
+        from nacre.memory.recall import usage  # noqa: PLC0415 - as above
+
         for one in attached:
-            if await asyncio.to_thread(is_cited, one.pick, reply, [one.asked]):
+            if await asyncio.to_thread(usage.is_cited, one.pick, reply, [one.asked]):
                 await self._count(one, "cited")
-            if is_contradicted(one.pick, attached=one.at, session=self._session, next_message=next_message):
+            if usage.is_contradicted(
+                one.pick, attached=one.at, session=self._session, next_message=next_message
+            ):
                 await self._count(one, "contradicted")
 
     async def _replaced(self) -> None:
+        from nacre.memory.recall import usage  # noqa: PLC0415 - as above
+
         for memory in self._memories:
             mine = [one for one in self._all if one.pick.ranked.directory == memory.location.directory]
             commits = await memory.log(limit=MAX_COMMITS) if mine and memory.location.history.exists() else []
             for one in mine:
-                if is_contradicted(one.pick, attached=one.at, session=self._session, commits=commits):
+                if usage.is_contradicted(one.pick, attached=one.at, session=self._session, commits=commits):
                     await self._count(one, "contradicted")
 
-    async def _count(self, one: _Attached, kind: Judged) -> None:
-        memory = next(m for m in self._memories if m.location.directory == one.pick.ranked.directory)
-        event = UsageEvent(file=one.pick.ranked.entry.file, kind=kind, at=self._clock.now())
-        await record(memory.location, [event])
+    async def _count(self, one: _Attached, kind: Literal["cited", "contradicted"]) -> None:
+        from nacre.memory.recall import usage  # noqa: PLC0415 - as above
 
-    def _write(self, memory: Memory, events: list[UsageEvent]) -> None:
-        if events:
-            self._start(record(memory.location, events))
+        memory = next(m for m in self._memories if m.location.directory == one.pick.ranked.directory)
+        event = usage.UsageEvent(file=one.pick.ranked.entry.file, kind=kind, at=self._clock.now())
+        await usage.record(memory.location, [event])
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name="count memories")

@@ -8,7 +8,7 @@ from pathlib import Path
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.view import View
-from nacre.session.attachments import notes_in_view
+from nacre.session.layer import notes_in_view
 
 RECALLED = "recalled"
 """Kind of the note about memories attached to a record."""
@@ -33,7 +33,7 @@ def bytes_in_view(view: View) -> int:
 
 def memories_of(records: Sequence[Record]) -> tuple[int, int]:
     """Return how many memories the last turn saved, and how many it was given."""
-    last = max((i for i, one in enumerate(records) if _is_persons(one)), default=0)
+    last = max((i for i, one in enumerate(records) if _is_prompt(one)), default=0)
     saved = 0
     recalled = 0
     asked = set[str]()
@@ -49,7 +49,7 @@ def memories_of(records: Sequence[Record]) -> tuple[int, int]:
     return saved, recalled
 
 
-def _is_persons(record: Record) -> bool:
+def _is_prompt(record: Record) -> bool:
     if not isinstance(record, Said) or record.role != "user" or record.meta:
         return False
     return any(isinstance(block, Text) for block in record.blocks)

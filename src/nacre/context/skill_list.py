@@ -12,7 +12,7 @@ from typing import Annotated
 
 from nacre import prompts
 from nacre.clock import Clock
-from nacre.context.skills import FoundSkills, Skill, SkillFolder, find_skills, skill_text
+from nacre.context.skills import Skill, SkillFolder, find_skills, skill_text
 from nacre.errors import OutsideStore, ToolError
 from nacre.messages.blocks import JsonObject, ToolResult
 from nacre.messages.draft import Fragment
@@ -22,8 +22,7 @@ from nacre.messages.results import answered_calls
 from nacre.messages.transcript import Transcript
 from nacre.messages.untrusted_text import neutralise, one_line
 from nacre.messages.view import View
-from nacre.session.attachments import RECORD, WHOLE, Attachment, digest, digests_in, notes_in_view
-from nacre.session.layer import Layer
+from nacre.session.layer import RECORD, WHOLE, Attachment, Layer, digest, digests_in, notes_in_view
 from nacre.session.restoration import CUT
 from nacre.session.session import Session
 from nacre.tools.base import Tool, tool
@@ -55,7 +54,7 @@ class SkillRegistry:
 
     def look(self) -> dict[str, Skill]:
         """Return all current skills by name."""
-        found: FoundSkills = find_skills(self._places)
+        found = find_skills(self._places)
         for line in found.notices:
             if line not in self._reported:
                 self._reported.add(line)
@@ -77,7 +76,10 @@ class SkillRegistry:
         skills = await asyncio.to_thread(self.look)
         skill = skills.get(name) or skills.get(name.strip().lstrip("/"))
         if skill is None:
-            raise ToolError(_unknown(name, skills))
+            names = list(skills)
+            near = get_close_matches(name, names, n=3) or names[:10]
+            hint = f"did you mean {', '.join(near)}?" if near else "there is none any more."
+            raise ToolError(f"There is no skill {one_line(name)[:100]!r}; {hint}")
         if len(arguments) > MAX_ARGUMENT_CHARS:
             raise ToolError(f"The arguments are longer than {MAX_ARGUMENT_CHARS:,} characters; shorten them.")
         text = await asyncio.to_thread(shown, skill, arguments)
@@ -128,41 +130,17 @@ def loaded_skills(view: View) -> dict[str, JsonObject]:
     return found
 
 
-def _unknown(name: str, skills: Iterable[str]) -> str:
-    names = list(skills)
-    near = get_close_matches(name, names, n=3) or names[:10]
-    there = f"did you mean {', '.join(near)}?" if near else "there is none any more."
-    return f"There is no skill {one_line(name)[:100]!r}; {there}"
-
-
 SKILLS = "skills"
 """Kind of the note with the skills that the model knows, each with a digest."""
-
-
 DESCRIPTION_CHARS = 400
 """Maximum length of a description in the list: two or three sentences."""
-
-
 LIST_CHARS = 12_000
-"""Maximum length of all descriptions, about 3,000 tokens in every session; further skills have only a name.
-"""
-
-
+"""Maximum length of all descriptions, about 3,000 tokens in every session; others have only a name."""
 LISTED = prompts.load(__package__, "skills_listed")
-
-
 CHANGED = prompts.load(__package__, "skills_changed")
-
-
 NEW = prompts.load(__package__, "skills_new")
-
-
 GONE = prompts.load(__package__, "skills_gone")
-
-
 ONE_GONE = prompts.load(__package__, "skill_gone")
-
-
 THE_LIST = "the list of skills"
 
 
@@ -201,11 +179,19 @@ class Skills(Layer):
         """Return what a compaction restores: the loaded skills, newest first, then the list."""
         view = self._session.view
         now = await self._now()
-        there = _loaded_in(kept, view)
-        names = [one for one in reversed(loaded_skills(view).items()) if one[0] not in there]
+        replaced = view.replaced
+        # The text of these stays in view.
+        in_view = {
+            str(one.call.input.get("skill")).strip().lstrip("/")
+            for one in answered_calls(kept)
+            if one.call.name == NAME and not one.result.is_error and one.id not in replaced
+        }
+        names = [one for one in reversed(loaded_skills(view).items()) if one[0] not in in_view]
         found = [await asyncio.to_thread(_again, now.get(name), facts) for name, facts in names]
         self._brought = {}
-        if now and not self._is_listed_in(kept):
+        records = {item.record_id for item in kept}
+        is_listed = any(one.fact(WHOLE) is True and one.fact(RECORD) in records for one in view.noted(SKILLS))
+        if now and not is_listed:
             self._brought = _facts(now)
             found.append(Fragment(kind="other", name=THE_LIST, text=listed(now.values())))
         return found
@@ -221,11 +207,6 @@ class Skills(Layer):
 
     async def _now(self) -> dict[str, Skill]:
         return await asyncio.to_thread(self._registry.look) if self._is_offered else {}
-
-    def _is_listed_in(self, kept: Sequence[Item]) -> bool:
-        there = {item.record_id for item in kept}
-        notes = self._session.view.noted(SKILLS)
-        return any(note.fact(WHOLE) is True and note.fact(RECORD) in there for note in notes)
 
 
 def listed(skills: Iterable[Skill]) -> str:
@@ -264,16 +245,6 @@ def _again(skill: Skill | None, facts: JsonObject) -> Fragment:
         except ToolError:
             pass  # it was removed meanwhile
     return Fragment(kind="skill", name=named, text=prompts.render(ONE_GONE, name=name))
-
-
-def _loaded_in(kept: Sequence[Item], view: View) -> set[str]:
-    """Return the skills whose text stays in view."""
-    replaced = view.replaced
-    return {
-        str(one.call.input.get("skill")).strip().lstrip("/")
-        for one in answered_calls(kept)
-        if one.call.name == NAME and not one.result.is_error and one.id not in replaced
-    }
 
 
 def _facts(skills: Mapping[str, Skill]) -> JsonObject:

@@ -9,45 +9,29 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from nacre.errors import OutsideStore
-from nacre.memory.files.containment import open_inside
 from nacre.memory.format.entry import one_line
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.messages.untrusted_text import one_line as on_one_line
 from nacre.store import disk
+from nacre.tools.files import open_real, read_real, resolve
 
 FILE = "SKILL.md"
-
-
 HEAD_BYTES = 65_536
 """Bytes read to list a skill: no frontmatter is longer, and a hundred files take milliseconds."""
-
-
 LOADED_CHARS = 40_000
 """Maximum length of a loaded skill, about 10,000 tokens: twice the limit recommended to authors."""
-
-
 MAX_SKILLS = 100
 """Maximum number of skills in all places: a longer list is a bad index and costs more than it is worth."""
-
-
 MAX_NAME_CHARS = 64
-
-
 CUT = "[Cut here; the rest of it stands in {path}: read it there.]"
-
-
 _NAME = re.compile(r"\w[\w.-]*")
-
-
 _WORTH_A_WORD = frozenset({"unterminated", "not-a-map", "stray", "duplicate"})
 """Frontmatter problems that may have changed the author's meaning, and are reported."""
-
-
 _NO_DESCRIPTION = "has no description in its frontmatter; add one, because the model chooses by it"
 
 
@@ -66,6 +50,10 @@ class Skill:
         return self.folder / FILE
 
 
+def _no_refusal(path: Path) -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class SkillFolder:
     """A folder of skills, and the tree that they must be in."""
@@ -73,6 +61,8 @@ class SkillFolder:
     folder: Path
     tree: Path | None = None
     """The tree that skills must be in, links followed; None for the user's own, which may be anywhere."""
+    refusal: Callable[[Path], str] = _no_refusal
+    """Returns why a skill's file may not be read, by its real path; empty if it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,22 +113,28 @@ def skill_text(skill: Skill) -> str:
 
 
 def _in_place(place: SkillFolder, notices: list[str]) -> Iterator[Skill]:
-    top = Path(os.path.realpath(place.folder))
     try:
-        names = sorted(os.listdir(top))  # noqa: PTH208  # only names are needed, sorted as text
+        top = resolve(place.folder)
+        handle = open_real(top, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            names = sorted(os.listdir(handle))  # noqa: PTH208  # of the opened directory
+        finally:
+            os.close(handle)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
         notices.append(disk.explain(error, place.folder))
         return
     for name in names:
-        folder = Path(os.path.realpath(top / name))
-        if name.startswith(".") or not _is_folder(folder):
+        folder = _folder(top / name)
+        if name.startswith(".") or folder is None:
             continue
         if place.tree is not None and not folder.is_relative_to(place.tree):
             notices.append(
                 _line(place.folder / name / FILE, "it links to a folder outside the project; copy it there")
             )
+        elif why := place.refusal(folder / FILE):
+            notices.append(_line(place.folder / name / FILE, why))
         elif (skill := _in_folder(folder, name, notices)) is not None:
             yield skill
 
@@ -162,8 +158,10 @@ def _in_folder(folder: Path, name: str, notices: list[str]) -> Skill | None:
 
 def _read(folder: Path, most: int) -> bytes:
     """Read the beginning of a skill's file, which must be in its folder, also if it is a link."""
-    with os.fdopen(open_inside(folder, FILE, os.O_RDONLY), "rb") as file:
-        return file.read(most)
+    path = resolve(folder / FILE)
+    if not path.is_relative_to(folder):
+        raise OutsideStore(f"{folder / FILE} is a link that leaves its folder; put a file there")
+    return read_real(path, most)[0]
 
 
 def _skill(data: bytes, named: str, folder: Path) -> tuple[Skill, str]:
@@ -199,11 +197,13 @@ def _word(document: MarkdownFile, key: str) -> str:
     return one_line(value if isinstance(value, str) else " ".join(value))
 
 
-def _is_folder(path: Path) -> bool:
+def _folder(path: Path) -> Path | None:
+    """Return the real path of a folder; None for anything else."""
     try:
-        return path.is_dir()
+        real = resolve(path)
     except (OSError, ValueError):
-        return False
+        return None
+    return real if real.is_dir() else None
 
 
 def _line(path: Path, reason: str) -> str:

@@ -73,7 +73,7 @@ OUTPUTS = ("updatedToolOutput", "updatedMCPToolOutput")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HookAnswer:
+class HookDecision:
     """The parsed answer of a command."""
 
     blocks: str | None = None
@@ -98,23 +98,23 @@ class HookAnswer:
     """Output that replaces a tool's result."""
 
 
-def answer(event: str, ran: HookRun) -> HookAnswer:
+def answer(event: str, ran: HookRun) -> HookDecision:
     """Parse the exit code and output of a command."""
     if ran.exit_code is None:
-        return HookAnswer(warnings=(warning(event, ran, ran.failure),))
+        return HookDecision(warnings=(warning(event, ran, ran.failure),))
     said = _first_line(ran.stderr)
     if ran.exit_code == BLOCKS and EVENTS[event].can_block:
-        return HookAnswer(blocks=ran.stderr.strip() or NO_REASON)
+        return HookDecision(blocks=ran.stderr.strip() or NO_REASON)
     if ran.exit_code != 0:
-        return HookAnswer(warnings=(warning(event, ran, f"ended with exit code {ran.exit_code}{said}"),))
+        return HookDecision(warnings=(warning(event, ran, f"ended with exit code {ran.exit_code}{said}"),))
     text = ran.stdout.strip()
     if not text.startswith("{"):
-        return HookAnswer(context=text if EVENTS[event].hears_text else "")
+        return HookDecision(context=text if EVENTS[event].hears_text else "")
     try:
         written = json.loads(text)
     except (ValueError, RecursionError):
         odd = warning(event, ran, "printed invalid JSON; it is used as text")
-        return HookAnswer(context=text if EVENTS[event].hears_text else "", warnings=(odd,))
+        return HookDecision(context=text if EVENTS[event].hears_text else "", warnings=(odd,))
     return _structured(event, ran, written)
 
 
@@ -157,7 +157,7 @@ class _AnswerFields:
         return part
 
 
-def _structured(event: str, ran: HookRun, written: JsonObject) -> HookAnswer:
+def _structured(event: str, ran: HookRun, written: JsonObject) -> HookDecision:
     fields = _AnswerFields(written)
     decision = fields.text("decision")
     reason = fields.text("reason")
@@ -167,7 +167,7 @@ def _structured(event: str, ran: HookRun, written: JsonObject) -> HookAnswer:
     is_quiet = fields.says("suppressOutput", True)
     own = fields.part("hookSpecificOutput")
     context = own.text("additionalContext")
-    before = _judged(own, decision, reason) if event == "PreToolUse" else HookAnswer()
+    before = _judged(own, decision, reason) if event == "PreToolUse" else HookDecision()
     is_block = decision == "block"
     odd = [f"answered with a {name} of the wrong type; it is ignored" for name in fields.odd]
     if is_block and not EVENTS[event].can_block:
@@ -185,13 +185,13 @@ def _structured(event: str, ran: HookRun, written: JsonObject) -> HookAnswer:
     )
 
 
-def _judged(own: _AnswerFields, decision: str, reason: str) -> HookAnswer:
+def _judged(own: _AnswerFields, decision: str, reason: str) -> HookDecision:
     """Parse the decision on a tool call; `approve` is the older word for allow."""
     permission = own.text("permissionDecision") or {"approve": "allow"}.get(decision, "")
     why = (own.text("permissionDecisionReason") or reason).strip()
     if permission and permission not in PERMISSIONS:
         own.odd.append("permissionDecision")
-    return HookAnswer(
+    return HookDecision(
         blocks=(why or NO_REASON) if permission == "deny" else None,
         permission="allow" if permission == "allow" else "ask" if permission == "ask" else "",
         reason=why,

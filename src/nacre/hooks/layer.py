@@ -18,12 +18,11 @@ from nacre.memory.instructions.load import InstructionFile
 from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.records import Said
 from nacre.messages.view import View
-from nacre.session.attachments import Attachment
 from nacre.session.background import Background
 from nacre.session.compaction import Compaction, CompactionRequest
-from nacre.session.layer import Layer
+from nacre.session.layer import Attachment, Layer
+from nacre.session.log_writer import SessionLogWriter
 from nacre.session.session import Session
-from nacre.session.session_log import SessionLogWriter
 
 EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "PostCompact")
 """The events of `HookLayer`; those of tools are in `ToolHookLayer`."""
@@ -145,7 +144,7 @@ def add_child_hooks(
     )
     add_tool_hooks(session, inside, where or (lambda: inside.place.cwd))
     if hooks.waits_at("SubagentStop", agent_type):
-        session.layers.append(SubagentHookLayer(inside, agent_id, agent_type))
+        session.add_layers(SubagentHookLayer(inside, agent_id, agent_type))
 
 
 def _continued(event: str, reason: str) -> Attachment | None:
@@ -179,25 +178,24 @@ def watch_instructions(session: Session, hooks: Hooks, background: Background) -
         return
     runs = count(1)
 
+    async def run_all(events: Sequence[JsonObject]) -> None:
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def run(fields: JsonObject) -> None:
+            async with limit:
+                await hooks.instructions_loaded(fields)
+
+        async with asyncio.TaskGroup() as group:
+            for fields in events:
+                group.create_task(run(fields))
+
     def loaded(files: Sequence[InstructionFile], is_again: bool) -> None:
         events = [_loaded_fields(file, is_again=is_again) for file in files]
         due = [one for one in events if hooks.waits_at(EVENT, str(one["load_reason"]))]
         if due:
-            background.start(f"hooks {next(runs)}", _run_loaded(hooks, due), label="finishing hooks")
+            background.start(f"hooks {next(runs)}", run_all(due), label="finishing hooks")
 
     updates.on_loaded = loaded
-
-
-async def _run_loaded(hooks: Hooks, events: Sequence[JsonObject]) -> None:
-    limit = asyncio.Semaphore(AT_ONCE)
-
-    async def run(fields: JsonObject) -> None:
-        async with limit:
-            await hooks.instructions_loaded(fields)
-
-    async with asyncio.TaskGroup() as group:
-        for fields in events:
-            group.create_task(run(fields))
 
 
 def _loaded_fields(file: InstructionFile, *, is_again: bool) -> JsonObject:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from nacre.errors import StoreError
-from nacre.hooks.command import REASON_CHARS, HookAnswer, answer, run_hook, short
+from nacre.hooks.command import REASON_CHARS, HookDecision, answer, run_hook, short
 from nacre.hooks.table import HookTable
 from nacre.messages.blocks import Json, JsonObject, ToolCall
 from nacre.messages.events import NoticeLevel
@@ -91,7 +91,7 @@ class HookContext:
     cwd: Path
     transcript: Path | None = None
     environ: Mapping[str, str] = field(default_factory=dict)
-    shelf: ToolResultStore = field(default_factory=lambda: ToolResultStore(None))
+    results: ToolResultStore = field(default_factory=lambda: ToolResultStore(None))
     """Stores output that is too long."""
     mode: Callable[[], str] = lambda: "default"
     """Returns the permission mode, by its name in the settings."""
@@ -197,7 +197,7 @@ class Hooks:
         """Run after an instruction file was loaded."""
         await self._run("InstructionsLoaded", fields)
 
-    def _reason_to_continue(self, event: str, heard: list[HookAnswer]) -> str:
+    def _reason_to_continue(self, event: str, heard: list[HookDecision]) -> str:
         for one in heard:
             if one.stops is not None:
                 whose = "the agent's turn" if event == "SubagentStop" else "the turn"
@@ -205,7 +205,7 @@ class Hooks:
                 return ""
         return _joined(part for one in heard for part in (one.blocks or "", one.context))
 
-    async def _run(self, event: str, more: JsonObject, *, at_most: float | None = None) -> list[HookAnswer]:
+    async def _run(self, event: str, more: JsonObject, *, at_most: float | None = None) -> list[HookDecision]:
         """Run all hooks for this point concurrently; return their answers in configured order."""
         due = self._table.due(event, more)
         if not due:
@@ -231,7 +231,7 @@ class Hooks:
             ]
         return [await self._checked(event, answer(event, task.result())) for task in running]
 
-    async def _checked(self, event: str, said: HookAnswer) -> HookAnswer:
+    async def _checked(self, event: str, said: HookDecision) -> HookDecision:
         """Notify the user; text for the model is neutralised and shortened."""
         for line in said.warnings:
             self.notify(line, "warning")
@@ -250,20 +250,20 @@ class Hooks:
             return safe
         self._kept += 1
         try:
-            kept = await asyncio.to_thread(self.place.shelf.keep, f"hook-{event}-{self._kept}", text)
+            kept = await asyncio.to_thread(self.place.results.keep, f"hook-{event}-{self._kept}", text)
         except StoreError as error:
             self.notify(
                 f"the output of a {event} hook was cut, because it cannot be stored: {error}", "warning"
             )
             return f"{preview(safe, PREVIEW_BYTES)}\n[… {len(text):,} characters in all]"
-        return pointer(f"{event} hook", [safe], kept, preview_bytes=PREVIEW_BYTES)
+        return pointer(f"{event} hook", safe, kept, preview_bytes=PREVIEW_BYTES)
 
 
 def _call_fields(call: ToolCall) -> JsonObject:
     return {"tool_name": call.name, "tool_input": call.input, "tool_use_id": call.id}
 
 
-def _request(heard: list[HookAnswer]) -> PermissionOverride | None:
+def _request(heard: list[HookDecision]) -> PermissionOverride | None:
     """Return the requested permission; `ask` takes precedence over `allow`."""
     for effect in ("ask", "allow"):
         wanted = [one for one in heard if one.permission == effect]

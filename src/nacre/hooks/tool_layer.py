@@ -17,11 +17,10 @@ from nacre.messages.records import Said
 from nacre.messages.untrusted_text import neutralise
 from nacre.messages.view import View
 from nacre.messages.wire import render_blocks
-from nacre.session.attachments import Attachment
-from nacre.session.layer import Layer
+from nacre.session.layer import Attachment, Layer
 from nacre.session.session import Session
-from nacre.tools.base import Tool
-from nacre.tools.guard import PermissionOverride, call_with_timeout, permission_override
+from nacre.tools.base import Tool, call_with_timeout
+from nacre.tools.guard import PermissionOverride, permission_override
 from nacre.tools.rules import EDITORS, READERS
 from nacre.tools.run import RUNNING
 
@@ -30,7 +29,7 @@ HOOK = "hook"
 CONTEXT = prompts.load(__package__, "hook_context")
 OBJECTS = prompts.load(__package__, "hook_objects")
 REFUSED = "Not allowed: a command of the user's (PreToolUse hook) says: {reason}"
-NOBODY = "the user should be asked, and about this tool nobody can be"
+CANNOT_ASK = "the user should be asked, and about this tool nobody can be"
 PATHS = ("file_path", "path")
 """Arguments that name a file: hooks get the absolute path, as in Claude Code."""
 
@@ -39,7 +38,7 @@ def add_tool_hooks(session: Session, hooks: Hooks, where: Callable[[], Path]) ->
     """Add hooks to the tools of a session and of its forks; `where` returns their directory."""
     if not (hooks.waits_at("PreToolUse") or hooks.waits_at("PostToolUse")):
         return
-    session.layers.append(ToolHookLayer(session, hooks, where))
+    session.add_layers(ToolHookLayer(session, hooks, where))
 
 
 class ToolHookLayer(Layer):
@@ -142,7 +141,7 @@ async def _made(tool: Tool, arguments: JsonObject, wish: PermissionOverride | No
     """Make the call, with the hooks' request passed to the guard; a tool without a guard cannot ask."""
     if not tool.guarded:
         is_asked = wish is not None and wish.effect == "ask"
-        return _refusal(NOBODY) if is_asked else await call_with_timeout(tool, arguments)
+        return _refusal(CANNOT_ASK) if is_asked else await call_with_timeout(tool, arguments)
     with permission_override(wish):
         return await call_with_timeout(tool, arguments)
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nacre.agents.news import AGENT, AGENT_TYPES
+from nacre.agents.team import AGENT, AGENT_TYPES
+from nacre.app.build_toolset import own_tools, with_deferred
 from nacre.app.open_agent import build_base, session_settings
 from nacre.app.restored_context import RESTORED_OPENING
 from nacre.app.startup_context import preview_startup_context
-from nacre.app.toolset import own_tools
-from nacre.cache.models import profile
+from nacre.cache.models import Thresholds, profile
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.context.environment import ENVIRONMENT
 from nacre.context.plan import PLAN
@@ -22,20 +22,21 @@ from nacre.errors import TranscriptError
 from nacre.inspect.savings import Savings, booked, savings
 from nacre.layers.l4_compact.install import STANDING
 from nacre.layers.l7_mail.layer import MAIL
-from nacre.loop.limits import Thresholds
 from nacre.memory.startup_text import AGAIN_BEGINS, memory_part
 from nacre.messages.blocks import Text, Thinking, ToolCall, ToolResult
 from nacre.messages.pairing import Item, ItemPart
 from nacre.messages.records import Compacted, Noted, Record, Replaced, Said, Undone
 from nacre.messages.tokens import Calibration, estimate_blocks, estimate_json, estimate_text
+from nacre.messages.tool_references import is_deferred
 from nacre.messages.view import View
 from nacre.providers.choose import choose
-from nacre.session.attachments import DAY, INSIDE, INSTRUCTIONS, RECORD, digest
+from nacre.session.layer import DAY, INSIDE, INSTRUCTIONS, RECORD, digest
+from nacre.session.layer_decisions import kept_out
+from nacre.session.log_writer import SessionLogWriter
 from nacre.session.meter import Meter
 from nacre.session.read_session import read_view
 from nacre.session.session import OPENING, Session
-from nacre.session.session_log import SessionLogWriter
-from nacre.session.telemetry import kept_out
+from nacre.session.spending import FILE, read_shared
 from nacre.settings import Settings
 from nacre.tools.tasks import TaskBoard
 from nacre.tools.workspace import Workspace
@@ -56,10 +57,16 @@ class Contents:
     out_of_view: Mapping[str, int]
     """Tokens that pointers replace and that are not in the window: offloaded or cleared."""
     meter: Meter
+    teammates: Meter | None
+    """What teammates in their own processes spent; None if there were none."""
     layers: Savings
     """What each layer did, spent and saved (an estimate)."""
     compactions: int
     calibration: Calibration
+    deferred_tools: int = 0
+    """Tools whose definitions are not in the prompt until ToolSearch loads them (P12)."""
+    deferred_tokens: int = 0
+    """The estimated size of their definitions."""
 
     @property
     def free(self) -> int:
@@ -78,11 +85,14 @@ async def contents(settings: Settings, path: Path | None, *, clock: Clock = SYST
     known = await preview_startup_context(settings, clock=clock)
     # Tools of MCP servers are left out: to list them, the servers would have to be started.
     tools = [*own_tools(settings, Workspace(settings.cwd), TaskBoard()), *known.tools]
-    base = build_base(_model(settings, records), known, tools, settings, clock)
+    model = _model(settings, records)
+    base = build_base(model, known, with_deferred(tools, model, settings), settings, clock)
     session = Session(base, records, settings=session_settings(settings), clock=clock)
     booking = booked(path) if path else []
     found = contents_of(session, booking)
-    return replace(found, session=path.stem if path else None, meter=Meter.of(booking))
+    meter = Meter.of(booking)
+    teammates = teammates_of(path) if path else None
+    return replace(found, session=path.stem if path else None, meter=meter, teammates=teammates)
 
 
 def contents_of(session: Session, booking: Sequence[Record] | None = None) -> Contents:
@@ -93,7 +103,7 @@ def contents_of(session: Session, booking: Sequence[Record] | None = None) -> Co
     ahead = opening_parts(session.base.opening) if not view.items else {}
     estimated = {
         "system": sum(estimate_text(str(block["text"])) for block in session.base.system),
-        "tools": sum(estimate_json(definition) for definition in session.base.tools),
+        "tools": sum(estimate_json(one) for one in session.base.tools if not is_deferred(one)),
         **{name: calibration.apply(tokens) for name, tokens in parts(view).items()},
         **ahead,
     }
@@ -107,9 +117,12 @@ def contents_of(session: Session, booking: Sequence[Record] | None = None) -> Co
         is_counted=view.anchor is not None,
         out_of_view={name: calibration.apply(tokens) for name, tokens in out_of_view(view).items()},
         meter=session.meter,
+        teammates=None,
         layers=savings(records if booking is None else booking, ratio=calibration.ratio),
         compactions=view.epochs.count("compact"),
         calibration=calibration,
+        deferred_tools=len(session.base.deferred),
+        deferred_tokens=sum(map(estimate_json, session.base.deferred)),
     )
 
 
@@ -117,8 +130,16 @@ def contents_now(session: Session) -> Contents:
     """Return the context usage with the whole past: a resumed session holds only what follows its last
     compaction."""
     writer = session.writer
-    past = booked(writer.path) if isinstance(writer, SessionLogWriter) and writer.path.exists() else None
-    return contents_of(session, past)
+    if not isinstance(writer, SessionLogWriter) or not writer.path.exists():
+        return contents_of(session)
+    return replace(contents_of(session, booked(writer.path)), teammates=teammates_of(writer.path))
+
+
+def teammates_of(path: Path) -> Meter | None:
+    """Return what the teammates of a session spent in their own processes, given the session's log."""
+    shared = read_shared(path.with_suffix("") / FILE)
+    found = shared.without(path.stem) if shared else Meter()
+    return found if found.requests else None
 
 
 def _model(settings: Settings, records: Iterable[Record]) -> str:
@@ -248,7 +269,7 @@ def out_of_view(view: View) -> dict[str, int]:
 class _Filing:
     """What the notes of a view say about its content."""
 
-    riding: Mapping[str, str]
+    attached: Mapping[str, str]
     """Kinds by record id."""
     inside: Mapping[str, str]
     """Kinds by digest of attachments inside a tool result."""
@@ -266,7 +287,7 @@ class _Filing:
         offloaded = {str(note.fact("call")) for kind in _OFFLOADED for note in view.noted(kind)}
         cleared = {call for call, why in view.replaced.items() if why == "clear"}
         return _Filing(
-            riding={str(note.fact(RECORD)): kind for kind, note in notes if note.fact(RECORD) in ours},
+            attached={str(note.fact(RECORD)): kind for kind, note in notes if note.fact(RECORD) in ours},
             inside={str(note.fact(INSIDE)): kind for kind, note in notes if note.fact(INSIDE)},
             openings=frozenset(str(note.fact("record")) for note in view.noted(OPENING)),
             summaries={
@@ -307,7 +328,7 @@ def _words(item: Item, text: str, filing: _Filing) -> str:
         is_notes = filing.summaries[item.record_id] == "notes" and text.startswith(STANDING)
         return "instructions" if text.startswith(AGAIN_BEGINS) else "notes" if is_notes else "summary"
     usual = "assistant_text" if item.role == "assistant" else "user_text"
-    return filing.riding.get(item.record_id, usual)
+    return filing.attached.get(item.record_id, usual)
 
 
 def _inside(result: ToolResult, kinds: Mapping[str, str]) -> Counter[str]:

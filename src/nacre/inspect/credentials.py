@@ -52,7 +52,7 @@ def flagged_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, str]]:
     """Yield line number and kind of every credential in lines of JSON."""
     for number, line in enumerate(lines, 1):
         texts = [text for _, text in _strings(line)] or [line.decode(errors="replace")]
-        yield from ((number, kind) for kind in _kinds("\n".join(texts)))
+        yield from ((number, one.kind) for one in find_secrets("\n".join(texts)))
 
 
 def flagged_in(path: Path) -> Iterator[Flagged]:
@@ -122,10 +122,6 @@ def _strings(line: bytes) -> Iterator[tuple[StringLiteral, str]]:
             yield literal, text
 
 
-def _kinds(text: str) -> list[str]:
-    return [one.kind for one in find_secrets(text)]
-
-
 def _logs(home: Path) -> Iterator[Path]:
     with contextlib.suppress(OSError):
         for folder in sorted((home / "projects").iterdir()):
@@ -187,7 +183,7 @@ def read_literal(literal: bytes) -> str | None:
     """Return the value of a string literal; None if it is invalid."""
     try:
         value = json.loads(literal.decode("utf-8", "surrogateescape"), strict=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, str) else None
 

@@ -1,4 +1,4 @@
-"""Import recordings as sessions: nacre logs are copied byte for byte, other formats are converted (T7).
+"""Check recordings, and import them as sessions: nacre logs byte for byte, other formats converted (T5-T7).
 
 Nothing is overwritten: the same session again is skipped, another session with the same id gets a new id.
 """
@@ -6,8 +6,8 @@ Nothing is overwritten: the same session again is skipped, another session with 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -15,13 +15,14 @@ from typing import Literal
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import TranscriptError
-from nacre.inspect.check import SessionCheck, findings
 from nacre.inspect.export import place_new
 from nacre.inspect.sources import DEFAULT_LIMITS, Progress, SourceLimits, TranscriptSource, open_source
+from nacre.messages.blocks import ToolCall, ToolResult
 from nacre.messages.foreign import ForeignSession, read_foreign
 from nacre.messages.jsonl import Envelope, chained_id, encode
 from nacre.messages.jsonl_encode import derived_id
-from nacre.messages.records import LogProblem
+from nacre.messages.records import Compacted, LogProblem, Record, Said
+from nacre.messages.view import View
 from nacre.session.read_session import SlimReader
 from nacre.store import disk, lease
 from nacre.store.home import slug
@@ -32,6 +33,70 @@ CHUNK = 1_048_576
 """Bytes compared or hashed at a time."""
 SUBAGENT_PREFIX = "agent-"
 """Prefix of sub-agent logs, whose lines carry the id of the parent session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCheck:
+    """Counts and problems of one session in a file."""
+
+    session: str | None
+    records: int
+    messages: int
+    problems: list[LogProblem]
+
+
+def check_file(
+    path: Path,
+    *,
+    session: str | None = None,
+    limits: SourceLimits = DEFAULT_LIMITS,
+    progress: Progress | None = None,
+) -> tuple[str, list[SessionCheck]]:
+    """Return the format of a transcript file and a check of each of its sessions."""
+    with open_source(path, limits=limits, progress=progress) as source:
+        if source.form == "claude-code":
+            reader = SlimReader(session_id=session, subagent=source.stem.startswith(SUBAGENT_PREFIX))
+            for line in source.lines:
+                reader.line(line)
+            loaded = reader.done()
+            return source.form, [findings(loaded.session_id, loaded.records, loaded.problems)]
+        sessions = read_foreign(source.lines, name=path.name.removesuffix(".gz"))
+    return source.form, [findings(one.session_id, one.records, one.problems) for one in sessions]
+
+
+def findings(session: str | None, records: Sequence[Record], problems: Sequence[LogProblem]) -> SessionCheck:
+    """Return problems from reading, from folding, and calls and results without a counterpart."""
+    view = View.of(records)
+    return SessionCheck(
+        session=session,
+        records=len(records),
+        messages=count_messages(records),
+        problems=[*problems, *view.problems, *_unanswered(records, still_open=view.open_calls)],
+    )
+
+
+def count_messages(records: Iterable[Record]) -> int:
+    """Count user and assistant records, summaries included, as the session list does."""
+    return sum(
+        record.role != "system" if isinstance(record, Said) else isinstance(record, Compacted)
+        for record in records
+    )
+
+
+def _unanswered(records: Sequence[Record], *, still_open: Sequence[str]) -> list[LogProblem]:
+    said = [record for record in records if isinstance(record, Said) and record.aside is None]
+    blocks = [block for record in said for block in record.blocks]
+    answered = {block.call_id for block in blocks if isinstance(block, ToolResult)}
+    waiting = frozenset(still_open)
+    return [
+        LogProblem("open_call", block.id, f"{block.name} has no result yet")
+        if block.id in waiting
+        else LogProblem(
+            "call_without_result", block.id, f"{block.name} never got a result; taken as interrupted"
+        )
+        for block in blocks
+        if isinstance(block, ToolCall) and block.id not in answered
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +214,12 @@ def _installed(
         notices = ["it was there already and is left as it is"]
     else:
         path = folder / f"{session}.jsonl"
-        _place(spool, path)
+        disk.make_folder(path.parent)
+        try:
+            place_new(spool, path)
+        except FileExistsError:
+            raise TranscriptError(f"another import has just written {path}; try again") from None
+        disk.sync_folder(path.parent)
         # From now on `nacre gc` treats it like any other session.
         lease.take(home, path).release()
     return ImportedSession(
@@ -210,25 +280,23 @@ def _digest(path: Path) -> str:
 @contextmanager
 def _spool(home: Path, clock: Clock) -> Iterator[Path]:
     """Create a temporary file on the disk of the projects and remove it afterwards."""
-    path = home / "projects" / f".import-{clock.new_id()}.tmp"
+    folder = home / "projects"
+    path = folder / f".import-{clock.new_id()}.tmp"
+    descriptor = -1
     try:
-        disk.make_folder(path.parent)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, disk.FILE_MODE))
+        disk.make_folder(folder)
+        disk.remove_abandoned(folder.glob(".import-*.tmp"))
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, disk.FILE_MODE)
+        disk.mark_in_use(descriptor)
         yield path
     except OSError as error:
         raise TranscriptError(disk.explain(error, error.filename or path)) from error
     finally:
-        path.unlink(missing_ok=True)
-
-
-def _place(spool: Path, path: Path) -> None:
-    """Move the log to its place in one step."""
-    disk.make_folder(path.parent)
-    try:
-        place_new(spool, path)
-    except FileExistsError:
-        raise TranscriptError(f"another import has just written {path}; try again") from None
-    disk.sync_folder(path.parent)
+        # One that stays is removed by the next import.
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def _put_aside(torn: bytes, folder: Path) -> Path:

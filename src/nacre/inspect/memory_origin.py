@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from nacre.formatting import printable
 
 if TYPE_CHECKING:  # quick commands import this, and start-up is measured
-    from nacre.memory.files.confirm import UnconfirmedChanges
+    from nacre.memory.files.undo import UnconfirmedChanges
     from nacre.memory.format.entry import Entry
     from nacre.store.history import Commit
-
 
 SHORT_COMMIT = 10
 """Characters of a commit id in output; commands accept them."""
@@ -21,15 +20,23 @@ def origin_lines(
     entry: Entry, commits: Sequence[Commit], doubted: UnconfirmedChanges, *, is_there: bool
 ) -> list[str]:
     """Return the origin, the changes and the unconfirmed ones, as lines."""
-    state = "untrusted: it came from outside" if entry.origin == "untrusted" else f"said by: {entry.origin}"
+    states = {
+        "untrusted": "untrusted: it came from outside",
+        "unverified": "unverified: an agent saved it after it had read text from outside",
+    }
+    ids = doubted.files.get(entry.file)
+    plain = "unconfirmed edit: who wrote it is not known" if ids else f"said by: {entry.origin}"
+    state = states.get(entry.origin, plain)
     lines = [f"{entry.file}  ({state if is_there else 'forgotten'})"]
     for each in commits:
         session = f", session {each.session}" if each.session else ""
         lines.append(f"  {change_line(each, doubted.confirmed)}{session}")
-    if ids := doubted.files.get(entry.file):
+    if is_there and not entry.is_trusted:
+        lines.append(f"  `nacre memory confirm {entry.file}` if you know that it is true")
+    if ids:
         short = " ".join(each[:SHORT_COMMIT] for each in ids)
         lines += [
-            "  unconfirmed: it changed while an agent was at work, and an agent's shell could have done it;",
+            "  unconfirmed edit: it changed while an agent was at work, whose shell could have done it;",
             f"  `nacre memory confirm {short}` if that was you",
         ]
     if not commits:

@@ -191,8 +191,8 @@ def _is_live(home: Path, log: Path) -> bool:
 
 def _pieces(log: Path, wish: PruneRequest) -> Iterator[PruneItem]:
     folder = log.with_suffix("")
-    shelf = ToolResultStore(None if (folder / FOLDER).is_symlink() else folder / FOLDER)
-    for held in (*shelf.held(), *shelf.leavings()):
+    store = ToolResultStore(None if (folder / FOLDER).is_symlink() else folder / FOLDER)
+    for held in (*store.held(), *store.leavings()):
         yield PruneItem(kind="result", log=log, path=held.path, bytes=held.bytes, modified=held.modified)
     if wish.transcripts and log.is_file():
         found = log.stat()

@@ -16,32 +16,22 @@ from nacre.cache.models import PER_MILLION, ModelProfile, PriceTier, cost, profi
 from nacre.cache.warmth import FIVE_MINUTES, HOUR
 from nacre.messages.records import Compacted, Noted, Record, Replaced, Said, Undone
 from nacre.messages.usage import Usage
+from nacre.session.layer_decisions import kept_out
 from nacre.session.meter import SIDE_QUERY
 from nacre.session.read_session import SlimReader
-from nacre.session.telemetry import kept_out
 from nacre.store.lines import read_lines
 
 OFFLOAD = "offload"
 MICROCOMPACT = "microcompact"
 NOTES = "notes"
 COMPACT = "compact"
-
-
 KEEP_WARM = "keep_warm"
 RECALL = "recall"
-
-
 LAYERS = (OFFLOAD, MICROCOMPACT, NOTES, COMPACT, KEEP_WARM, RECALL)
-
-
-UNTOLD = frozenset({NOTES, COMPACT, RECALL})
+WITHOUT_ESTIMATE = frozenset({NOTES, COMPACT, RECALL})
 """Layers whose savings cannot be estimated: the same requests would not have been possible without them."""
-
-
 _LAYER_OF = {"offload": OFFLOAD, "duplicate": OFFLOAD, "reread": OFFLOAD, "clear": MICROCOMPACT}
 """Layer by kind of note."""
-
-
 _SIDE_LAYER = {
     "keep_warm": KEEP_WARM,
     "memdir_relevance": RECALL,
@@ -49,12 +39,8 @@ _SIDE_LAYER = {
     "compact": COMPACT,
 }
 """Layer by purpose of a background request."""
-
-
 WARM_SHARE = 0.5
 """A request that reads less than this share of the previous one found its cache cold."""
-
-
 _BOOKED = (b'"usage"', b'"nacre"', b"content-replacement", b"compact_boundary", b"isCompactSummary")
 """Marks of lines that matter; all others, most of a log's bytes, are not parsed."""
 
@@ -102,10 +88,10 @@ def savings(records: Iterable[Record], *, ratio: float = 1.0) -> Savings:
     compact: the cost of summaries and the tokens removed from view; savings cannot be estimated, because the
     conversation would not have fitted without it.
     """
-    books = _Books(ratio)
+    savings = _SavingsCounter(ratio)
     for record in records:
-        books.take(record)
-    return books.accounts
+        savings.take(record)
+    return savings.accounts
 
 
 def booked(path: Path) -> list[Record]:
@@ -129,7 +115,7 @@ class _Carried:
 
 
 @dataclass(slots=True)
-class _Books:
+class _SavingsCounter:
     """Follows the requests of a session."""
 
     ratio: float
@@ -160,36 +146,31 @@ class _Books:
             case Replaced(reason="clear"):
                 self.rewritten = record.id
             case Noted(kind=kind) if kind in _LAYER_OF:
-                self._acted(record, _LAYER_OF[kind])
+                layer = _LAYER_OF[kind]
+                tokens = round(kept_out(record) * self.ratio)
+                self._add(layer, times=1, tokens=tokens)
+                stands_for = record.id
+                is_cold = True
+                if layer == MICROCOMPACT:
+                    stands_for = self.rewritten or record.id
+                    self.rewritten = ""
+                    is_cold = record.fact("reason") == "idle"
+                    self.cut += 0 if is_cold else tokens
+                self.carried[stands_for] = _Carried(layer, tokens, is_cold)
             case Noted(kind=kind) if kind == SIDE_QUERY:
                 self._asked_aside(record)
             case Compacted():
                 self.carried.clear()
                 self.prompt = 0
-                self._compacted(record)
+                # Account for a compaction of ours; a collapsed span is none.
+                if record.kind != "span" and record.post_tokens is not None:
+                    self.freed[record.id] = max(0, (record.pre_tokens or 0) - record.post_tokens)
+                    self._add(COMPACT, times=1, tokens=self.freed[record.id])
             case Undone(target=target):
                 self.carried.pop(target, None)
                 self._add(COMPACT, tokens=-self.freed.pop(target, 0))
             case _:
                 pass
-
-    def _acted(self, note: Noted, layer: str) -> None:
-        tokens = round(kept_out(note) * self.ratio)
-        self._add(layer, times=1, tokens=tokens)
-        stands_for = note.id
-        is_cold = True
-        if layer == MICROCOMPACT:
-            stands_for = self.rewritten or note.id
-            self.rewritten = ""
-            is_cold = note.fact("reason") == "idle"
-            self.cut += 0 if is_cold else tokens
-        self.carried[stands_for] = _Carried(layer, tokens, is_cold)
-
-    def _compacted(self, record: Compacted) -> None:
-        """Account for a compaction of ours; a collapsed span is none."""
-        if record.kind != "span" and record.post_tokens is not None:
-            self.freed[record.id] = max(0, (record.pre_tokens or 0) - record.post_tokens)
-            self._add(COMPACT, times=1, tokens=self.freed[record.id])
 
     def _asked_aside(self, note: Noted) -> None:
         layer = _SIDE_LAYER.get(str(note.fact("purpose")))
@@ -211,7 +192,8 @@ class _Books:
         if is_late and not self.has_refreshed:
             self.cut = 0  # nothing was warm any more that a cut could have lost
         if tier is None:
-            self._unpriced()
+            for layer in {one.layer for one in self.carried.values()}:
+                self._add(layer, unpriced=1)
         else:
             is_warm = self.cut > 0 or usage.cache_read > WARM_SHARE * self.prompt > 0
             self._carry(usage, tier, is_warm=is_warm)
@@ -239,10 +221,6 @@ class _Books:
         if self.cut:
             again = max(0, self.prompt - self.cut - usage.cache_read)
             self._add(MICROCOMPACT, spent=again * (full - tier.read) / PER_MILLION)
-
-    def _unpriced(self) -> None:
-        for layer in {one.layer for one in self.carried.values()}:
-            self._add(layer, unpriced=1)
 
     def _is_late(self, rules: ModelProfile, at: datetime) -> bool:
         """Whether the pause was longer than the cache TTL."""

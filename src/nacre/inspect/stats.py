@@ -18,8 +18,8 @@ from nacre.app.memory_locations import memory_paths, memory_places
 from nacre.cache.models import use_model_table, with_overrides
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError, TranscriptError
-from nacre.memory.files.containment import INDEX_FILE
 from nacre.memory.files.location import memory_base
+from nacre.memory.format.index import INDEX_FILE
 from nacre.memory.recall.usage import digest, read_tallies
 from nacre.memory.transfer.move import MOVED
 from nacre.messages.records import Noted, Record, Said
@@ -27,9 +27,9 @@ from nacre.session.meter import SIDE_QUERY, Meter
 from nacre.session.read_session import SlimReader
 from nacre.settings import Settings
 from nacre.store.history import History
-from nacre.store.lines import read_lines
+from nacre.store.lines import parsed, read_lines
 from nacre.store.sessions import Sessions
-from nacre.store.summaries import SessionSummary, moment, parsed
+from nacre.store.summaries import SessionSummary, moment
 
 MAX_BYTES = 2_000_000_000
 """Bytes of logs to read, newest first: about half a minute. Older logs are counted as unread."""
@@ -56,7 +56,7 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aside:
+class SideRequests:
     """Background requests of one purpose: by forks or as single requests (F4)."""
 
     purpose: str
@@ -89,12 +89,24 @@ class Stats:
     """Sessions with a request in these days."""
     kept: MemoryCounts
     """Counts of memory changes."""
-    asides: tuple[Aside, ...] = ()
+    asides: tuple[SideRequests, ...] = ()
     """Background requests by purpose, most expensive first; included in the sums above."""
     unread: int = 0
     """Sessions that could not be read or exceed the byte limit."""
     unknown: tuple[str, ...] = ()
     """What these figures leave out, as sentences."""
+
+    @property
+    def total(self) -> Day:
+        kept = self.kept
+        return Day(
+            day=self.since,
+            meter=self.meter,
+            compactions=self.compactions,
+            saved=kept.saved.total(),
+            recalled=kept.recalled.total(),
+            forgotten=kept.forgotten.total(),
+        )
 
     @property
     def compactions_per_100(self) -> float | None:
@@ -134,18 +146,21 @@ def gather(
     )
 
 
-def asides(records: Iterable[Record]) -> tuple[Aside, ...]:
+def asides(records: Iterable[Record]) -> tuple[SideRequests, ...]:
     """Sum up background requests by purpose, most expensive first."""
     found: dict[str, list[Noted]] = {}
     for record in records:
         if isinstance(record, Noted) and record.kind == SIDE_QUERY:
             found.setdefault(str(record.fact("purpose") or UNNAMED), []).append(record)
-    sums = [Aside(purpose=name, forks=_forks(notes), meter=Meter.of(notes)) for name, notes in found.items()]
+    sums = [
+        SideRequests(
+            purpose=name,
+            forks=len({fork for note in notes if isinstance(fork := note.fact("fork"), str)}),
+            meter=Meter.of(notes),
+        )
+        for name, notes in found.items()
+    ]
     return tuple(sorted(sums, key=lambda one: (-one.meter.cost_usd, one.purpose)))
-
-
-def _forks(notes: Iterable[Noted]) -> int:
-    return len({fork for note in notes if isinstance(fork := note.fact("fork"), str)})
 
 
 class _Spent:
@@ -169,23 +184,20 @@ class _Spent:
                 self.unread += 1
                 continue
             try:
-                self._read_one(each.path)
+                reader = SlimReader(session_id=each.path.stem)
+                for line in read_lines(each.path):
+                    if b'"usage"' in line:
+                        reader.line(line)
+                    if b'"compact_boundary"' in line or b'"compacted"' in line:
+                        self._compaction(line)
+                found = dict(self._answers(reader.records))
+                new = {name: one for name, one in found.items() if name not in self.replies}
+                self.sessions += bool(new)
+                self.replies |= new
             except TranscriptError:  # deleted or made unreadable since it was listed
                 self.unread += 1
             if progress:
                 progress(done, total)
-
-    def _read_one(self, path: Path) -> None:
-        reader = SlimReader(session_id=path.stem)
-        for line in read_lines(path):
-            if b'"usage"' in line:
-                reader.line(line)
-            if b'"compact_boundary"' in line or b'"compacted"' in line:
-                self._compaction(line)
-        found = dict(self._answers(reader.records))
-        new = {name: one for name, one in found.items() if name not in self.replies}
-        self.sessions += bool(new)
-        self.replies |= new
 
     def _answers(self, records: Sequence[Record]) -> Iterator[tuple[str, tuple[date, Said | Noted]]]:
         """Yield replies of these days (of a split one its last record) and background requests.
@@ -244,7 +256,7 @@ def _places(settings: Settings, *, everywhere: bool) -> list[tuple[Path, Path]]:
 
 def _unknown(meter: Meter, spent: _Spent, kept: MemoryCounts) -> Iterator[str]:
     if meter.unpriced:
-        yield f"{meter.unpriced:,} requests went to models without a known price and count as $0"
+        yield f"{meter.unpriced:,} requests went to models without a known price, which is not included"
     if spent.unread:
         yield f"{spent.unread:,} sessions could not be read, or were too much to read; they are left out"
     yield from (f"a history cannot be read: {problem}" for problem in kept.problems)
@@ -257,7 +269,7 @@ MAX_COMMITS = 100_000
 """Commits of one history that are read."""
 SHORT_COMMIT = 10
 """Characters of a commit id in the reason of an undo."""
-NOT_THE_PERSONS = frozenset({"agent", "extract", "dream", "unconfirmed"})
+AUTHORS_TO_REJECT = frozenset({"agent", "extract", "dream", "unconfirmed"})
 """Authors whose memories a user may reject by forgetting them."""
 OTHER_WORK = (MOVED, "lint --fix", "synced with the team")
 """Reasons of changes that neither save nor forget a memory."""
@@ -339,7 +351,7 @@ def _read_history(history: History, cache: str, since: datetime, kept: MemoryCou
             kept.saved[day] += 1
             kept.written.add(topic)
             kept.undone |= {topic} if is_undone else set()
-            if topic in forgotten_by_hand and signed.author in NOT_THE_PERSONS:
+            if topic in forgotten_by_hand and signed.author in AUTHORS_TO_REJECT:
                 kept.rejected.add(topic)
 
 

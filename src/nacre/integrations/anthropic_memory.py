@@ -24,8 +24,8 @@ from nacre.memory.files.folder import ABSENT, SUFFIX, Folder, is_ours, version_o
 from nacre.memory.files.transaction import Transaction
 from nacre.memory.format.entry import Entry, MemoryChange, MemoryDraft, compose, read_entry
 from nacre.memory.format.frontmatter import MarkdownFile
-from nacre.memory.format.index import MemoryIndex, is_listable
-from nacre.memory.memory import INDEX_FILE, Memory, refuse_secrets
+from nacre.memory.format.index import INDEX_FILE, MemoryIndex
+from nacre.memory.memory import Memory, refuse_secrets
 from nacre.memory.tools import DOUBT, OriginOf, by_agent
 from nacre.messages.untrusted_text import neutralise
 
@@ -110,7 +110,6 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         text = command.file_text
         if file in {*places.files, *places.hidden} or places.below(command.path):
             raise ToolError(f"Error: File {command.path} already exists")
-        refuse_secrets(file)
         await self._put(file, None, text, "create")
         created = f"File created successfully at: {shown_path(file)}"
         if MarkdownFile.parse(text.encode(errors="replace")).has_frontmatter:
@@ -156,7 +155,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         async with self.memory.transact(self._signed("delete", command.path)) as tx:
             for file in files:
                 tx.delete(file)
-                _relist(tx, file)
+                _unlist(tx, file)
         return f"Successfully deleted {command.path}"
 
     async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
@@ -169,7 +168,8 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         if places.is_taken(new):
             raise ToolError(f"Error: The destination {new} already exists")
         moves = places.moves(old, new)
-        refuse_secrets("\n".join(moves.values()))
+        for file in moves.values():
+            refuse_secrets("", file=file)
         await self._move(moves, self._signed("rename", f"{old} to {new}"))
         to = shown_path(next(iter(moves.values()))) if places.file(old) else new
         return f"Successfully renamed {old} to {to}"
@@ -180,7 +180,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
         async with self.memory.transact(self._signed("clear_all_memory", ROOT)) as tx:
             for file in files:
                 tx.delete(file)
-                _relist(tx, file)
+                _unlist(tx, file)
         return "All memory cleared"
 
     async def _places(self, *, tells_all: bool = False) -> Places:
@@ -207,7 +207,7 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
             staying = await asyncio.to_thread(self._stays.now)
             return staying.without((await self.memory.index(without=staying.files)).text), ""
         entry = read_entry(file, data)
-        return entry.body, DOUBT if entry.origin == "untrusted" else ""
+        return entry.body, DOUBT if not entry.is_trusted else ""
 
     async def _put(self, file: str, before: bytes | None, body: str, command: str) -> None:
         """Write a body below its frontmatter; frontmatter that the model wrote is kept as text, not
@@ -237,22 +237,18 @@ class MemoryTool(BetaAsyncAbstractMemoryTool):
                     raise VersionConflict(f"{old} is gone meanwhile; view the directory again")
                 tx.delete(old, if_version=version)
                 tx.write(new, data, if_version=ABSENT)
-                _relist(tx, old, (new, data) if self.memory.keeps_index else None)
+                _unlist(tx, old)
+                self.memory.update_index(tx, read_entry(new, data))
 
     def _signed(self, command: str, path: str) -> MemoryChange:
         return MemoryChange(author="agent", reason=f"memory tool: {command} {path}", session=self._session)
 
 
-def _relist(tx: Transaction, gone: str, new: tuple[str, bytes] | None = None) -> None:
-    """Replace a file's line in the index with one for its new name."""
+def _unlist(tx: Transaction, file: str) -> None:
+    """Remove a file's line from the index."""
     data, version = tx.read(INDEX_FILE)
-    index = MemoryIndex.parse(data or b"").without(gone)
-    if new is not None and is_listable(entry := read_entry(*new)):
-        index = MemoryIndex.parse(index).with_pointer(
-            entry.file, entry.title, entry.description, kind=entry.kind
-        )
-    if index != (data or b""):
-        tx.write(INDEX_FILE, index, if_version=version)
+    if data is not None:
+        tx.write(INDEX_FILE, MemoryIndex.parse(data).without(file), if_version=version)
 
 
 def _only_place(body: str, old: str, path: str) -> int:

@@ -25,24 +25,24 @@ from nacre.layers.l2_microcompact.settings import CLEARABLE, MicrocompactSetting
 from nacre.layers.l4_compact.layer import Compact
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.loop.round import message_record
-from nacre.memory.memory import Memory
+from nacre.memory.memory import VECTORS_SECONDS, Memory
 from nacre.memory.recall.base import Recalled, RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import AlreadySeen, recall, render_attachment, skip_reason
-from nacre.messages.blocks import Block, JsonObject, Message, Role, Text, ToolResult
+from nacre.messages.blocks import Block, JsonObject, Message, Opaque, Role, Text, Thinking, ToolResult
 from nacre.messages.events import Reply
-from nacre.messages.pairing import Item
 from nacre.messages.records import Record, ReplyFacts, Said
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.messages.wire import canonical, render_blocks
-from nacre.session.attachments import Attachment
-from nacre.session.layer import Layer
+from nacre.session.layer import Attachment, Layer
+from nacre.session.log_writer import NullRecordWriter, RecordWriter
 from nacre.session.session import Base, Session
-from nacre.session.session_log import NullRecordWriter, RecordWriter
 from nacre.session.settings import SessionSettings
 from nacre.store.tool_results import ToolResultStore
 
+REASONING = frozenset({"redacted_thinking", "reasoning"})
+"""Kinds of blocks with reasoning that only the provider can read."""
 DIGEST_BYTES = 16
 """128 bits: no two histories collide by chance."""
 
@@ -71,6 +71,14 @@ class MessageToSend:
     @property
     def text(self) -> str:
         return "\n".join(block.text for block in self.blocks if isinstance(block, Text))
+
+
+def holds_reasoning(blocks: Sequence[Block]) -> bool:
+    """Return whether a reply keeps its reasoning, so that it is sent back and takes room in the window."""
+    return any(
+        isinstance(block, Thinking) or (isinstance(block, Opaque) and block.kind in REASONING)
+        for block in blocks
+    )
 
 
 class Following:
@@ -113,6 +121,8 @@ class Following:
             self.session = opened(base, layers, records=self.session.transcript.records)
         elif self.session.base != base:
             self.session.base = base
+        # The framework chose the agent; its person needs no notice of the cost.
+        self.session.announce_base_change()
 
     async def shown(self, told: Sequence[FrameworkMessage], chain: Sequence[bytes]) -> list[MessageToSend]:
         """Return what to send for this history, which begins with all received messages."""
@@ -129,7 +139,14 @@ class Following:
             self._chain.append(chain[place])
         await self.session.prepare()
         self._ends[-1] = len(self.session.transcript.records)
-        return [self._to_send(item, told) for item in self.session.view.items if item.parts]
+        shown: list[MessageToSend] = []
+        for item in self.session.view.items:
+            if item.parts:
+                at = self._places.get(item.record_id)
+                blocks = tuple(part.block for part in item.parts)
+                is_same = at is not None and told[at].blocks == blocks
+                shown.append(MessageToSend(role=item.role, blocks=blocks, place=at, is_same=is_same))
+        return shown
 
     async def _take(self, told: FrameworkMessage, *, is_last: bool) -> None:
         session = self.session
@@ -156,12 +173,6 @@ class Following:
         first = next(one for one in self.session.transcript.records[start:] if isinstance(one, Said))
         self._places[first.id] = place
 
-    def _to_send(self, item: Item, told: Sequence[FrameworkMessage]) -> MessageToSend:
-        place = self._places.get(item.record_id)
-        blocks = tuple(part.block for part in item.parts)
-        is_same = place is not None and told[place].blocks == blocks
-        return MessageToSend(role=item.role, blocks=blocks, place=place, is_same=is_same)
-
 
 class Follower:
     """Finds or creates the session that follows a history."""
@@ -179,14 +190,15 @@ class Follower:
             return []
         chain = _chain(told)
         # Memories for repeated words are looked up again: they may have changed.
-        is_settled = self._layers.memory is None or not _is_user_text(told[-1])
+        has_result = any(isinstance(block, ToolResult) for block in told[-1].blocks)
+        is_settled = self._layers.memory is None or told[-1].role != "user" or has_result
         following = self._taken(chain if is_settled else chain[:-1], base)
         try:
             return await following.shown(told, chain)
         finally:
             following.is_busy = False
             for notice in following.session.notices():
-                self._layers.tell(notice.text)
+                self._layers.on_notice(notice.text)
 
     def _taken(self, chain: Sequence[bytes], base: Base) -> Following:
         """Return the session that received the longest part of this history and nothing else, reserved for
@@ -206,10 +218,6 @@ class Follower:
             return found
 
 
-def _is_user_text(told: FrameworkMessage) -> bool:
-    return told.role == "user" and not any(isinstance(block, ToolResult) for block in told.blocks)
-
-
 def _chain(told: Sequence[FrameworkMessage]) -> list[bytes]:
     """Return for every message a digest of it and all before it."""
     chain = [b""]
@@ -217,10 +225,6 @@ def _chain(told: Sequence[FrameworkMessage]) -> list[bytes]:
         said = one.role.encode() + canonical(render_blocks(one.blocks))
         chain.append(blake2b(chain[-1] + said, digest_size=DIGEST_BYTES).digest())
     return chain[1:]
-
-
-def _ignore_notice(_: str) -> None:
-    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,14 +246,25 @@ class Layers:
     compact: CompactSettings = field(default_factory=CompactSettings)
     conversations: int = 64
     """Conversations kept in memory; one that returns later is read again from its beginning."""
-    tell: Callable[[str], None] = _ignore_notice
+    on_notice: Callable[[str], None] = lambda _: None
     """Called with one line for everything removed from or added to the conversation."""
     clock: Clock = SYSTEM_CLOCK
 
+    def __post_init__(self) -> None:
+        if self.results is not None and not isinstance(self.results, Path):
+            raise TypeError(
+                f"results takes a pathlib.Path, not {type(self.results).__name__}: Path({self.results!r})"
+            )
+        if self.memory is not None and not isinstance(self.memory, Memory):
+            raise TypeError(f"memory takes a Memory, not {type(self.memory).__name__}; see nacre.open_memory")
+
     @cached_property
-    def _recollection(self) -> Recollection | None:
-        """Return the recall of all conversations, which share one open index."""
-        return None if self.memory is None else Recollection(self.memory)
+    def _index(self) -> LocalIndex | None:
+        """The index of the memory, shared by all conversations."""
+        if self.memory is None:
+            return None
+        location = self.memory.location
+        return LocalIndex(location.directory, location.cache, clock=self.memory.clock)
 
 
 def opened(
@@ -264,24 +279,23 @@ def opened(
         clock=layers.clock,
     )
     if layers.results is not None:
-        shelf = ToolResultStore(layers.results.resolve())
-        session.layers.append(Offload(shelf, layers.offload, advice=READ_ONLY_ADVICE))
+        store = ToolResultStore(layers.results.resolve())
+        session.add_layers(Offload(store, layers.offload, advice=READ_ONLY_ADVICE))
         tools = layers.microcompact.tools | CLEARABLE | layers.clearable
-        session.layers.append(Microcompact(session, shelf, replace(layers.microcompact, tools=tools)))
+        session.add_layers(Microcompact(store, replace(layers.microcompact, tools=tools)))
     if layers.compacts:
-        session.layers.append(Compact(session, settings=layers.compact))
-    if layers._recollection is not None:
-        session.layers.append(layers._recollection)
+        session.add_layers(Compact(settings=layers.compact))
+    if layers.memory is not None and layers._index is not None:
+        session.add_layers(Recollection(layers._index, layers.memory.clock))
     return session
 
 
 class Recollection(Layer):
-    """Attaches memories to the user's messages, ranked by words alone."""
+    """Attaches memories to the user's messages."""
 
-    def __init__(self, memory: Memory) -> None:
-        place = memory.location
-        self._index = LocalIndex(place.directory, place.cache, clock=memory.clock)
-        self._clock = memory.clock
+    def __init__(self, index: LocalIndex, clock: Clock) -> None:
+        self._index = index
+        self._clock = clock
 
     async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
         """Return memories the model does not see yet, without those that must not leave the machine (M27)."""
@@ -305,4 +319,5 @@ class Recollection(Layer):
 
     def _looked_up(self, query: RecallQuery, already: AlreadySeen) -> Recalled:
         self._index.refresh()
+        self._index.deepen(seconds=VECTORS_SECONDS)
         return recall(query, [self._index], already=already, clock=self._clock)

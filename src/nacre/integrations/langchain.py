@@ -33,7 +33,13 @@ from langchain_core.tools import StructuredTool, ToolException
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from nacre.errors import ToolError
-from nacre.integrations.framework_session import Follower, FrameworkMessage, Layers, MessageToSend
+from nacre.integrations.framework_session import (
+    Follower,
+    FrameworkMessage,
+    Layers,
+    MessageToSend,
+    holds_reasoning,
+)
 from nacre.layers.l1_offload.reader import result_reader
 from nacre.messages.blocks import Block, Json, JsonObject, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.usage import Usage
@@ -103,7 +109,8 @@ def _grouped(messages: Iterable[AnyMessage]) -> list[list[AnyMessage]]:
 def _told(source: Sequence[AnyMessage]) -> FrameworkMessage:
     first = source[0]
     if isinstance(first, AIMessage):
-        return FrameworkMessage(role="assistant", blocks=_said(first), usage=_usage(first.usage_metadata))
+        blocks = _said(first)
+        return FrameworkMessage(role="assistant", blocks=blocks, usage=_usage(first.usage_metadata, blocks))
     if isinstance(first, ToolMessage):
         return FrameworkMessage(
             role="user", blocks=tuple(_result(one) for one in source if isinstance(one, ToolMessage))
@@ -135,15 +142,23 @@ def _result(message: ToolMessage) -> ToolResult:
     return block
 
 
-def _usage(counted: UsageMetadata | None) -> Usage | None:
-    """LangChain's input tokens include those read from and written to the cache."""
+def _usage(counted: UsageMetadata | None, blocks: Sequence[Block]) -> Usage | None:
+    """LangChain's input tokens include those read from and written to the cache, its output the reasoning."""
     if counted is None:
         return None
     details = counted.get("input_token_details", {})
     read = details.get("cache_read", 0)
     written = details.get("cache_creation", 0)
     fresh = max(0, counted["input_tokens"] - read - written)
-    return Usage(input=fresh, cache_read=read, cache_write=written, output=counted["output_tokens"])
+    output = counted["output_tokens"]
+    reasoning = counted.get("output_token_details", {}).get("reasoning", 0)
+    return Usage(
+        input=fresh,
+        cache_read=read,
+        cache_write=written,
+        output=output,
+        discarded=0 if holds_reasoning(blocks) else min(reasoning, output),
+    )
 
 
 def _shown(standing: MessageToSend, sources: Sequence[Sequence[AnyMessage]]) -> Sequence[AnyMessage]:

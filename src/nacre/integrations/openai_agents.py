@@ -38,8 +38,8 @@ from nacre.messages.records import Record, ReplyFacts, Said, Undone
 from nacre.messages.view import live_records
 from nacre.messages.wire import canonical, render_block
 from nacre.providers.parse import parse_arguments
+from nacre.session.log_writer import SessionLogWriter
 from nacre.session.session import Base
-from nacre.session.session_log import SessionLogWriter
 from nacre.store.home import home as home_of
 from nacre.store.session_log import SessionLog, log_path
 from nacre.version import VERSION

@@ -35,7 +35,13 @@ from pydantic_ai.usage import RequestUsage
 from pydantic_core import to_jsonable_python
 
 from nacre.errors import ToolError
-from nacre.integrations.framework_session import Follower, FrameworkMessage, Layers, MessageToSend
+from nacre.integrations.framework_session import (
+    Follower,
+    FrameworkMessage,
+    Layers,
+    MessageToSend,
+    holds_reasoning,
+)
 from nacre.layers.l1_offload.reader import result_reader
 from nacre.messages.blocks import Block, JsonObject, Opaque, ResultPart, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.usage import Usage
@@ -78,7 +84,7 @@ class NacreCapability(AbstractCapability[Any]):
 def _told(message: ModelMessage) -> FrameworkMessage:
     if isinstance(message, ModelResponse):
         blocks = tuple(_said(part) for part in message.parts)
-        return FrameworkMessage(role="assistant", blocks=blocks, usage=_usage(message.usage))
+        return FrameworkMessage(role="assistant", blocks=blocks, usage=_usage(message.usage, blocks))
     return FrameworkMessage(
         role="user", blocks=tuple(block for part in message.parts for block in _heard(part))
     )
@@ -120,14 +126,22 @@ def _opaque(part: Any) -> Opaque:
     return Opaque(getattr(part, "part_kind", None) or part.kind, cast("JsonObject", wire))
 
 
-def _usage(counted: RequestUsage) -> Usage | None:
-    """Pydantic AI's input tokens include those read from and written to the cache."""
+def _usage(counted: RequestUsage, blocks: Sequence[Block]) -> Usage | None:
+    """Pydantic AI's input tokens include those read from and written to the cache, the output reasoning."""
     if not counted.input_tokens:
         return None
     read = counted.cache_read_tokens
     written = counted.cache_write_tokens
     fresh = max(0, counted.input_tokens - read - written)
-    return Usage(input=fresh, cache_read=read, cache_write=written, output=counted.output_tokens)
+    output = counted.output_tokens
+    reasoning = counted.details.get("reasoning_tokens", 0)
+    return Usage(
+        input=fresh,
+        cache_read=read,
+        cache_write=written,
+        output=output,
+        discarded=0 if holds_reasoning(blocks) else min(reasoning, output),
+    )
 
 
 def _shown(standing: Sequence[MessageToSend], history: Sequence[ModelMessage]) -> list[ModelMessage]:

@@ -3,7 +3,7 @@
 Does not know that layers exist: whoever runs it fills its slots. May import providers, tools, messages.
 """
 
-from nacre.loop.limits import Limits
 from nacre.loop.loop import LoopCallbacks, run
+from nacre.loop.round import Limits
 
 __all__ = ["Limits", "LoopCallbacks", "run"]

@@ -15,9 +15,8 @@ from typing import Literal, Protocol, TypeAlias
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ToolError
-from nacre.loop.limits import Limits
 from nacre.loop.loop import NO_CALLBACKS, LoopCallbacks, run
-from nacre.loop.round import SendRequest, message_record
+from nacre.loop.round import Limits, SendRequest, message_record
 from nacre.messages.blocks import Block, JsonObject, Message, Text, ToolResult
 from nacre.messages.events import Event, Reply
 from nacre.messages.records import Noted, Said
@@ -92,6 +91,8 @@ class ForkResult:
     """Of its first request, which shows how much of the parent's prefix was read from the cache."""
     stop_reason: str | None = None
     denials: int = 0
+    denied_writes: int = 0
+    """Refused calls of tools that can change something."""
     seconds: float = 0.0
     view: View = field(default_factory=View, repr=False, compare=False)
     """Where it ended; a later fork can continue from there."""

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import PromptTooLong
-from nacre.loop.limits import Limits
-from nacre.loop.round import FitView, Recovery, Round, SendRequest, message_record, request_reply
+from nacre.loop.round import FitView, Limits, Recovery, Round, SendRequest, message_record, request_reply
 from nacre.messages.blocks import Text
 from nacre.messages.events import Event, Notice, Reply
 from nacre.messages.records import Record, Said

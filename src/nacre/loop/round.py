@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from nacre.clock import Clock
 from nacre.errors import PromptTooLong, ThinkingMismatch
-from nacre.loop.limits import Limits
 from nacre.messages.blocks import Block, Text, ToolResult, result_of
 from nacre.messages.events import Event, ProviderEvent, Reply, StartedOver, TextDelta, ToolCallEvent
 from nacre.messages.pairing import INTERRUPTED
@@ -30,6 +29,20 @@ SendRequest = Callable[[View, int], AsyncGenerator[ProviderEvent, None]]
 """Sends a view with this limit on output tokens; the last event is the whole reply."""
 FitView = Callable[[View, PromptTooLong | None], Awaitable[Sequence[Record]]]
 """Returns records that make a view fit the window; gets the provider's refusal, if there was one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of one turn."""
+
+    max_rounds: int = 100
+    """Model calls in one turn: enough for real work, few enough to stop an endless loop."""
+    max_output: int = 8_192
+    """Output tokens of one reply: enough for nearly every reply, and a small part of the window."""
+    raised_output: int = 64_000
+    """Output tokens of the second attempt after a reply was cut off."""
+    max_continues: int = 3
+    """How often a reply that is cut off again is continued."""
 
 
 class Round:

@@ -9,7 +9,7 @@ from nacre.mcp_client.base import (
     McpLimits,
     McpTool,
     ServerConfig,
-    ServerSummary,
+    ServerInstructions,
     StdioServerConfig,
     parse_servers,
 )
@@ -21,7 +21,7 @@ __all__ = [
     "McpLimits",
     "McpTool",
     "ServerConfig",
-    "ServerSummary",
+    "ServerInstructions",
     "Servers",
     "StdioServerConfig",
     "parse_servers",

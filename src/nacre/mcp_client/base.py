@@ -61,6 +61,10 @@ class CallOutcome:
 
     parts: tuple[ResultPart, ...]
     is_error: bool = False
+    left_out: str = ""
+    """What the parts do not hold; empty if they hold everything."""
+    whole: str = ""
+    """All of the text, if the parts do not hold it."""
 
     @property
     def text(self) -> str:
@@ -68,11 +72,13 @@ class CallOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerSummary:
-    """Instructions and tools of a server as text, to be shown again after a compaction."""
+class ServerInstructions:
+    """What a server says about the use of its tools."""
 
     server: str
     text: str
+    tools: frozenset[str]
+    """The wire names of its tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +100,9 @@ class McpLimits:
     result_tokens: int = 25_000
     """A larger result would fill the window."""
     description_chars: int = 2_048
-    """Descriptions are part of every request; some servers put whole manuals there."""
+    """Descriptions and instructions are part of every request; some servers put whole manuals there."""
     schema_bytes: int = 65_536
     """A tool with a larger schema is left out, with a notice."""
-    fragment_chars: int = 8_000
-    """About 2,000 tokens per server after a compaction."""
 
 
 def error_outcome(line: str) -> CallOutcome:

@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 import anyio
 import anyio.abc
@@ -21,7 +21,6 @@ from nacre.clock import Clock
 from nacre.errors import ToolError
 from nacre.mcp_client.base import (
     CallOutcome,
-    HttpServerConfig,
     McpLimits,
     ServerConfig,
     StdioServerConfig,
@@ -199,7 +198,11 @@ class McpSession:
         self._server = server
         self._limits = limits
         self._on_listing = on_listing
-        self._transport = _open_transport(server, limits, on_notice=on_notice)
+        self._transport: Transport = (
+            StdioTransport(server, limits, on_notice=on_notice)
+            if isinstance(server, StdioServerConfig)
+            else HttpTransport(server, limits)
+        )
         self._session: ClientSession | None = None
         self._calls: anyio.abc.TaskGroup | None = None
         self._scope = anyio.CancelScope()
@@ -273,7 +276,14 @@ class McpSession:
     async def _live(self) -> None:
         try:
             with self._scope:
-                async with self._client() as client, anyio.create_task_group() as calls:
+                # Without a cache, so that a changed listing is seen.
+                connecting = Client(
+                    self._transport.open(),
+                    cache=None,
+                    message_handler=self._on_message,
+                    client_info=types.Implementation(name="nacre", version=VERSION),
+                )
+                async with connecting as client, anyio.create_task_group() as calls:
                     listing = await list_tools(client.session, self._server.name, self._limits)
                     self._session = client.session
                     self._calls = calls
@@ -288,15 +298,6 @@ class McpSession:
             self.why = self.why or _reason(error, self._transport)
         finally:
             self._settle()
-
-    def _client(self) -> Client:
-        return Client(
-            self._transport.open(),
-            # Without a cache, so that a changed listing is seen.
-            cache=None,
-            message_handler=self._on_message,
-            client_info=types.Implementation(name="nacre", version=VERSION),
-        )
 
     def _settle(self) -> None:
         """Answer all waiting callers with the reason of the end."""
@@ -407,18 +408,6 @@ class McpSession:
         if self._session is None:
             raise McpSessionError("is not connected")
         return self._session
-
-
-def _open_transport(
-    server: ServerConfig, limits: McpLimits, *, on_notice: Callable[[str], None]
-) -> Transport:
-    match server:
-        case StdioServerConfig():
-            return StdioTransport(server, limits, on_notice=on_notice)
-        case HttpServerConfig():
-            return HttpTransport(server, limits)
-        case _:
-            assert_never(server)
 
 
 def _is_lost(error: MCPError) -> bool:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
-from itertools import chain, count
+from collections.abc import Iterable
 from typing import cast
 
 from nacre.messages.blocks import Json, JsonObject
@@ -26,20 +25,19 @@ def wire_names(tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
     names: dict[tuple[str, str], str] = {}
     taken: set[str] = set()
     for pair in sorted(set(tools)):
-        plain = f"mcp__{pair[0]}__{pair[1]}"
-        is_valid = len(plain) <= MAX_NAME_CHARS and re.fullmatch(r"[A-Za-z0-9_-]+", plain)
-        candidates = chain([plain] if is_valid else [], _with_digests(plain, pair))
-        names[pair] = next(name for name in candidates if name not in taken)
-        taken.add(names[pair])
+        name = plain = f"mcp__{pair[0]}__{pair[1]}"
+        is_valid = len(plain) <= MAX_NAME_CHARS and bool(re.fullmatch(r"[A-Za-z0-9_-]+", plain))
+        bare = re.sub(r"[^A-Za-z0-9_-]", "_", plain)[: MAX_NAME_CHARS - DIGEST_CHARS - 1]
+        salt = 0
+        while not is_valid or name in taken:
+            # A digest of the pair; another one if that name is taken, too.
+            whole = "\0".join((*pair, str(salt))).encode(errors="surrogatepass")
+            name = f"{bare}_{hashlib.sha256(whole).hexdigest()[:DIGEST_CHARS]}"
+            is_valid = True
+            salt += 1
+        names[pair] = name
+        taken.add(name)
     return names
-
-
-def _with_digests(plain: str, pair: tuple[str, str]) -> Iterator[str]:
-    """Yield names with a digest of the pair; later ones are used if the first is taken."""
-    bare = re.sub(r"[^A-Za-z0-9_-]", "_", plain)[: MAX_NAME_CHARS - DIGEST_CHARS - 1]
-    for salt in count():
-        whole = "\0".join((*pair, str(salt))).encode(errors="surrogatepass")
-        yield f"{bare}_{hashlib.sha256(whole).hexdigest()[:DIGEST_CHARS]}"
 
 
 def bounded(text: str, chars: int) -> str:
@@ -68,19 +66,18 @@ def stable_schema(schema: JsonObject) -> JsonObject:
 def _sorted(value: Json) -> Json:
     match value:
         case dict():
-            return {key: _sorted_member(key, value[key]) for key in sorted(value)}
+            result: JsonObject = {}
+            for key in sorted(value):
+                member = value[key]
+                if key == "required" and isinstance(member, list) and all(isinstance(m, str) for m in member):
+                    # A set, which some servers write in the order of a hash table.
+                    result[key] = list[Json](sorted(cast("list[str]", member)))
+                elif key in NAMED_KEYS and isinstance(member, dict):
+                    result[key] = {name: _sorted(member[name]) for name in sorted(member)}
+                else:
+                    result[key] = member if key in LITERAL_KEYS else _sorted(member)
+            return result
         case list():
             return [_sorted(item) for item in value]
         case _:
             return value
-
-
-def _sorted_member(key: str, value: Json) -> Json:
-    if key in LITERAL_KEYS:
-        return value
-    if key == "required" and isinstance(value, list) and all(isinstance(item, str) for item in value):
-        # A set, which some servers write in the order of a hash table.
-        return list[Json](sorted(cast("list[str]", value)))
-    if key in NAMED_KEYS and isinstance(value, dict):
-        return {name: _sorted(value[name]) for name in sorted(value)}
-    return _sorted(value)

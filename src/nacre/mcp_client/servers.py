@@ -16,11 +16,11 @@ from nacre.mcp_client.base import (
     McpLimits,
     McpTool,
     ServerConfig,
-    ServerSummary,
+    ServerInstructions,
     error_outcome,
     one_line,
 )
-from nacre.mcp_client.naming import bounded, wire_names
+from nacre.mcp_client.naming import wire_names
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ KILL_SECONDS = 5.0
 """How long to wait for a killed process; one stuck in the kernel must not block the session."""
 MAX_NOTICES = 50
 """Older notices are dropped."""
-LINE_CHARS = 160
-"""Of the line about a tool in a summary."""
 
 
 class Servers:
@@ -76,7 +74,22 @@ class Servers:
         except BaseException:
             await self._close()
             raise
-        self._tools = self._collect_tools()
+        offers = {
+            (connection.name, offer.name): offer
+            for connection in self._connections.values()
+            if connection.listing is not None
+            for offer in connection.listing.offers
+        }
+        for (server_name, name), wire_name in sorted(wire_names(offers).items(), key=lambda item: item[1]):
+            offer = offers[server_name, name]
+            self._tools[wire_name] = McpTool(
+                server=server_name,
+                name=name,
+                wire_name=wire_name,
+                description=offer.description,
+                input_schema=offer.input_schema,
+                read_only=offer.read_only,
+            )
         return self
 
     async def __aexit__(
@@ -96,16 +109,14 @@ class Servers:
             return error_outcome(f"There is no MCP tool named {one_line(wire_name, chars=64)}.")
         return await self._connections[tool.server].call(tool.name, arguments)
 
-    def summaries(self) -> tuple[ServerSummary, ...]:
-        """Return instructions and tools of each connected server, to be shown again after a compaction."""
-        return tuple(
-            ServerSummary(
-                name,
-                bounded(self._summary(name, connection.listing.instructions), self._limits.fragment_chars),
-            )
-            for name, connection in self._connections.items()
-            if connection.listing is not None
-        )
+    def instructions(self) -> tuple[ServerInstructions, ...]:
+        """Return the instructions of the servers that sent some at their start, sorted by name."""
+        found: list[ServerInstructions] = []
+        for name, connection in self._connections.items():
+            if connection.listing is not None and connection.listing.instructions:
+                tools = frozenset(one.wire_name for one in self._tools.values() if one.server == name)
+                found.append(ServerInstructions(name, connection.listing.instructions, tools))
+        return tuple(found)
 
     def take_notices(self) -> tuple[str, ...]:
         """Return and clear the collected notices, such as failed starts and changed tools."""
@@ -118,35 +129,6 @@ class Servers:
             self._on_notice(line)
         elif line not in self._notices:
             self._notices.append(line)
-
-    def _collect_tools(self) -> dict[str, McpTool]:
-        offers = {
-            (connection.name, offer.name): offer
-            for connection in self._connections.values()
-            if connection.listing is not None
-            for offer in connection.listing.offers
-        }
-        tools = [
-            McpTool(
-                server=pair[0],
-                name=pair[1],
-                wire_name=wire_name,
-                description=offers[pair].description,
-                input_schema=offers[pair].input_schema,
-                read_only=offers[pair].read_only,
-            )
-            for pair, wire_name in wire_names(offers).items()
-        ]
-        return {tool.wire_name: tool for tool in sorted(tools, key=lambda tool: tool.wire_name)}
-
-    def _summary(self, server: str, instructions: str) -> str:
-        lines = [
-            bounded(f"- {tool.wire_name}: {one_line(tool.description, chars=LINE_CHARS)}", LINE_CHARS)
-            for tool in self._tools.values()
-            if tool.server == server
-        ]
-        tools = ["Tools:\n" + "\n".join(lines)] if lines else []
-        return "\n\n".join([f"MCP server {server}", *filter(None, [instructions]), *tools])
 
     async def _close(self) -> None:
         """End every server and wait for it; cancellation kills them at once."""

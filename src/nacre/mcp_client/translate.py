@@ -6,14 +6,16 @@ import base64
 import binascii
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, assert_never, cast
 
 import mcp_types as types
 
 from nacre.mcp_client.base import CallOutcome, McpLimits, one_line
 from nacre.mcp_client.naming import bounded, stable_schema
-from nacre.messages.blocks import Image, Json, JsonObject, ResultPart, Text
-from nacre.messages.tokens import BYTES_PER_TOKEN, FLAT_TOKENS, JSON_BYTES_PER_TOKEN, estimate_text
+from nacre.messages.blocks import Json, JsonObject, ResultPart, Text
+from nacre.messages.media import media_block
+from nacre.messages.tokens import BYTES_PER_TOKEN, JSON_BYTES_PER_TOKEN, estimate_text
 from nacre.messages.wire import canonical
 
 if TYPE_CHECKING:
@@ -61,45 +63,28 @@ async def list_tools(session: ClientSession, server: str, limits: McpLimits) -> 
             by_name.setdefault(tool.name, tool)
     offers: list[Offer] = []
     left_out: list[str] = []
-    for _, tool in sorted(by_name.items()):
-        offer = _offer(tool, server, limits)
-        size = len(canonical(offer.input_schema))
+    for name, tool in sorted(by_name.items()):
+        schema = stable_schema(cast("JsonObject", tool.input_schema))
+        size = len(canonical(schema))
         if size > limits.schema_bytes:
-            name = one_line(tool.name, chars=64)
-            left_out.append(f"MCP server {server}: {name} is left out, its schema has {size:,} bytes")
-        else:
-            offers.append(offer)
+            shown = one_line(name, chars=64)
+            left_out.append(f"MCP server {server}: {shown} is left out, its schema has {size:,} bytes")
+            continue
+        hints = tool.annotations
+        title = tool.title or (hints and hints.title)
+        words = bounded(
+            (tool.description or title or f"{name} of the MCP server {server}.").strip(),
+            limits.description_chars,
+        )
+        read_only = bool(hints and hints.read_only_hint)
+        offers.append(Offer(name=name, description=words, input_schema=schema, read_only=read_only))
     if len(offers) > MAX_TOOLS:
         left_out.append(f"MCP server {server}: only the first {MAX_TOOLS} of {len(offers)} tools are offered")
     instructions = bounded((session.instructions or "").strip(), limits.description_chars)
     return ToolListing(instructions=instructions, offers=tuple(offers[:MAX_TOOLS]), left_out=tuple(left_out))
 
 
-def _offer(tool: types.Tool, server: str, limits: McpLimits) -> Offer:
-    hints = tool.annotations
-    words = (
-        tool.description
-        or tool.title
-        or (hints and hints.title)
-        or f"{tool.name} of the MCP server {server}."
-    )
-    return Offer(
-        name=tool.name,
-        description=bounded(words.strip(), limits.description_chars),
-        input_schema=stable_schema(cast("JsonObject", tool.input_schema)),
-        read_only=bool(hints and hints.read_only_hint),
-    )
-
-
-MAX_IMAGE_BYTES = 3_750_000
-"""Five megabytes in base64, the provider limit; a larger image would fail every later request."""
-SIGNATURES = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF87a": "image/gif",
-    b"GIF89a": "image/gif",
-}
-WEBP = (b"RIFF", b"WEBP")
+ADVICE = "ask the tool for less, with a filter, a range or a page"
 
 
 def to_outcome(result: types.CallToolResult, *, max_tokens: int) -> CallOutcome:
@@ -109,7 +94,12 @@ def to_outcome(result: types.CallToolResult, *, max_tokens: int) -> CallOutcome:
         parts = [*parts, Text(canonical(cast("Json", result.structured_content)).decode())]
     if result.is_error and not parts:
         parts = [Text("The tool failed and did not say why.")]
-    return CallOutcome(_fitting(parts, max_tokens), result.is_error)
+    fitting, left_out = _fitting(parts, max_tokens)
+    if not left_out:
+        return CallOutcome(fitting, result.is_error)
+    note = Text(f"[{left_out}; {ADVICE}]")
+    whole = "\n".join(part.text for part in parts if isinstance(part, Text))
+    return CallOutcome((*fitting, note), result.is_error, left_out, whole)
 
 
 def _part(block: types.ContentBlock) -> ResultPart:
@@ -124,6 +114,8 @@ def _part(block: types.ContentBlock) -> ResultPart:
             where = f"resource {one_line(resource.uri, chars=2_000)}"
             if isinstance(resource, types.TextResourceContents):
                 return Text(f"[{where}]\n{resource.text}")
+            if not isinstance(shown := _image(resource.blob, resource.mime_type), Text):
+                return shown
             size = len(resource.blob) * 3 // 4
             return Text(f"[{where}: {_kind(resource.mime_type)}, about {size:,} bytes, left out]")
         case types.ResourceLink():
@@ -136,23 +128,16 @@ def _part(block: types.ContentBlock) -> ResultPart:
             assert_never(block)
 
 
-def _image(data: str, mime_type: str) -> ResultPart:
+def _image(data: str, mime_type: str | None) -> ResultPart:
     """Return the image if a provider accepts it; a rejected one would fail every later request."""
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         return Text(f"[{_kind(mime_type)} image left out: it is not valid base64]")
-    # By the bytes themselves: providers refuse an image with a wrong label.
-    media_type = next((kind for signature, kind in SIGNATURES.items() if raw.startswith(signature)), None)
-    if raw[:4] == WEBP[0] and raw[8:12] == WEBP[1]:
-        media_type = "image/webp"
-    if media_type is None:
-        return Text(f"[{_kind(mime_type)} image left out: only PNG, JPEG, GIF and WebP can be shown]")
-    if len(raw) > MAX_IMAGE_BYTES:
-        return Text(
-            f"[{media_type} image left out: {len(raw):,} bytes, at most {MAX_IMAGE_BYTES:,} can be shown]"
-        )
-    return Image({"type": "base64", "media_type": media_type, "data": base64.b64encode(raw).decode()})
+    try:
+        return media_block(raw)
+    except ValueError as error:
+        return Text(f"[{_kind(mime_type)} image left out: {error}]")
 
 
 def _kind(mime_type: str | None) -> str:
@@ -162,34 +147,22 @@ def _kind(mime_type: str | None) -> str:
 def _joined(parts: Iterable[ResultPart]) -> list[ResultPart]:
     """Join adjacent text into one block, so that a thousand lines are not a thousand blocks."""
     joined: list[ResultPart] = []
-    words: list[str] = []
-    for part in parts:
-        if isinstance(part, Text):
-            words.append(part.text)
-            continue
-        joined.extend(_text_of(words))
-        words = []
-        joined.append(part)
-    return [*joined, *_text_of(words)]
+    for is_text, group in groupby(parts, key=lambda part: isinstance(part, Text)):
+        if not is_text:
+            joined.extend(group)
+        elif text := "\n".join(part.text for part in group if isinstance(part, Text)):
+            joined.append(Text(text))
+    return joined
 
 
-def _text_of(words: list[str]) -> list[ResultPart]:
-    text = "\n".join(words)
-    return [Text(text)] if text else []
-
-
-def _fitting(parts: list[ResultPart], max_tokens: int) -> tuple[ResultPart, ...]:
+def _fitting(parts: list[ResultPart], max_tokens: int) -> tuple[tuple[ResultPart, ...], str]:
+    """Return the parts with as much text as fits, and what does not; layer 1 decides about images."""
     left = max_tokens
     fitting = list[ResultPart]()
-    images_out = 0
     cut_chars = 0
     cut_tokens = 0
     for part in parts:
         if not isinstance(part, Text):
-            if left < FLAT_TOKENS:
-                images_out += 1
-                continue
-            left -= FLAT_TOKENS
             fitting.append(part)
             continue
         size = estimate_text(part.text)
@@ -201,13 +174,10 @@ def _fitting(parts: list[ResultPart], max_tokens: int) -> tuple[ResultPart, ...]
         cut_tokens += size
         fitting.extend([Text(head)] if (head := _head(part.text, left)) else [])
         left = 0
-    if not cut_chars and not images_out:
-        return tuple(fitting)
-    text = f"text of {cut_chars:,} characters (about {cut_tokens:,} tokens) does not fit" if cut_chars else ""
-    pictures = f"{images_out} images do not fit" if images_out else ""
-    what = " and ".join(filter(None, (text, pictures)))
-    note = f"[result cut here: {what}; ask the tool for less, with a filter, a range or a page]"
-    return (*fitting, Text(note))
+    if not cut_chars:
+        return tuple(fitting), ""
+    what = f"text of {cut_chars:,} characters (about {cut_tokens:,} tokens) does not fit"
+    return tuple(fitting), f"result cut here: {what}"
 
 
 def _head(text: str, tokens: int) -> str:

@@ -91,7 +91,16 @@ class StdioTransport:
             tasks = await stack.enter_async_context(anyio.create_task_group())
             try:
                 with anyio.CancelScope(shield=True):
-                    process = self._process = await self._spawn(pipes)
+                    try:
+                        process = self._process = await spawn(
+                            (self._server.command, *self._server.args),
+                            cwd=self._server.cwd,
+                            environ=dict(self._server.env),
+                            files=pipes.child_ends,
+                        )
+                    finally:
+                        for end in pipes.child_ends:
+                            end.close()
                 tasks.start_soon(self._shielded, partial(self._read_messages, pipes.output, inbound_send))
                 tasks.start_soon(self._shielded, partial(self._read_errors, pipes.errors))
                 tasks.start_soon(self._write_messages, pipes.input, outbound_receive)
@@ -105,19 +114,6 @@ class StdioTransport:
                 for scope in self._reading:
                     scope.cancel()
                 tasks.cancel_scope.cancel()
-
-    async def _spawn(self, pipes: Pipes) -> asyncio.subprocess.Process:
-        server = self._server
-        try:
-            return await spawn(
-                (server.command, *server.args),
-                cwd=server.cwd,
-                environ=dict(server.env),
-                files=pipes.child_ends,
-            )
-        finally:
-            for end in pipes.child_ends:
-                end.close()
 
     async def _end(self, pipes: Pipes) -> None:
         process = self._process
@@ -175,18 +171,15 @@ class StdioTransport:
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
-            self._note_stray(line)
+            words = one_line(line[:1_000].decode(errors="replace"), chars=120)
+            if self._stray is None:
+                name = self._server.name
+                self._on_notice(f"MCP server {name} prints on its output what is not MCP; ignored: {words}")
+            self._stray = words
             return
         # While closing there is no consumer; further messages are read and dropped.
         with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             await inbound.send(SessionMessage(message))
-
-    def _note_stray(self, line: bytes) -> None:
-        words = one_line(line[:1_000].decode(errors="replace"), chars=120)
-        if self._stray is None:
-            name = self._server.name
-            self._on_notice(f"MCP server {name} prints on its output what is not MCP; ignored: {words}")
-        self._stray = words
 
     async def _write_messages(
         self, writer: asyncio.StreamWriter, outbound: anyio.abc.ObjectReceiveStream[SessionMessage]

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock
-
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
-from nacre.memory.files.external_edits import LIVE
 from nacre.memory.files.location import Location, MemoryPaths, agent_location
-from nacre.memory.files.recovery import MemoryStorage, as_store_error
-from nacre.memory.files.transaction import LOCK_WAIT, held, in_thread, opened
+from nacre.memory.files.recovery import as_store_error
+from nacre.memory.files.transaction import LIVE, held, in_thread, opened
 from nacre.memory.files.watch import Watch
 from nacre.memory.memory import Memory
 from nacre.memory.startup_text import AgentScope, ManualMode, MemoryFacts, manual, render_memory
-from nacre.memory.tools import OriginOf, by_agent, memory_tools
+from nacre.memory.tools import BY_AGENT, OriginJudge, memory_tools
 from nacre.store import disk
+from nacre.store.locks import FileLock
 from nacre.tools.base import Tool
 
 IGNORE_FILE = ".gitignore"
@@ -70,7 +68,7 @@ async def agent_memory(
     clock: Clock = SYSTEM_CLOCK,
     search_tool: str = "",
     extra_guidelines: str = "",
-    origin_of: OriginOf = by_agent,
+    origins: OriginJudge = BY_AGENT,
 ) -> AsyncIterator[AgentMemory]:
     """Open the memory of an agent type while the agent runs; other programs' edits are unconfirmed (M15).
 
@@ -85,11 +83,19 @@ async def agent_memory(
             try:
                 memory = await open_live(location, paths.cwd, stack, clock=clock)
                 if spec.scope == "local":
-                    _ignore_in_git(location)
+                    # `StoreError` if it fails, so that nothing is published by mistake.
+                    path = location.directory / IGNORE_FILE
+                    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                    with (
+                        as_store_error(path),
+                        suppress(FileExistsError),
+                        os.fdopen(os.open(path, flags, disk.FILE_MODE), "wb") as target,
+                    ):
+                        target.write(IGNORED)
             except StoreError as error:
                 notice = f"the memory of {spec.type} is read-only: {error}"
         is_read_only = not spec.may_write or bool(notice)
-        tools = memory_tools(memory, session=spec.session, origin_of=origin_of)
+        tools = memory_tools(memory, session=spec.session, origins=origins)
         mode = ManualMode(
             is_read_only=is_read_only,
             agent_scope=spec.scope,
@@ -104,20 +110,6 @@ async def agent_memory(
             block=render_memory(facts, (await memory.index()).text),
             notice=notice,
         )
-
-
-def _ignore_in_git(location: Location) -> None:
-    """Keep a memory out of version control; `StoreError` if that fails, so that nothing is published."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    path = location.directory / IGNORE_FILE
-    try:
-        descriptor = os.open(path, flags, disk.FILE_MODE)
-    except FileExistsError:
-        return
-    except OSError as error:
-        raise StoreError(disk.explain(error, path)) from error
-    with os.fdopen(descriptor, "wb") as target:
-        target.write(IGNORED)
 
 
 async def open_live(
@@ -136,36 +128,53 @@ async def open_live(
 
 @asynccontextmanager
 async def agent_live(
-    location: Location,
-    *,
-    clock: Clock = SYSTEM_CLOCK,
-    timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
-    watch: Watch | None = None,
+    location: Location, *, clock: Clock = SYSTEM_CLOCK, watch: Watch | None = None
 ) -> AsyncIterator[None]:
     """Mark a directory as used by an agent: edits before are the user's, edits meanwhile are unconfirmed.
 
     A killed process leaves its marker, so that its edits are still recognised at the next opening. With a
     watch, the files are not compared again at the start and the end.
     """
-    async with held(location, clock=clock, timeout=timeout, watch=watch) as storage:
+    folder = location.cache / LIVE
+    async with held(location, clock=clock, watch=watch) as storage:
         await in_thread(opened, storage, clock)
-        lock = await in_thread(_create_marker, storage, clock)
+        with as_store_error(folder):
+            mark = _take_marker(folder, clock)
     try:
         yield
     finally:
         try:
-            async with held(location, clock=clock, timeout=timeout, watch=watch) as storage:
+            async with held(location, clock=clock, watch=watch) as storage:
                 await in_thread(opened, storage, clock)
                 # Under the directory's lock, so that no other process records edits in between.
-                await in_thread(Path(lock.lock_file).unlink, missing_ok=True)
+                mark.agents -= 1
+                if not mark.agents:
+                    with as_store_error(folder):
+                        await in_thread(Path(mark.lock.lock_file).unlink, missing_ok=True)
         finally:
-            lock.release()
+            if mark.agents <= 0:
+                mark.lock.release()
 
 
-def _create_marker(storage: MemoryStorage, clock: Clock) -> FileLock:
-    folder = storage.cache / LIVE
-    with as_store_error(folder):
+@dataclass(slots=True)
+class _LiveMarker:
+    """The marker of this process in a directory, which all its agents share."""
+
+    lock: FileLock
+    agents: int = 0
+
+
+_MARKERS: dict[tuple[int, Path], _LiveMarker] = {}
+
+
+def _take_marker(folder: Path, clock: Clock) -> _LiveMarker:
+    """Count one more agent of this process as live; the caller holds the directory's lock."""
+    key = (os.getpid(), folder)
+    mark = _MARKERS.get(key)
+    if mark is None or mark.agents <= 0:
         disk.make_folder(folder)
-        lock = FileLock(folder / clock.new_id(), mode=disk.FILE_MODE, thread_local=False)
-        lock.acquire(timeout=0)
-    return lock
+        mark = _LiveMarker(FileLock(folder / clock.new_id()))
+        mark.lock.acquire(timeout=0)
+        _MARKERS[key] = mark
+    mark.agents += 1
+    return mark

@@ -70,12 +70,11 @@ class MemoryCopies:
 
     def changed(self) -> list[ChangedFile]:
         """Return the files that were changed, in the order of first access."""
-        found = []
-        for path, (memory, file, before) in self._originals.items():
-            after = path.read_bytes() if path.is_file() else None
-            if after is not None and after != before:
-                found.append(ChangedFile(memory=memory, file=file, before=before, after=after))
-        return found
+        return [
+            ChangedFile(memory=memory, file=file, before=before, after=after)
+            for path, (memory, file, before) in self._originals.items()
+            if path.is_file() and (after := path.read_bytes()) != before
+        ]
 
     def _copy_path(self, path: Path) -> Path:
         if path.is_relative_to(self._root) or path.is_dir():
@@ -94,34 +93,29 @@ class MemoryCopies:
     def _ensure_copy(self, path: Path) -> None:
         for number, (memory, _) in enumerate(self._memories):
             folder = self._root / str(number)
-            if path.is_relative_to(folder) and path not in self._originals and not path.is_dir():
-                self._copy(path, memory, path.relative_to(folder).as_posix())
-
-    def _copy(self, copy: Path, memory: Memory, file: str) -> None:
-        folder = Folder(memory.location.directory)
-        try:
-            key = folder.key(file)
-        except StoreError as error:
-            raise ToolError(str(error)) from error
-        if key.startswith(f"{LOGS}/"):
-            raise ToolError(f"{file} is a log of the day, which nobody edits")
-        try:
-            before = folder.read(key)
-            disk.make_folder(copy.parent)
-            if before is not None:
-                copy.write_bytes(before)
-        except StoreError as error:
-            raise ToolError(str(error)) from error
-        except OSError as error:
-            raise ToolError(disk.explain(error, copy)) from error
-        self._originals[copy] = (memory, key, before)
+            if not path.is_relative_to(folder) or path in self._originals or path.is_dir():
+                continue
+            file = path.relative_to(folder).as_posix()
+            original = Folder(memory.location.directory)
+            try:
+                key = original.key(file)
+                if key.startswith(f"{LOGS}/"):
+                    raise ToolError(f"{file} is a log of the day, which nobody edits")
+                before = original.read(key)
+                disk.make_folder(path.parent)
+                if before is not None:
+                    path.write_bytes(before)
+            except StoreError as error:
+                raise ToolError(str(error)) from error
+            except OSError as error:
+                raise ToolError(disk.explain(error, path)) from error
+            self._originals[path] = (memory, key, before)
 
     async def _write(self, path: Path, content: bytes) -> None:
         original = self._originals.get(path)
         if original is None:
             raise ToolError("Write to the memory directory by its own name.")
         memory, file, before = original
-        await asyncio.to_thread(
-            self._check, ChangedFile(memory=memory, file=file, before=before, after=content)
-        )
+        change = ChangedFile(memory=memory, file=file, before=before, after=content)
+        await asyncio.to_thread(self._check, change)
         await asyncio.to_thread(path.write_bytes, content)

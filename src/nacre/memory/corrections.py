@@ -29,17 +29,14 @@ class Correction:
         for new, old in pairs:
             matches = list(re.finditer(_whole(old), text, re.IGNORECASE))
             if len(matches) == 1:
-                return self._replaced(new, matches[0], text)
+                match = matches[0]
+                before = text[: match.start()]
+                if new != self.new and bare_old == self.old and not _LED.search(before):
+                    new = self.new
+                if match.group()[0].isupper() and self.old[0].islower():
+                    new = new[0].upper() + new[1:]
+                return before + new + text[match.end() :]
         return None
-
-    def _replaced(self, new: str, match: re.Match[str], text: str) -> str:
-        before = text[: match.start()]
-        lead = _LEAD.match(self.new)
-        if lead and new != self.new and _LEAD.match(self.old) is None and not _LED.search(before):
-            new = self.new
-        if match.group()[0].isupper() and self.old[0].islower():
-            new = new[0].upper() + new[1:]
-        return before + new + text[match.end() :]
 
 
 def parse_correction(text: str) -> Correction | None:
@@ -51,17 +48,13 @@ def parse_correction(text: str) -> Correction | None:
         if found := pattern.fullmatch(sentence):
             new = found["new"].strip()
             old = found["old"].strip()
-            if new and old and _is_value(new, old, has_subject=bool(found["subject"])):
+            if not new or not old or _ADVERB.fullmatch(new) or _CLAUSE.search(_LEAD.sub("", new)):
+                continue
+            # Without a subject, a new value with more words than the old one may be a sentence.
+            new_words, old_words = (len(_LEAD.sub("", value).split()) for value in (new, old))
+            if found["subject"] or (new_words <= old_words and _PRONOUN.match(new) is None):
                 return Correction(new, old)
     return None
-
-
-def _is_value(new: str, old: str, *, has_subject: bool) -> bool:
-    """Return whether the new value can replace the old one; one with more words may be a sentence."""
-    if _ADVERB.fullmatch(new) or _CLAUSE.search(_LEAD.sub("", new)):
-        return False
-    words = [len(_LEAD.sub("", value).split()) for value in (new, old)]
-    return has_subject or (words[0] <= words[1] and _PRONOUN.match(new) is None)
 
 
 def _whole(value: str) -> str:

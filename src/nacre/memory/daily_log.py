@@ -19,9 +19,8 @@ from nacre.clock import Clock
 from nacre.errors import StoreError, VersionConflict
 from nacre.memory.files.folder import Folder
 from nacre.memory.files.location import Location
-from nacre.memory.files.recovery import as_store_error
 from nacre.memory.files.scan import LOGS
-from nacre.memory.format.entry import KINDS, Entry, Kind, MemoryChange
+from nacre.memory.format.entry import DOUBTFUL, KINDS, Entry, Kind, MemoryChange, Origin
 from nacre.memory.memory import MAX_FOUND, Memory, refuse_secrets, single_match
 from nacre.memory.similarity import ScoredEntry, rank
 
@@ -59,13 +58,6 @@ async def append_fact(
         with contextlib.suppress(VersionConflict):
             return await _append(memory, line, change, clock=clock, kind=kind)
     return await _append(memory, line, change, clock=clock, kind=kind)
-
-
-def entries_of_day(location: Location, day: date) -> tuple[LogLine, ...]:
-    """Return the facts of a day's log, oldest first; empty when the day has no log."""
-    file = log_file(day)
-    with as_store_error(location.directory / file):
-        return read_log(file, Folder(location.directory).read(file) or b"")
 
 
 def read_logs(location: Location, *, newest: int = MAX_LOGS) -> tuple[LogLine, ...]:
@@ -124,6 +116,25 @@ async def forget_line(memory: Memory, line: LogLine, change: MemoryChange) -> st
     return tx.commit
 
 
+async def confirm_line(memory: Memory, place: str, change: MemoryChange) -> tuple[Entry, str]:
+    """Remove the mark of one line, given as `file:line`, and return the line with the commit."""
+    file = place.rpartition(":")[0]
+    async with memory.transact(change) as tx:
+        data, version = tx.read(file)
+        line = next((one for one in read_log(file, data or b"") if one.place == place), None)
+        if line is None:
+            raise StoreError(f"there is no line {place}; `nacre memory review` lists what is unverified")
+        origin = origin_of_line(line.text)
+        if origin not in DOUBTFUL:
+            raise StoreError(f"{place} is confirmed already")
+        lines = (data or b"").split(b"\n")
+        before, _, after = lines[line.end - 1].rpartition(f" [{origin}]".encode())
+        lines[line.end - 1] = before + after
+        tx.write(file, b"\n".join(lines), if_version=version)
+    text = line.text.removesuffix(f"[{origin}]").rstrip()
+    return Entry(file=place, name=text, body=text, kind=line.kind), tx.commit
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A topic or a log line that a query may refer to."""
@@ -144,7 +155,7 @@ async def candidates(memory: Memory) -> Sequence[Candidate]:
             body=text,
             kind=line.kind,
             written=datetime.combine(line.day, line.at or time()).astimezone() if line.day else None,
-            origin="untrusted" if text.endswith(UNTRUSTED) else "user",
+            origin=origin_of_line(text),
         )
         found.append(Candidate(entry, line))
     return found
@@ -189,6 +200,8 @@ _KIND = re.compile(
 _LEADING = re.compile(r"(?:[-*+•–—:]\s+)+")
 UNTRUSTED = "[untrusted]"
 """Marks a line that repeats tool output (M16b), so that no dream treats it as the user's statement."""
+UNVERIFIED = "[unverified]"
+"""Marks a line of an agent that nothing the user typed supports (M16b)."""
 NOON = 12
 HOURS = 24
 MINUTES = 60
@@ -263,16 +276,26 @@ def without(data: bytes, gone: Iterable[LogLine]) -> bytes:
     return b"".join(line for number, line in enumerate(whole, 1) if number not in numbers)
 
 
-def with_marks(file: str, before: bytes, after: bytes, *, is_untrusted: Callable[[str], bool]) -> bytes:
-    """Return the new log with `UNTRUSTED` after each added line that is untrusted (M16b)."""
+def origin_of_line(text: str) -> Origin:
+    """Return the origin of a line of a log by the mark at its end."""
+    return "untrusted" if text.endswith(UNTRUSTED) else "unverified" if text.endswith(UNVERIFIED) else "user"
+
+
+def with_mark(text: str, origin: Origin) -> str:
+    """Return a line with the mark of its origin."""
+    return f"{text} [{origin}]" if origin in DOUBTFUL else text
+
+
+def with_marks(file: str, before: bytes, after: bytes, *, origin_of: Callable[[str], Origin]) -> bytes:
+    """Return the new log with a mark after each added line whose origin is not trusted (M16b)."""
     old = {one.text for one in read_log(file, before)}
-    new = [one for one in read_log(file, after) if one.text not in old]
-    ends = {one.end for one in new if not one.text.endswith(UNTRUSTED) and is_untrusted(one.text)}
     lines = after.split(b"\n")
-    for number in ends:
-        line = lines[number - 1]
+    for one in read_log(file, after):
+        if one.text in old or origin_of_line(one.text) in DOUBTFUL:
+            continue
+        line = lines[one.end - 1]
         bare = line.rstrip()
-        lines[number - 1] = bare + f" {UNTRUSTED}".encode() + line[len(bare) :]
+        lines[one.end - 1] = with_mark("", origin_of(one.text)).encode().join((bare, line[len(bare) :]))
     return b"\n".join(lines)
 
 
@@ -298,7 +321,7 @@ def read_log(file: str, data: bytes) -> tuple[LogLine, ...]:
             current = _LogItem(number, number, indent, [(found[2] or "") if found else line])
             items.append(current)
         is_after_blank = False
-    return tuple(fact for item in items if (fact := item.as_line(file)).text)
+    return tuple(fact for item in items if (fact := _log_line(file, item)).text)
 
 
 @dataclass(slots=True)
@@ -310,22 +333,20 @@ class _LogItem:
     indent: int
     parts: list[str]
 
-    def as_line(self, file: str) -> LogLine:
-        text = " ".join(" ".join(self.parts).split())
-        at, text = _split_time(text)
-        found = _KIND.match(text)
-        kind = next((one for one in KINDS if found and found[found.lastindex or 1].lower() == one), None)
-        text = text[found.end() :] if found else text
-        return LogLine(file=file, line=self.line, end=self.end, text=text, at=at, kind=kind)
 
-
-def _split_time(text: str) -> tuple[time | None, str]:
-    found = _TIME.match(text)
-    if not found:
-        return None, text
-    hour = int(found[1])
-    minute = int(found[2])
-    half = (found[3] or "").lower()
-    if half:
-        hour = hour % NOON + NOON * (half == "pm") if 0 < hour <= NOON else HOURS
-    return (time(hour, minute), text[found.end() :]) if hour < HOURS and minute < MINUTES else (None, text)
+def _log_line(file: str, item: _LogItem) -> LogLine:
+    text = " ".join(" ".join(item.parts).split())
+    at = None
+    if found := _TIME.match(text):
+        hour = int(found[1])
+        minute = int(found[2])
+        half = (found[3] or "").lower()
+        if half:
+            hour = hour % NOON + NOON * (half == "pm") if 0 < hour <= NOON else HOURS
+        if hour < HOURS and minute < MINUTES:
+            at = time(hour, minute)
+            text = text[found.end() :]
+    found = _KIND.match(text)
+    kind = next((one for one in KINDS if found and found[found.lastindex or 1].lower() == one), None)
+    text = text[found.end() :] if found else text
+    return LogLine(file=file, line=item.line, end=item.end, text=text, at=at, kind=kind)

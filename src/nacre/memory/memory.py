@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
-from nacre.memory.corrections import parse_correction
+from nacre.formatting import shorten
 from nacre.memory.files.containment import inside
 from nacre.memory.files.folder import TEAM_PREFIX, Folder
 from nacre.memory.files.location import Location, MemoryPaths, claim, directory_location, locate, prepare
-from nacre.memory.files.scan import LOGS, Scan, ScanCache, scan
+from nacre.memory.files.scan import LOGS, MAX_TOPIC_BYTES, Scan, ScanCache, is_topic, scan
 from nacre.memory.files.transaction import Transaction, recover, transact
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import (
@@ -35,25 +36,34 @@ from nacre.memory.format.entry import (
     title_of,
 )
 from nacre.memory.format.frontmatter import MarkdownFile
-from nacre.memory.format.index import LoadedIndex, MemoryIndex, index_usage, is_listable, load_index
-from nacre.memory.recall.base import MAX_PICKS, RankedMemory, Recalled, RecallQuery
+from nacre.memory.format.index import (
+    INDEX_FILE,
+    LoadedIndex,
+    MemoryIndex,
+    index_usage,
+    is_listable,
+    load_index,
+    within_budget,
+)
+from nacre.memory.recall.base import MAX_PICKS, Recalled, RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import AlreadySeen
 from nacre.memory.recall.recall import recall as recall_from
-from nacre.memory.secrets import find_secrets
 from nacre.memory.similarity import ScoredEntry, Subjects, about_person, is_about_person, rank
-from nacre.memory.team.rules import refuse_for_team
 from nacre.store import disk
 from nacre.store.history import Commit, FileDiff, History
 from nacre.store.home import home
 
-INDEX_FILE = "MEMORY.md"
 Entries: TypeAlias = "list[Entry]"
 Findings: TypeAlias = "list[ScoredEntry]"
 Commits: TypeAlias = "list[Commit]"
 Diffs: TypeAlias = "list[FileDiff]"
 MAX_FOUND = 5
+VECTORS_SECONDS = 0.25
+"""How long a query computes missing vectors, each in some 20 ms; the others are ranked by words (R9)."""
 """Default number of search results; more rarely help and cost tokens."""
+MAX_POINTER_CHARS = 200
+"""Characters of a text that is suggested instead of one with a credential."""
 BY_PROGRAM = MemoryChange(author="user", reason="by a program")
 """Author and reason in the history when the caller gives none."""
 
@@ -155,10 +165,16 @@ class Memory:
         """Return the entries that match a query, best first, untrusted ones included."""
         if is_about_person(query):
             return about_person(await self.list())[:limit]
-        asked = RecallQuery(text=query, now=self.clock.now())
-        ranked = await asyncio.to_thread(self._ranked, asked, limit)
-        found = [(one, await asyncio.to_thread(self._whole, one.entry)) for one in ranked]
-        return [ScoredEntry(entry, one.score) for one, entry in found if entry is not None]
+        asked = RecallQuery(text=query, now=self.clock.now(), is_search=True)
+
+        def ranked() -> Findings:
+            self._ranker.refresh()
+            self._ranker.deepen(seconds=VECTORS_SECONDS)
+            best = [one for one in self._ranker.rank(asked, limit=limit) if one.parts.get("covered")]
+            whole = ((self._whole(one.entry), one.score) for one in best)
+            return [ScoredEntry(entry, score) for entry, score in whole if entry is not None]
+
+        return await asyncio.to_thread(ranked)
 
     async def recall(self, message: str, *, limit: int = MAX_PICKS, with_local: bool = False) -> Recalled:
         """Return the few memories that help with a message, as text to attach to it, and those left out.
@@ -171,6 +187,7 @@ class Memory:
 
         def rank_and_pick() -> Recalled:
             self._ranker.refresh()
+            self._ranker.deepen(seconds=VECTORS_SECONDS)
             return recall_from(asked, [self._ranker], already=already, limit=limit, clock=self.clock)
 
         return await asyncio.to_thread(rank_and_pick)
@@ -196,24 +213,39 @@ class Memory:
         if not draft.body.strip():
             raise StoreError("there is nothing to save: the text is empty")
         if not allow_secret:
-            refuse_secrets("\n".join((draft.body, draft.name, draft.description)))
+            refuse_secrets(draft.body, name=draft.name, description=draft.description, file=draft.file)
+        else:
+            draft = _without_secret_in_title(draft)
         kind = draft.kind or kind_of(draft.body, is_shared=self.location.source == "team")
         titled = replace(draft, name=draft.name or title_of(draft.body), kind=kind)
         async with self.transact(change) as tx:
-            file = draft.file or await asyncio.to_thread(self._file_for, titled, tx, bool(draft.name))
+
+            def file_for_subject() -> str:
+                self._subjects.catch_up(tx)
+                description = titled.description or description_of(titled.body)
+                same = self._subjects.same(titled.name, description, is_named=bool(draft.name))
+                # An unverified text never replaces one that the user may rely on (M16b).
+                is_kept = (
+                    draft.origin == "unverified"
+                    and same
+                    and read_entry(same, tx.read(same)[0] or b"").is_trusted
+                )
+                return self._subjects.free_name(titled.name, tx) if is_kept or not same else same
+
+            file = draft.file or await asyncio.to_thread(file_for_subject)
             data, version = tx.read(file)
             previous = MarkdownFile.parse(data) if data is not None else None
-            new = compose(
-                titled if previous is None else draft,
-                file=file,
-                now=self.clock.now(),
-                previous=previous,
-            )
+            source = titled if previous is None else draft
+            before = read_entry(file, data) if data is not None else None
+            new = compose(source, file=file, now=self.clock.now(), previous=previous)
+            if before is not None and before.modified is not None:
+                # The same text again changes nothing, not even the time.
+                same = compose(source, file=file, now=before.modified, previous=previous)
+                new = same if same == data else new
             self._refuse(file, new)
             tx.write(file, new, if_version=version)
             entry = read_entry(file, new)
-            feedback = self._list(tx, entry)
-        before = read_entry(file, data) if data is not None else None
+            feedback = self.update_index(tx, entry)
         return Saved(entry=entry, commit=tx.commit, before=before, feedback=feedback)
 
     async def forget(self, wanted: str, change: MemoryChange = BY_PROGRAM) -> tuple[Entry, str]:
@@ -236,34 +268,50 @@ class Memory:
         return await undo(self.location, commit, change=change, clock=self.clock, watch=self.watch)
 
     async def correct(
-        self, wanted: str, text: str, change: MemoryChange = BY_PROGRAM, *, origin: Origin | None = None
+        self,
+        wanted: str,
+        text: str,
+        change: MemoryChange = BY_PROGRAM,
+        *,
+        origin: Origin | None = None,
+        is_supported: bool = False,
     ) -> Saved:
         """Replace the text of an entry; the history keeps the old text (M14c).
 
         A text that only names two values, such as "it is Friday, not Tuesday", replaces the old value in the
         entry. Where the old value is not found exactly once, the text is appended instead.
         """
+        from nacre.memory.corrections import parse_correction  # noqa: PLC0415 - only corrections need its patterns
+
         entry = await self.find(wanted)
         origin = origin or entry.origin
         correction = parse_correction(text)
-        if correction is None:
-            body = text
-            name = ""
-            description = ""
-        else:
+        body = text
+        name = description = ""
+        if correction is not None:
             body = correction.applied(entry.body) or f"{entry.body.rstrip()}\n\n{text}"
             name = correction.applied(entry.name) or ""
             description = correction.applied(entry.description) or ""
             # Correcting one value does not vouch for the rest of the text (M16b).
             origin = less_trusted(entry.origin, origin)
+        description = description or description_of(body)
+        file = entry.file
+        if origin == "unverified" and entry.is_trusted:
+            # What the user may rely on stays; the other text waits beside it for a confirmation (M16b).
+            file = ""
+            name = name or entry.name
         draft = MemoryDraft(
-            body=body,
-            file=entry.file,
-            name=name,
-            description=description or description_of(body),
-            origin=origin,
+            body=body, file=file, name=name, description=description, origin=origin, is_supported=is_supported
         )
         return await self.save(draft, change)
+
+    async def confirm(self, wanted: str, change: MemoryChange = BY_PROGRAM) -> Saved:
+        """Confirm an unverified or untrusted entry in the user's name, so that it is listed and attached."""
+        entry = await self.find(wanted)
+        if entry.is_trusted:
+            raise StoreError(f"{entry.file} is confirmed already")
+        draft = MemoryDraft(body=entry.body, file=entry.file, kind=entry.kind, origin="user")
+        return await self.save(draft, change, allow_secret=True)
 
     async def put(
         self,
@@ -280,29 +328,52 @@ class Memory:
         `written` sets the modification time of the file, in nanoseconds.
         """
         if not allow_secret:
-            refuse_secrets(data.decode(errors="replace"))
+            refuse_secrets(data.decode(errors="replace"), file=self._if_new(file))
         self._refuse(file, data)
         async with self.transact(change) as tx:
             tx.write(file, data, if_version=if_version, written=written)
-            self._list(tx, read_entry(Folder(self.location.directory).key(file), data))
+            self.update_index(tx, read_entry(Folder(self.location.directory).key(file), data))
         return tx.commit
 
     async def put_all(
-        self, files: Mapping[str, tuple[bytes, str]], change: MemoryChange, *, keep_time: bool = False
+        self,
+        files: Mapping[str, tuple[bytes, str]],
+        change: MemoryChange,
+        *,
+        removed: Mapping[str, str] | None = None,
+        keep_time: bool = False,
     ) -> str:
-        """Write several files in one commit; `VersionConflict` if one no longer has the given version."""
+        """Write and remove files in one commit; `VersionConflict` if one no longer has the given version."""
         for file, (data, _) in files.items():
-            refuse_secrets(data.decode(errors="replace"))
+            refuse_secrets(data.decode(errors="replace"), file=self._if_new(file))
             self._refuse(file, data)
         async with self.transact(change) as tx:
+            for file, version in (removed or {}).items():
+                tx.delete(file, if_version=version)
+                index, index_version = tx.read(INDEX_FILE)
+                if index is not None:
+                    tx.write(INDEX_FILE, MemoryIndex.parse(index).without(file), if_version=index_version)
             for file, (data, version) in files.items():
                 tx.write(file, data, if_version=version, keep_time=keep_time)
-                self._list(tx, read_entry(Folder(self.location.directory).key(file), data))
+                self.update_index(tx, read_entry(Folder(self.location.directory).key(file), data))
         return tx.commit
 
     async def index(self, *, without: frozenset[str] = frozenset()) -> LoadedIndex:
         """Return the index as a conversation gets it: cut to its budget (M9), without some files."""
-        data = await asyncio.to_thread(self._index_bytes)
+        path = self.location.directory / INDEX_FILE
+
+        def read() -> bytes:
+            # A symlink in a cloned repository must not choose which file reaches every prompt (M6).
+            try:
+                descriptor = disk.open_regular(inside(path.parent, INDEX_FILE), os.O_RDONLY)
+                with os.fdopen(descriptor, "rb") as source:
+                    return source.read()
+            except (FileNotFoundError, NotADirectoryError):
+                return b""
+            except OSError as error:
+                raise StoreError(disk.explain(error, path)) from error
+
+        data = await asyncio.to_thread(read)
         for file in sorted(without):
             data = MemoryIndex.parse(data).without(file)
         return load_index(data)
@@ -315,22 +386,6 @@ class Memory:
         """Return what a commit changed."""
         return await asyncio.to_thread(History(self.location.history).diff, commit)
 
-    def _ranked(self, query: RecallQuery, limit: int) -> Sequence[RankedMemory]:
-        self._ranker.refresh()
-        return [one for one in self._ranker.rank(query, limit=limit) if one.parts.get("covered")]
-
-    def _index_bytes(self) -> bytes:
-        path = self.location.directory / INDEX_FILE
-        # A symlink in a cloned repository must not choose which file reaches every prompt (M6).
-        try:
-            descriptor = disk.open_regular(inside(path.parent, INDEX_FILE), os.O_RDONLY)
-            with os.fdopen(descriptor, "rb") as source:
-                return source.read()
-        except (FileNotFoundError, NotADirectoryError):
-            return b""
-        except OSError as error:
-            raise StoreError(disk.explain(error, path)) from error
-
     def _whole(self, entry: Entry) -> Entry | None:
         """Return the entry with its body; None when its file was removed meanwhile."""
         try:
@@ -339,12 +394,21 @@ class Memory:
             return None
         return read_entry(entry.file, data, written=entry.written, indexed=entry.indexed)
 
+    def _if_new(self, file: str) -> str:
+        """Return the name of a file that does not exist yet, else nothing."""
+        return "" if (self.location.directory / file).exists() else file
+
     def _refuse(self, file: str, data: bytes) -> None:
+        if len(data) > MAX_TOPIC_BYTES and not file.startswith(f"{LOGS}/"):
+            # A scan leaves such a file out, so nothing could show or forget it.
+            raise StoreError(f"{file} is {len(data):,} bytes; a memory has at most {MAX_TOPIC_BYTES:,}")
         # No option lifts the rules for team memories (M16, M18).
         if self.location.source == "team":
+            from nacre.memory.team.rules import refuse_for_team  # noqa: PLC0415 - only a team needs them
+
             refuse_for_team(file, data)
 
-    def _list(self, tx: Transaction, entry: Entry) -> str:
+    def update_index(self, tx: Transaction, entry: Entry) -> str:
         """Add, update or remove the entry's line in the index; return feedback for the writer."""
         if not self.keeps_index or entry.file == INDEX_FILE or entry.file.startswith(f"{LOGS}/"):
             return ""
@@ -354,15 +418,33 @@ class Memory:
             new = index.with_pointer(entry.file, entry.title, entry.description, kind=entry.kind)
         else:
             new = index.without(entry.file)
+        gone: tuple[str, ...] = ()
+        if index_usage(new).share > 1:
+            new, gone = self._within_budget(tx, new)
         if new != (data or b""):
             tx.write(INDEX_FILE, new, if_version=version)
-        return index_usage(new).feedback
+        feedback = index_usage(new).feedback
+        return f"{feedback} No longer listed, but recall finds it: {', '.join(gone)}." if gone else feedback
 
-    def _file_for(self, draft: MemoryDraft, tx: Transaction, is_named: bool) -> str:
-        self._subjects.catch_up(tx)
-        description = draft.description or description_of(draft.body)
-        same = self._subjects.same(draft.name, description, is_named=is_named)
-        return same or self._subjects.free_name(draft.name, tx)
+    def _within_budget(self, tx: Transaction, index: bytes) -> tuple[bytes, tuple[str, ...]]:
+        """Return an index without the least useful pointers that do not fit, and their files."""
+        from nacre.memory.recall.usage import read_usage  # noqa: PLC0415 - only a full index needs it
+
+        entries: Entries = []
+        for line in MemoryIndex.parse(index).pointers:
+            # A pointer to a file that cannot be read stays: `nacre memory lint` reports it.
+            with suppress(StoreError, OSError):
+                data, _ = tx.read(line.file)
+                if data is not None and is_topic(line.file):
+                    entries.append(read_entry(line.file, data, written=self._written(line.file)))
+        used = read_usage(self.location, [entry.file for entry in entries])
+        return within_budget(index, entries, useful={file: one.usefulness for file, one in used.items()})
+
+    def _written(self, file: str) -> datetime | None:
+        try:
+            return datetime.fromtimestamp((self.location.directory / file).stat().st_mtime, UTC)
+        except FileNotFoundError:  # this transaction adds it
+            return None
 
 
 def _prepared(location: Location, cwd: Path) -> Location:
@@ -395,10 +477,37 @@ def entries_named(wanted: str, entries: Sequence[Entry]) -> Entries:
     return by_file[:1] or [one for one in entries if alike in {one.file, one.title.casefold()}]
 
 
-def refuse_secrets(text: str) -> None:
-    """Raise `StoreError` for a text with a credential; the message names its kind and line only (M16)."""
-    if findings := find_secrets(text):
-        raise StoreError(f"{findings[0]}: secrets do not belong into memory")
+def _without_secret_in_title(draft: MemoryDraft) -> MemoryDraft:
+    """Return a draft whose title and description, which the index shows, hold no credential."""
+    from nacre.memory.secrets import ONLY_IN_BODY, find_in_draft, pointer_text  # noqa: PLC0415 - as below
+
+    if not find_in_draft(draft.body, name=draft.name, description=draft.description):
+        return draft
+    body = pointer_text(draft.body, mark=ONLY_IN_BODY)
+    name = pointer_text(draft.name, mark=ONLY_IN_BODY) or ("" if draft.file else title_of(body))
+    description = pointer_text(draft.description, mark=ONLY_IN_BODY) or description_of(body)
+    return replace(draft, name=name, description=description)
+
+
+def refuse_secrets(text: str, *, name: str = "", description: str = "", file: str = "") -> None:
+    """Raise `StoreError` for a text with a credential, or a part beside it such as its name (M16).
+
+    The message names the kind and the line or part only.
+    """
+    from nacre.memory.secrets import find_in_draft  # noqa: PLC0415 - only a save needs its patterns
+
+    if findings := find_in_draft(text, name=name, description=description, file=file):
+        raise StoreError(f"{findings[0]}: secrets do not belong into memory; {pointer_advice(text)}")
+
+
+def pointer_advice(text: str, shown: Iterable[str] = ()) -> str:
+    """Return what to save instead of a text with a credential: where it is kept, without the value."""
+    from nacre.memory.secrets import pointer_text, repeats_value  # noqa: PLC0415 - as above
+
+    values = tuple(shown)
+    pointer = shorten(" ".join(pointer_text(text, values).split()), MAX_POINTER_CHARS)
+    example = "" if repeats_value(pointer, values) else f", such as: {pointer}"
+    return f"save where it is kept instead, without the value{example}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +522,7 @@ class Scopes:
         found = list(await self.private.search(query))
         for one in await self.team.search(query) if self.team else ():
             theirs = replace(one.entry, file=f"{TEAM_PREFIX}{one.entry.file}")
-            found.append(replace(one, entry=theirs))
+            found.append(ScoredEntry(theirs, one.score))
         return sorted(found, key=lambda one: -one.score)[:MAX_FOUND]
 
     async def find(self, wanted: str) -> tuple[Memory, str, str]:

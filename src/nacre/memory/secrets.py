@@ -1,7 +1,8 @@
-"""Detection of credentials in text by their form (M16); the rules are in `data/secrets.json`.
+"""Detection of credentials in text by their form or their label (M16); the rules are in `data/secrets.json`.
 
 A finding names the kind and the line, never the value. Every rule matches a form that a provider or a file
-format defines; detection by entropy reports too much to refuse a write.
+format defines; `labelled_secrets` finds what a word such as "password" introduces. Detection by entropy alone
+reports too much to refuse a write.
 """
 
 from __future__ import annotations
@@ -10,17 +11,33 @@ import base64
 import binascii
 import json
 import re
-import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 from types import MappingProxyType
 
+from nacre.memory.labelled_secrets import (
+    COMMON_PASSWORDS,
+    bare_phrases,
+    is_login_value,
+    is_passphrase,
+    is_placeholder,
+    is_random,
+    is_statement,
+    labelled_secrets,
+    secret_table,
+)
 from nacre.messages.blocks import JsonObject
 
-_KEY_BODY = re.compile(r"(?:[A-Za-z0-9+/=\s]|(?=\\[nr])\\.)*+(?:-----END [A-Z0-9 ]{0,60}-----)?")
+NOT_SAVED = "(not saved)"
+"""Replaces the value of a credential in a text that only says where it is kept."""
+ONLY_IN_BODY = "…"
+"""Replaces the value of a credential in the title of a text that is saved with it."""
+MIN_SQUEEZED = 6
+"""Letters and digits of a value that is recognised in other spellings."""
+_KEY_BODY = re.compile(r"(?:[A-Za-z0-9+/=\s]|\\{1,8}+[nr])*+(?:-----END [A-Z0-9 ]{0,60}-----)?")
 """The rest of a key file."""
 
 
@@ -31,9 +48,11 @@ class SecretFinding:
     line: int
     """Counted from one."""
     kind: str
+    part: str = ""
+    """What it is in, such as "the file name"; empty for the text, of which the line counts."""
 
     def __str__(self) -> str:
-        return f"{self.kind} in line {self.line}"
+        return f"{self.kind} in {self.part or f'line {self.line}'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +66,8 @@ class SecretRule:
     regex: re.Pattern[str]
     check: str | None
     """Name in `CHECKS` of a function that a match must pass."""
+    starts: bool
+    """Every match starts with a key, so that no other place has to be tried."""
     is_block: bool
     """The secret continues after the match, to the end of a key file."""
 
@@ -54,15 +75,83 @@ class SecretRule:
 def find_secrets(text: str) -> list[SecretFinding]:
     """Return the kind and line of every credential in the text."""
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
-    return sorted({SecretFinding(bisect_right(starts, span.start), span.kind) for span in _spans(text)})
+    return sorted({SecretFinding(bisect_right(starts, start), kind) for start, _, kind in _spans(text)})
+
+
+def find_in_draft(text: str, *, name: str = "", description: str = "", file: str = "") -> list[SecretFinding]:
+    """Return the credentials of a text and of what is saved with it."""
+    found = [
+        *find_secrets(text),
+        *(replace(one, part="the name") for one in find_secrets(name)),
+        *(replace(one, part="the description") for one in find_secrets(description)),
+        *find_in_name(file),
+    ]
+    # A label in one part may introduce the value of another.
+    return found or find_secrets("\n".join((text, name, description)))
+
+
+def find_in_name(name: str) -> list[SecretFinding]:
+    """Return the credentials of a file name, in which a dash or an underscore replaces a space."""
+    spaced = re.sub(r"[-_/]+", " ", name.removesuffix(".md"))
+    return [replace(one, part="the file name") for one in find_secrets(name) or find_secrets(spaced)]
 
 
 def redact(text: str) -> str:
     """Return the text with every credential replaced by the name of its kind."""
     # Repeated, because a credential next to another may only match once that one is removed.
     while spans := sorted(_spans(text)):
-        text = _without(text, spans)
+        pieces = []
+        done = 0
+        for start, end, kind in spans:
+            if end > done:
+                pieces += [text[done : max(done, start)], f"[removed: {kind}]"]
+                done = end
+        text = "".join([*pieces, text[done:]])
     return text
+
+
+def pointer_text(text: str, shown: Iterable[str] = (), *, mark: str = NOT_SAVED) -> str:
+    """Return the text without the values of its credentials, to save instead of it.
+
+    `shown` are values that are removed as well, as `assigned_values` returns them. `mark` replaces a value.
+    """
+    for value in shown:
+        text = text.replace(value, mark)
+    return re.sub(r"\[removed: [^\]]{1,60}\]", mark, redact(text))
+
+
+def assigned_values(text: str) -> frozenset[str]:
+    """Return the values of credentials that a text shows by their form or in an assignment.
+
+    A short password has no form of its own: that it is one shows only where it is assigned.
+    """
+    labelled = [one for one in labelled_secrets(text, _lower(text)) if one.is_assigned]
+    by_form = ((start, end) for start, end, _ in _form_spans(text, _lower(text)))
+    spans = [*((one.start, one.end) for one in labelled), *by_form]
+    return frozenset(text[start:end] for start, end in spans)
+
+
+def repeats_value(text: str, values: Iterable[str]) -> bool:
+    """Return whether a text repeats one of these values: as it is, spaced, reversed, or in base64 or hex."""
+    squeezed = _squeezed(text)
+    decoded = [data for token in re.findall(r"[A-Za-z0-9+/_-]{8,}", text) for data in _decodings(token)]
+    return any(
+        re.search(rf"(?<![A-Za-z0-9]){re.escape(value)}(?![A-Za-z0-9])", text, re.IGNORECASE)
+        or (len(key := _squeezed(value)) >= MIN_SQUEEZED and (key in squeezed or key[::-1] in squeezed))
+        or any(value.encode() in data for data in decoded)
+        for value in values
+    )
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text.lower())
+
+
+def _decodings(token: str) -> Iterator[bytes]:
+    with suppress(ValueError):
+        yield _decoded(token)
+    with suppress(ValueError):
+        yield bytes.fromhex(token)
 
 
 def refusal(findings: Sequence[SecretFinding]) -> str:
@@ -73,110 +162,83 @@ def refusal(findings: Sequence[SecretFinding]) -> str:
 @cache
 def secret_rules() -> tuple[SecretRule, ...]:
     """Return the rules."""
-    text = resources.files("nacre.memory").joinpath("data/secrets.json").read_text(encoding="utf-8")
-    table: dict[str, list[JsonObject]] = json.loads(text)
-    return tuple(_parsed(each) for each in table["rules"])
+    rules: list[JsonObject] = secret_table()["rules"]
+    return tuple(
+        SecretRule(
+            id=str(rule["id"]),
+            kind=str(rule["kind"]),
+            keys=tuple(map(str, keys)) if isinstance(keys := rule["keys"], list) else (),
+            regex=re.compile(str(rule["regex"])),
+            check=None if (check := rule.get("check")) is None else str(check),
+            starts=rule.get("starts") is True,
+            is_block=rule.get("block") is True,
+        )
+        for rule in rules
+    )
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class _SecretSpan:
-    start: int
-    end: int
-    kind: str
+def _lower(text: str) -> str:
+    # One sign becomes two in lower case, which would move every later place.
+    return text.replace("İ", "I").lower()
 
 
-def _spans(text: str) -> Iterator[_SecretSpan]:
-    """Yield the positions of the secrets."""
-    small = text.lower()
+def _spans(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and kind of each secret."""
+    small = _lower(text)
+    yield from ((one.start, one.end, one.kind) for one in labelled_secrets(text, small))
+    yield from ((one.start, one.end, one.kind) for one in bare_phrases(text))
+    yield from _form_spans(text, small)
+
+
+def _form_spans(text: str, small: str) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and kind of each secret with a known form."""
     for rule in secret_rules():
         if rule.keys and not any(key in small for key in rule.keys):
             continue
-        for found in rule.regex.finditer(text):
+        matches = _at_keys(rule, text, small) if rule.starts else rule.regex.finditer(text)
+        for found in matches:
             group: str | int = "secret" if "secret" in rule.regex.groupindex else 0
             if is_placeholder(found[group]) or (rule.check and not CHECKS[rule.check](found)):
                 continue
             if rule.is_block:
                 body = _KEY_BODY.match(text, found.end())
-                yield _SecretSpan(found.start(), body.end() if body else found.end(), rule.kind)
+                yield found.start(), body.end() if body else found.end(), rule.kind
             else:
-                yield _SecretSpan(found.start(group), found.end(group), rule.kind)
+                yield found.start(group), found.end(group), rule.kind
 
 
-def _without(text: str, spans: Sequence[_SecretSpan]) -> str:
-    pieces = []
-    done = 0
-    for span in spans:
-        if span.end <= done:
-            continue
-        pieces += [text[done : max(done, span.start)], f"[removed: {span.kind}]"]
-        done = span.end
-    return "".join([*pieces, text[done:]])
+def _at_keys(rule: SecretRule, text: str, small: str) -> Iterator[re.Match[str]]:
+    """Yield the matches of a rule that start with one of its keys."""
+    for key in rule.keys:
+        at = small.find(key)
+        while at >= 0:
+            if found := rule.regex.match(text, at):
+                yield found
+            at = small.find(key, at + 1)
 
 
-def _parsed(value: JsonObject) -> SecretRule:
-    keys = value["keys"]
-    check = value.get("check")
-    return SecretRule(
-        id=str(value["id"]),
-        kind=str(value["kind"]),
-        keys=tuple(map(str, keys)) if isinstance(keys, list) else (),
-        regex=re.compile(str(value["regex"])),
-        check=None if check is None else str(check),
-        is_block=value.get("block") is True,
-    )
-
-
-MIN_SIGNS = 6
-"""A text with fewer different characters (`xxxx`, `0000-0000`) is a placeholder."""
-SHORT = 12
-"""Up to this length a password may be chosen by a person and have few different characters."""
-CHECKSUM_DIGITS = 6
-"""Base-62 digits of a CRC-32."""
-
-_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_MANUAL = re.compile(
-    r"example|placeholder|changeme|redacted|replace[-_]?me"
-    r"|eby8vdm02xnocqflquwj"  # the public key of a storage emulator
-    r"|01234567|12345678|abcdefgh|xxxx|\*\*\*|\.\.\.|…"
-    r"|(?:^|[-_ ])(?:your|fake|dummy|sample|insert|goes|here)(?:[-_ ]|$)"
+_SAMPLE_SIGNATURE = "SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"
+"""Of the token that every introduction to JSON web tokens shows."""
+_TEST_CARDS = frozenset(
+    "4111111111111111 4242424242424242 4012888888881881 4000056655665556 5555555555554444 5105105105105100 "
+    "5200828282828210 2223003122003222 378282246310005 371449635398431 6011111111111117 6011000990139424 "
+    "3530111333300000 30569309025904 38520000023237".split()
 )
-_VARIABLE = re.compile(r"\$(?:[A-Za-z_]+$|[{(])|[{<\[]|%(?:[sd(]|[A-Z_]+%)|\*+$")
-"""The start of a variable, a template slot or a masked value."""
-_COMMON = frozenset(
-    "password passwd passw0rd pass pwd secret token postgres mysql mariadb mongo redis root admin user "
-    "username test testing guest default none null empty minio rabbitmq sa dev demo local".split()
-)
-"""Passwords of tutorials."""
+"""Numbers that payment providers publish for tests."""
+_CARD_LENGTHS = MappingProxyType({(3, 0): 14, (3, 6): 14, (3, 8): 14, (3, 4): 15, (3, 7): 15})
+"""Digits of a card number by its first two (Diners Club, American Express); all others have 16."""
 _NOWHERE = re.compile(r"(?:.*\.)?(?:example(?:\.com|\.org|\.net)?|test|invalid)", re.IGNORECASE)
 """Hosts reserved for documentation."""
-
-
-def is_placeholder(secret: str) -> bool:
-    """Return whether a text is a placeholder for a secret, as in a manual."""
-    if _VARIABLE.match(secret) or _MANUAL.search(secret.lower()):
-        return True
-    return len(secret) > SHORT and len(set(secret)) < MIN_SIGNS
-
-
-def _has_checksum(found: re.Match[str]) -> bool:
-    """Return whether the last six digits are the CRC-32 of the rest, in base 62."""
-    body = found["secret"][:-CHECKSUM_DIGITS]
-    digits = found["secret"][-CHECKSUM_DIGITS:]
-    value = 0
-    for digit in digits:
-        value = value * len(_BASE62) + _BASE62.index(digit)
-    return value == zlib.crc32(body.encode())
 
 
 def _is_web_token(found: re.Match[str]) -> bool:
     """Return whether the head is JSON with an algorithm, and it is not the well-known example token."""
     try:
         head = json.loads(_decoded(found["head"]))
-        payload = json.loads(_decoded(found["payload"]))
+        json.loads(_decoded(found["payload"]))
     except (ValueError, RecursionError):
         return False
-    is_demonstration = isinstance(payload, dict) and payload.get("sub") == "1234567890"
-    return isinstance(head, dict) and "alg" in head and not is_demonstration
+    return isinstance(head, dict) and "alg" in head and found["signature"] != _SAMPLE_SIGNATURE
 
 
 def _is_password(found: re.Match[str]) -> bool:
@@ -184,7 +246,7 @@ def _is_password(found: re.Match[str]) -> bool:
     named = found.groupdict()
     secret = named["secret"].lower()
     return not (
-        secret in _COMMON
+        secret in COMMON_PASSWORDS
         or secret == (named.get("user") or "").lower()
         or _NOWHERE.fullmatch(named.get("host") or "")
     )
@@ -196,8 +258,63 @@ def _is_login(found: re.Match[str]) -> bool:
         user, colon, password = _decoded(found["secret"]).decode("ascii").partition(":")
     except ValueError:
         return False
-    known = password.lower() in _COMMON or password.lower() == user.lower() or is_placeholder(password)
+    known = (
+        password.lower() in COMMON_PASSWORDS or password.lower() == user.lower() or is_placeholder(password)
+    )
     return bool(colon and password) and (user + password).isprintable() and not known
+
+
+_SIGNS = re.compile(r"[!#$%^&*?~]")
+_USERS = frozenset(
+    "admin administrator root user guest service deploy operator ops postgres mysql oracle sa sysadmin "
+    "superuser support manager ubuntu pi ec2-user".split()
+)
+"""Users whose password may have no sign."""
+
+
+def _is_pair(found: re.Match[str]) -> bool:
+    """Return whether a user is followed by a password: "root / …" or "backup:…"."""
+    secret = found["secret"].rstrip(".:")
+    classes = sum(re.search(signs, secret) is not None for signs in ("[a-z]", "[A-Z]", "[0-9]"))
+    has_sign = _SIGNS.search(secret) is not None
+    if secret.lower() in COMMON_PASSWORDS or not is_login_value(secret):
+        return False
+    if found["between"] == ":":
+        return has_sign and classes == len("aA1")
+    return classes > 1 and (has_sign or (found["user"].lower() in _USERS and "." not in secret))
+
+
+_COMMANDS = frozenset(
+    "npm npx pnpm yarn docker podman kubectl git make uv python cargo go code vim sudo".split()
+)
+_ABOUT_ACCOUNTS = re.compile(
+    r"(?i)recover|security|secret question|bank|account|reset|verif|password|wiederherst|sicherheit|konto"
+    r"|compte|banque|récup|cuenta|banco|восстан|банк|сч[её]т"
+)
+
+
+def _is_unlocking(found: re.Match[str]) -> bool:
+    """Return whether the words are a passphrase and no sentence or command."""
+    first = found["secret"].split()[0].lower()
+    is_quoted = found.string[found.start("secret") - 1] in '"“„«`'
+    return first not in _COMMANDS and is_passphrase(found["secret"], is_quoted=is_quoted)
+
+
+def _is_answer(found: re.Match[str]) -> bool:
+    """Return whether the words answer a question and do not describe the answer."""
+    words = found["secret"].split()
+    before = found.string[max(0, found.start("secret") - 20) : found.start("secret")].rstrip(' "“„«')
+    is_assigned = before[-1:] in {*":=："}
+    is_name = not (words[0].isascii() and words[0][0].islower())
+    is_redacted = before.endswith("[removed:")
+    return (is_assigned or is_name) and not is_redacted and not is_statement(words[0])
+
+
+def _is_personal(found: re.Match[str]) -> bool:
+    """Return whether a fact about a person is the answer that opens an account."""
+    start = found.string.rfind("\n", 0, found.start()) + 1
+    line = found.string[max(start, found.start() - 120) : found.end()]
+    return _is_answer(found) and _ABOUT_ACCOUNTS.search(line) is not None
 
 
 def _is_key_file(found: re.Match[str]) -> bool:
@@ -211,6 +328,40 @@ def _is_mixed(found: re.Match[str]) -> bool:
     """Return whether letters and digits are mixed, unlike in words with dashes."""
     secret = found["secret"]
     return any(sign.isdigit() for sign in secret) and any(sign.isalpha() for sign in secret)
+
+
+def _is_option(found: re.Match[str]) -> bool:
+    """Return whether the option of a command is a password: no tutorial password, port or path."""
+    secret = found["secret"].rstrip(".,;)")
+    is_ordinary = secret.lower() in COMMON_PASSWORDS or re.fullmatch(r"[\d:.]+|[~./].*|-.*|\w+=.*", secret)
+    return len(secret) > 2 and not is_ordinary
+
+
+def _is_random(found: re.Match[str]) -> bool:
+    secret = found["secret"]
+    is_id = re.search(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", secret)
+    return is_id is None and is_random(secret)
+
+
+def _is_seed(found: re.Match[str]) -> bool:
+    """Return whether base 32 has a digit, or too few vowels for words."""
+    secret = re.sub(r"[ -]", "", found["secret"]).lower()
+    return any(sign.isdigit() for sign in secret) or sum(sign in "aeiou" for sign in secret) * 5 < len(secret)
+
+
+def _is_card(found: re.Match[str]) -> bool:
+    """Return whether length and check digit are those of a card, and it is not published for tests."""
+    digits = [int(sign) for sign in found["secret"] if sign.isdigit()]
+    if len(digits) != _CARD_LENGTHS.get((digits[0], digits[1]), 16):
+        return False
+    doubled = sum(digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2])
+    is_test = "".join(map(str, digits)) in _TEST_CARDS
+    if re.search(
+        r"(?i)(?:order|invoice|tracking|ticket|ref|id|sku|imei|build|run|job)\W{0,3}$",
+        found.string[max(0, found.start() - 12) : found.start()],
+    ):
+        return False
+    return (doubled + sum(digits[-1::-2])) % 10 == 0 and not is_test
 
 
 def _is_snowflake(found: re.Match[str]) -> bool:
@@ -229,12 +380,19 @@ def _decoded(text: str) -> bytes:
 
 
 CHECKS: Mapping[str, Callable[[re.Match[str]], bool]] = MappingProxyType({
-    "crc": _has_checksum,
     "jwt": _is_web_token,
     "password": _is_password,
     "basic": _is_login,
     "pem": _is_key_file,
     "mixed": _is_mixed,
+    "option": _is_option,
+    "random": _is_random,
+    "seed": _is_seed,
+    "card": _is_card,
     "snowflake": _is_snowflake,
+    "pair": _is_pair,
+    "words": _is_unlocking,
+    "answer": _is_answer,
+    "personal": _is_personal,
 })  # fmt: skip
 """By the names that the rules use."""

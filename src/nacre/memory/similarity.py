@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nacre.errors import StoreError
-from nacre.memory.files.scan import LOGS, scan
+from nacre.memory.files.scan import is_topic, scan
 from nacre.memory.files.transaction import Transaction
 from nacre.memory.format.entry import Entry, file_names, normalised_name, read_entry
-from nacre.memory.format.index import INDEX_FILE
-from nacre.memory.recall.ranking.terms import content
 
 NAME_WEIGHT = 3.0
 """Weight of a term in the title, relative to one in the body."""
@@ -27,8 +25,8 @@ SAME_SUBJECT = 0.6
 """Two memories that share more than this part of their terms are about the same subject."""
 
 _WORD = re.compile(r"[^\W_]+")
-_ASKING = frozenset(content("know remember please"))
-"""Words of a request for a memory that say nothing about its subject."""
+_ASKING = frozenset({"know", "pleas", "rememb"})
+"""Stems of words of a request for a memory that say nothing about its subject."""
 _ABOUT_THE_PERSON = frozenset({"me", "myself", "i", "我", "自己"})
 
 
@@ -42,6 +40,8 @@ class ScoredEntry:
 
 def terms(text: str) -> list[str]:
     """Return the terms of a text as recall uses them, without words such as "remember" and "please"."""
+    from nacre.memory.recall.ranking.terms import content  # noqa: PLC0415 - its tables are needed by the first search
+
     return [term for term in content(text) if term not in _ASKING]
 
 
@@ -60,13 +60,17 @@ def rank(query: str, entries: Sequence[Entry]) -> list[ScoredEntry]:
     if is_about_person(query):
         return about_person(entries)
     wanted = set(terms(query))
-    weights = [_weights(entry) for entry in entries]
-    spread = Counter(term for one in weights for term in one.keys() & wanted)
-    total = len(entries)
+    weights: list[dict[str, float]] = []
+    for entry in entries:
+        texts = ((entry.title, NAME_WEIGHT), (entry.description, DESCRIPTION_WEIGHT), (entry.body, 1.0))
+        weights.append(defaultdict(float))
+        for text, weight in texts:
+            for term in wanted.intersection(terms(text)):
+                weights[-1][term] += weight
+    spread = Counter(term for one in weights for term in one)
+    rarity = {term: math.log(1 + len(entries) / count) for term, count in spread.items()}
     found = [
-        ScoredEntry(
-            entry, sum(one[term] * math.log(1 + total / spread[term]) for term in one.keys() & wanted)
-        )
+        ScoredEntry(entry, sum(weight * rarity[term] for term, weight in one.items()))
         for entry, one in zip(entries, weights, strict=True)
     ]
     return sorted((one for one in found if one.score > 0), key=lambda one: (-one.score, one.entry.file))
@@ -96,18 +100,6 @@ def has_other_subject(
     return bool(title and their_title) and title[0] not in theirs and their_title[0] not in mine
 
 
-def _weights(entry: Entry) -> Counter[str]:
-    weights: Counter[str] = Counter()
-    for text, weight in (
-        (entry.title, NAME_WEIGHT),
-        (entry.description, DESCRIPTION_WEIGHT),
-        (entry.body, 1.0),
-    ):
-        for term in set(terms(text)):
-            weights[term] += weight  # type: ignore[assignment]
-    return weights
-
-
 class Subjects:
     """Terms and titles of all memories in a directory, so that a save does not read every file (M14).
 
@@ -132,7 +124,7 @@ class Subjects:
         else:
             for file, data in changed.items():
                 self._forget(file)
-                if data is not None and _is_topic(file):
+                if data is not None and file.endswith(".md") and is_topic(file):
                     self._learn(read_entry(file, data))
         self._commit = tx.newest
 
@@ -149,9 +141,9 @@ class Subjects:
         shared = Counter(file for term in mine for file in self._by_term.get(term, ()))
         best = SAME_SUBJECT
         found = None
-        numbers = _numbers(title) if is_named else frozenset[str]()
+        numbers = {term for term in title if is_named and any(sign.isdigit() for sign in term)}
         for file, common in shared.items():
-            theirs = _numbers(self._titles[file])
+            theirs = {term for term in self._titles[file] if any(sign.isdigit() for sign in term)}
             if numbers and theirs and numbers.isdisjoint(theirs):
                 continue
             if has_other_subject(title, mine, self._titles[file], self._terms[file]):
@@ -192,12 +184,3 @@ class Subjects:
             self._by_term[term].discard(file)
         self._by_title[self._titles.pop(file)].discard(file)
         self._taken[normalised_name(file)] -= 1
-
-
-def _is_topic(file: str) -> bool:
-    name = file.rpartition("/")[2]
-    return name.endswith(".md") and name != INDEX_FILE and not file.startswith(f"{LOGS}/")
-
-
-def _numbers(title: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(term for term in title if any(sign.isdigit() for sign in term))

@@ -172,7 +172,7 @@ def _listed(paths: Iterable[Path]) -> str:
     return ", ".join(f"`{one_line(str(path))}`" for path in paths)
 
 
-MemoryForm: TypeAlias = Literal["daily", "team", "private", "none"]
+MemoryForm: TypeAlias = Literal["daily", "team", "private"]
 """How memory is organised, in the order of precedence (M19)."""
 AgentScope: TypeAlias = Literal["user", "project", "local"]
 """Scope of the memory of an agent type (M26)."""
@@ -181,17 +181,12 @@ MAX_EXTRA_CHARS = 8_000
 """Limit on guidelines from the environment, which are part of every request."""
 
 _NAMES = (
-    "manual_private manual_team manual_daily manual_recall_only manual_agent manual_read_only "
+    "manual_small manual_private manual_team manual_daily manual_recall_only manual_agent manual_read_only "
     "scope_user scope_project scope_local kinds kinds_team not_saved "
     "saving saving_team saving_daily saving_one_step looking looking_read_only "
     "before_acting other_places searching extra"
 )
 _TEXTS = {name: prompts.load(__package__, name) for name in _NAMES.split()}
-_SCOPES: dict[AgentScope, str] = {
-    "user": _TEXTS["scope_user"],
-    "project": _TEXTS["scope_project"],
-    "local": _TEXTS["scope_local"],
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +196,8 @@ class ManualMode:
     form: MemoryForm = "private"
     has_index: bool = True
     """Off: memories are found by recall only, and saving is one step."""
+    is_small: bool = False
+    """For a small window: the essentials of saving and finding, without an index."""
     is_read_only: bool = False
     """The directory could not be created or is not writable."""
     agent_scope: AgentScope | None = None
@@ -211,22 +208,31 @@ class ManualMode:
     """From NACRE_MEMORY_EXTRA_GUIDELINES."""
 
 
-def form_of(*, is_on: bool, is_daily: bool = False, has_team: bool = False) -> MemoryForm:
-    """Return the form of memory: daily, else team, else private; none when memory is off."""
-    if not is_on:
-        return "none"
+def form_of(*, is_daily: bool = False, has_team: bool = False) -> MemoryForm:
+    """Return the form of memory: daily, else team, else private."""
     return "daily" if is_daily else "team" if has_team else "private"
 
 
 def manual(mode: ManualMode) -> str:
-    """Return the manual for the system prompt; empty without memory."""
-    if mode.form == "none":
-        return ""
+    """Return the manual for the system prompt."""
     if mode.is_read_only:
-        scope = [_SCOPES[mode.agent_scope]] if mode.agent_scope else []
+        scope = [_TEXTS[f"scope_{mode.agent_scope}"]] if mode.agent_scope else []
         sections = [_TEXTS["manual_read_only"], *scope, _TEXTS["looking_read_only"], _TEXTS["before_acting"]]
+    elif mode.is_small:
+        sections = [_TEXTS["manual_small"]]
     else:
-        sections = _writable_sections(mode)
+        form = "private" if mode.agent_scope else mode.form
+        if mode.agent_scope:
+            opening = prompts.render(_TEXTS["manual_agent"], scope=_TEXTS[f"scope_{mode.agent_scope}"])
+        elif form == "private" and not mode.has_index:
+            opening = _TEXTS["manual_recall_only"]
+        else:
+            opening = _TEXTS[f"manual_{form}"]
+        # Daily logs and the two scopes have indexes of their own; only private memory can be without one.
+        saving = f"saving_{form}" if form != "private" else "saving" if mode.has_index else "saving_one_step"
+        kinds = "kinds_team" if form == "team" else "kinds"
+        rest = (kinds, "not_saved", saving, "looking", "before_acting", "other_places")
+        sections = [opening, *(_TEXTS[name] for name in rest)]
     if mode.search_tool:
         tool = f"`{neutralise(mode.search_tool)}`"
         sections.append(prompts.render(_TEXTS["searching"], tool=tool))
@@ -234,27 +240,3 @@ def manual(mode: ManualMode) -> str:
         guidelines = neutralise(guidelines[:MAX_EXTRA_CHARS])
         sections.append(prompts.render(_TEXTS["extra"], guidelines=guidelines))
     return "\n\n".join(sections)
-
-
-def _writable_sections(mode: ManualMode) -> list[str]:
-    form = "private" if mode.agent_scope else mode.form
-    if mode.agent_scope:
-        opening = prompts.render(_TEXTS["manual_agent"], scope=_SCOPES[mode.agent_scope])
-    elif form == "private" and not mode.has_index:
-        opening = _TEXTS["manual_recall_only"]
-    else:
-        opening = _TEXTS[f"manual_{form}"]
-    # Daily logs and the two scopes have indexes of their own; only private memory can be without one.
-    if form in {"daily", "team"}:
-        saving = _TEXTS[f"saving_{form}"]
-    else:
-        saving = _TEXTS["saving" if mode.has_index else "saving_one_step"]
-    return [
-        opening,
-        _TEXTS["kinds_team" if form == "team" else "kinds"],
-        _TEXTS["not_saved"],
-        saving,
-        _TEXTS["looking"],
-        _TEXTS["before_acting"],
-        _TEXTS["other_places"],
-    ]

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Literal
 
 from nacre import prompts
 from nacre.clock import Clock
 from nacre.errors import StoreError, ToolError
-from nacre.memory.corrections import parse_correction
 from nacre.memory.daily_log import (
-    UNTRUSTED,
     append_fact,
     as_one_line,
     candidates,
     find_candidate,
     forget_candidate,
     search_logs,
+    with_mark,
 )
 from nacre.memory.files.folder import TEAM_PREFIX
-from nacre.memory.format.entry import Entry, Kind, MemoryChange, MemoryDraft, Origin
+from nacre.memory.format.entry import DOUBTFUL, Entry, Kind, MemoryChange, MemoryDraft, Origin, whole_text
 from nacre.memory.memory import Memory, Saved, Scopes
 from nacre.memory.similarity import ScoredEntry, same_subject
 from nacre.messages.untrusted_text import neutralise
@@ -56,8 +56,30 @@ def by_agent(text: str) -> Origin:
     return "agent"
 
 
+class OriginJudge:
+    """Judges the origin of what a tool saves; this one takes it all for the agent's own words."""
+
+    def origin_of(self, text: str, *, trusted: tuple[str, ...] = ()) -> Origin:
+        """Return the origin of a text; `trusted` texts count as the user's own."""
+        return "agent"
+
+    def supports(self, text: str, *, trusted: tuple[str, ...] = ()) -> bool:
+        """Return whether the user's words support a text, so that it replaces an unverified one."""
+        return False
+
+    def supported_title(self, title: str, body: str) -> str:
+        """Return a title or description; empty, to be derived, if body and user do not support it."""
+        return title
+
+    def saved(self, entry: Entry) -> None:
+        """Take note of a saved entry."""
+
+
+BY_AGENT = OriginJudge()
+
+
 def memory_tools(
-    memory: Memory, *, session: str, team: Memory | None = None, origin_of: OriginOf = by_agent
+    memory: Memory, *, session: str, team: Memory | None = None, origins: OriginJudge = BY_AGENT
 ) -> list[Tool]:
     """Return the four tools for one memory; their changes are attributed to the agent in this session.
 
@@ -68,15 +90,17 @@ def memory_tools(
         return MemoryChange(author="agent", reason=reason, session=session)
 
     scopes = Scopes(memory, team)
-    remember = (
-        _remember(memory, make_change, origin_of)
-        if team is None
-        else _remember_in_scope(scopes, team, make_change, origin_of)
-    )
-    return [_correct(scopes, make_change, origin_of), _forget(scopes, make_change), _recall(scopes), remember]
+    return [
+        _correct(scopes, make_change, origins),
+        _forget(scopes, make_change),
+        _recall(scopes.search),
+        _remember_in_scope(memory, team, make_change, origins)
+        if team
+        else _remember(memory, make_change, origins),
+    ]
 
 
-def _remember(memory: Memory, make_change: MakeChange, origin_of: OriginOf) -> Tool:
+def _remember(memory: Memory, make_change: MakeChange, origins: OriginJudge) -> Tool:
     @tool(name="remember", description=REMEMBER)
     async def remember(
         text: Annotated[str, TEXT],
@@ -84,14 +108,15 @@ def _remember(memory: Memory, make_change: MakeChange, origin_of: OriginOf) -> T
         name: Annotated[str | None, NAME] = None,
         description: Annotated[str | None, DESCRIPTION] = None,
     ) -> str:
-        draft = _draft(text, type, name, description, origin_of)
         with as_tool_error():
-            return _saved_text(await memory.save(draft, make_change("remember")))
+            saved = await memory.save(_draft(text, type, name, description, origins), make_change("remember"))
+        origins.saved(saved.entry)
+        return _saved_text(saved)
 
     return remember
 
 
-def _remember_in_scope(scopes: Scopes, team: Memory, make_change: MakeChange, origin_of: OriginOf) -> Tool:
+def _remember_in_scope(memory: Memory, team: Memory, make_change: MakeChange, origins: OriginJudge) -> Tool:
     @tool(name="remember", description=REMEMBER_TEAM)
     async def remember(
         text: Annotated[str, TEXT],
@@ -100,21 +125,35 @@ def _remember_in_scope(scopes: Scopes, team: Memory, make_change: MakeChange, or
         name: Annotated[str | None, NAME] = None,
         description: Annotated[str | None, DESCRIPTION] = None,
     ) -> str:
-        draft = _draft(text, type, name, description, origin_of)
+        place = team if scope == "team" else memory
         with as_tool_error():
-            if scope == "team":
-                return _saved_text(await team.save(draft, make_change("remember")), TEAM_PREFIX)
-            return _saved_text(await scopes.private.save(draft, make_change("remember")))
+            saved = await place.save(_draft(text, type, name, description, origins), make_change("remember"))
+        origins.saved(saved.entry)
+        return _saved_text(saved, TEAM_PREFIX if scope == "team" else "")
 
     return remember
 
 
 def _draft(
-    text: str, kind: Kind | None, name: str | None, description: str | None, origin_of: OriginOf
+    text: str, kind: Kind | None, name: str | None, description: str | None, origins: OriginJudge
 ) -> MemoryDraft:
     # The index shows name and description, so their origin counts as well.
-    origin = origin_of("\n".join(part for part in (text, name, description) if part))
-    return MemoryDraft(body=text, kind=kind, name=name or "", description=description or "", origin=origin)
+    origin = origins.origin_of("\n".join(part for part in (text, name, description) if part))
+    if origin in DOUBTFUL and (name or description):
+        # A title that nothing supports does not make the text doubtful: another one is derived.
+        origin = origins.origin_of(text)
+    if origin == "unverified":
+        name = description = ""
+    name = origins.supported_title(name or "", text)
+    description = origins.supported_title(description or "", text)
+    return MemoryDraft(
+        body=text,
+        kind=kind,
+        name=name,
+        description=description,
+        origin=origin,
+        is_supported=origins.supports(text),
+    )
 
 
 def _saved_text(saved: Saved, prefix: str = "") -> str:
@@ -122,16 +161,18 @@ def _saved_text(saved: Saved, prefix: str = "") -> str:
     answer = f"Saved to {file}."
     if saved.entry.origin == "untrusted":
         answer = f"Saved to {file}, as words from outside: found on request only, until the person vouches."
+    elif saved.entry.origin == "unverified":
+        answer = f"Saved to {file}, as unverified: found on request only, until the person confirms it."
     if saved.before is not None:
         answer = f"Updated {file}; before it said{_doubt(saved.before)}: {shorten_body(saved.before.body)}"
     return " ".join(part for part in (answer, saved.feedback) if part)
 
 
-def _recall(scopes: Scopes) -> Tool:
+def _recall(search: Callable[[str], Awaitable[list[ScoredEntry]]]) -> Tool:
     @tool(name="recall", description=RECALL, read_only=True)
     async def recall(query: Annotated[str, "What to look for, in a few words."]) -> str:
         with as_tool_error():
-            found = await scopes.search(query)
+            found = await search(query)
         return "\n\n".join(map(format_entry, found)) or "Nothing in memory has to do with that."
 
     return recall
@@ -148,14 +189,26 @@ def _forget(scopes: Scopes, make_change: MakeChange) -> Tool:
     return forget
 
 
-def _correct(scopes: Scopes, make_change: MakeChange, origin_of: OriginOf) -> Tool:
+def _correct(scopes: Scopes, make_change: MakeChange, origins: OriginJudge) -> Tool:
     @tool(name="correct", description=CORRECT)
     async def correct(
         query: Annotated[str, WHICH], text: Annotated[str, "What it shall say instead, whole."]
     ) -> str:
         with as_tool_error():
             memory, file, prefix = await scopes.find(query)
-            saved = await memory.correct(file, text, make_change("correct"), origin=origin_of(text))
+            entry = await memory.find(file)
+            trusted = (whole_text(entry),) if entry.is_trusted else ()
+            origin = origins.origin_of(text, trusted=trusted)
+            saved = await memory.correct(
+                file,
+                text,
+                make_change("correct"),
+                origin=origin,
+                is_supported=origins.supports(text, trusted=trusted),
+            )
+        origins.saved(saved.entry)
+        if saved.before is None:
+            return f"{_saved_text(saved, prefix)} {prefix}{file} is unchanged."
         before = f"{_doubt(saved.before)}: {shorten_body(saved.before.body)}" if saved.before else ""
         is_merged = saved.entry.body.strip() != text.strip()
         now = f", which now says{_doubt(saved.entry)}: {shorten_body(saved.entry.body)}" if is_merged else ""
@@ -164,45 +217,39 @@ def _correct(scopes: Scopes, make_change: MakeChange, origin_of: OriginOf) -> To
     return correct
 
 
-def daily_tools(memory: Memory, *, session: str, clock: Clock, origin_of: OriginOf = by_agent) -> list[Tool]:
+def daily_tools(memory: Memory, *, session: str, clock: Clock, origins: OriginJudge = BY_AGENT) -> list[Tool]:
     """Return the four tools for daily log mode; their changes are attributed to the agent in this session."""
 
     def make_change(reason: str) -> MemoryChange:
         return MemoryChange(author="agent", reason=reason, session=session)
 
     return [
-        _correct_log(memory, make_change, clock),
+        _correct_log(memory, make_change, clock, origins),
         _forget_log(memory, make_change),
-        _recall_log(memory),
-        _remember_log(memory, make_change, clock, origin_of),
+        _recall(partial(search_logs, memory)),
+        _remember_log(memory, make_change, clock, origins),
     ]
 
 
-def _remember_log(memory: Memory, make_change: MakeChange, clock: Clock, origin_of: OriginOf) -> Tool:
+def _remember_log(memory: Memory, make_change: MakeChange, clock: Clock, origins: OriginJudge) -> Tool:
     @tool(name="remember", description=REMEMBER_DAILY)
     async def remember(
         text: Annotated[str, "What to keep: one fact, in a sentence that will still be clear in a year."],
-        type: Annotated[Kind | None, "user, feedback, project or reference."] = None,  # noqa: A002 - the model's word
+        type: Annotated[Kind | None, TYPE] = None,  # noqa: A002 - the model's word
     ) -> str:
-        said = f"{text} {UNTRUSTED}" if origin_of(text) == "untrusted" else text
         with as_tool_error():
+            origin = origins.origin_of(text)
+            said = with_mark(text, origin)
             done = await append_fact(memory, said, make_change("remember"), clock=clock, kind=type)
+        origins.saved(Entry(file=done.line.place, body=text, origin=origin))
         return f"Logged in {done.line.place}." if done.commit else f"It stands in {done.line.place} already."
 
     return remember
 
 
-def _recall_log(memory: Memory) -> Tool:
-    @tool(name="recall", description=RECALL, read_only=True)
-    async def recall(query: Annotated[str, "What to look for, in a few words."]) -> str:
-        with as_tool_error():
-            found = await search_logs(memory, query)
-        return "\n\n".join(map(format_entry, found)) or "Nothing in memory has to do with that."
+def _correct_log(memory: Memory, make_change: MakeChange, clock: Clock, origins: OriginJudge) -> Tool:
+    from nacre.memory.corrections import parse_correction  # noqa: PLC0415 - only daily logs need it here
 
-    return recall
-
-
-def _correct_log(memory: Memory, make_change: MakeChange, clock: Clock) -> Tool:
     @tool(name="correct", description=CORRECT_DAILY)
     async def correct(
         query: Annotated[str, WHICH], text: Annotated[str, "What it shall say instead, whole."]
@@ -210,10 +257,16 @@ def _correct_log(memory: Memory, make_change: MakeChange, clock: Clock) -> Tool:
         with as_tool_error():
             entry = (await find_candidate(memory, query)).entry
             # A correction merged with untrusted text would lose its mark (M16b).
-            given = parse_correction(text) if entry.origin != "untrusted" else None
+            given = parse_correction(text) if entry.is_trusted else None
             text = (given and given.applied(entry.body)) or text
-            said = f"{as_one_line(text)} (instead of {entry.file})" if as_one_line(text) else ""
+            origin = origins.origin_of(text, trusted=(entry.body,) if entry.is_trusted else ())
+            said = (
+                with_mark(f"{as_one_line(text)} (instead of {entry.file})", origin)
+                if as_one_line(text)
+                else ""
+            )
             done = await append_fact(memory, said, make_change("correct"), clock=clock, kind=entry.kind)
+        origins.saved(Entry(file=done.line.place, body=text, origin=origin))
         return f"Logged in {done.line.place}, instead of {entry.file}, which says: {shorten_body(entry.body)}"
 
     return correct
@@ -242,15 +295,14 @@ def as_tool_error() -> Iterator[None]:
 
 def format_entry(found: ScoredEntry) -> str:
     entry = found.entry
-    when = entry.changed
-    dated = f", {when.date().isoformat()}" if when else ""
+    dated = f", {entry.changed.date().isoformat()}" if entry.changed else ""
     body = entry.body.strip()
     shown = body if len(body) <= MAX_BODY_CHARS else body[:MAX_BODY_CHARS] + " …"
     return f"{entry.file}{dated}{_doubt(entry)}:\n{neutralise(shown)}"
 
 
 def _doubt(entry: Entry) -> str:
-    return DOUBT if entry.origin == "untrusted" else ""
+    return DOUBT if not entry.is_trusted else ""
 
 
 def shorten_body(body: str) -> str:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from nacre.messages.blocks import Json, JsonObject, ToolCall, ToolResult
 
-DeedKind: TypeAlias = Literal["read", "edit", "command", "search", "web", "other", "reply", "remark"]
+ActionCategory: TypeAlias = Literal["read", "edit", "command", "search", "web", "other", "reply", "remark"]
 """Kind of an action; a remark is the text of a reply before a tool call."""
 
 PATHS = ("file_path", "path", "notebook_path", "filePath", "filename", "file")
@@ -67,7 +67,7 @@ SAID = "the user said:"
 class ActionLine(NamedTuple):
     """A call as text."""
 
-    kind: DeedKind
+    kind: ActionCategory
     about: str
     """The file, command, pattern or URL; empty if there is none."""
     text: str
@@ -126,7 +126,7 @@ def answer_of(call: ToolCall, result: ToolResult) -> str:
     return one_line(result.text, MAX_ANSWER)
 
 
-def report_of(call: ToolCall, kind: DeedKind, result: ToolResult) -> str:
+def report_of(call: ToolCall, kind: ActionCategory, result: ToolResult) -> str:
     """Return the part of a result that is expensive to get again."""
     match kind:
         case "read":

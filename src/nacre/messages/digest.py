@@ -13,7 +13,7 @@ WORDS_TITLE = (
     "The user's messages, word for word and in order. They are a record: what they ask for may be done "
     "already. A missing number is a message for which there was no room."
 )
-DEEDS_TITLE = (
+ACTIONS_TITLE = (
     "One line a call, in order: behind `!!` how it failed; behind `>` what the assistant said; further in, "
     "some of what was written or found. It is a record, not a request."
 )
@@ -56,45 +56,44 @@ def show_words(facts: Facts, tokens: int, *, where: str = "") -> DigestPart:
         # By age alone and without gaps, so that no rule is shown without its later correction.
         if not page.show(place, pieces[place]):
             break
-    for place in _by_age_and_size(pieces, short):
+    longer = set(range(len(pieces))) - set(short)
+    for place in sorted(longer, key=lambda place: _size(pieces[place]) * (len(pieces) - place)):
         page.show(place, pieces[place])
     shown = tuple(words[place] for place in page.places)
     return DigestPart(page.text, Facts(words=shown, left_words=facts.left_words + len(words) - len(shown)))
 
 
-def show_deeds(facts: Facts, tokens: int, *, where: str = "") -> DigestPart:
+def show_actions(facts: Facts, tokens: int, *, where: str = "") -> DigestPart:
     """Return one line per action within the budget; the oldest are left out first, errors last.
 
     The remaining room is used for details: replies, written text, findings.
     """
-    deeds = facts.deeds
-    left = _Left("call", "calls", facts.left_deeds, where)
-    page = _Page(DEEDS_TITLE, [one.id for one in deeds], tokens, left=left)
-    order = _by_worth(deeds)
+    actions = facts.actions
+    left = _Left("call", "calls", facts.left_actions, where)
+    page = _Page(ACTIONS_TITLE, [one.id for one in actions], tokens, left=left)
+    order = _by_worth(actions)
     for place in order:
-        page.show(place, _done(deeds[place]), keep=round(tokens * (1 - LINES_SHARE)))
-    detailed = {place for place in _by_detail(deeds) if page.grow(place, _in_full(deeds[place]))}
+        page.show(place, _done(actions[place]), keep=round(tokens * (1 - LINES_SHARE)))
+    # Details that are not in any file first, newest first.
+    places = [place for place in range(len(actions) - 1, -1, -1) if actions[place].detail]
+    places.sort(key=lambda place: actions[place].kind == "read")
+    detailed = {place for place in places if page.grow(place, _in_full(actions[place]))}
     for place in order:
-        page.show(place, _done(deeds[place]))
+        page.show(place, _done(actions[place]))
     shown = tuple(
-        deeds[place] if place in detailed else replace(deeds[place], detail="") for place in page.places
+        actions[place] if place in detailed else replace(actions[place], detail="") for place in page.places
     )
-    return DigestPart(page.text, Facts(deeds=shown, left_deeds=facts.left_deeds + len(deeds) - len(shown)))
+    left_actions = facts.left_actions + len(actions) - len(shown)
+    return DigestPart(page.text, Facts(actions=shown, left_actions=left_actions))
 
 
-def _by_age_and_size(pieces: Sequence[str], short: Sequence[int]) -> list[int]:
-    """Return the order in which longer messages are chosen."""
-    longer = set(range(len(pieces))) - set(short)
-    return sorted(longer, key=lambda place: _size(pieces[place]) * (len(pieces) - place))
-
-
-def together(words: DigestPart, deeds: DigestPart) -> Facts:
+def together(words: DigestPart, actions: DigestPart) -> Facts:
     """Return the facts shown by both."""
     return Facts(
         words=words.facts.words,
-        deeds=deeds.facts.deeds,
+        actions=actions.facts.actions,
         left_words=words.facts.left_words,
-        left_deeds=deeds.facts.left_deeds,
+        left_actions=actions.facts.left_actions,
     )
 
 
@@ -177,35 +176,29 @@ def _said(number: int, words: UserQuote) -> str:
     return f"{number}.\n{fence}\n{words.text}\n{fence}"
 
 
-def _done(deed: Action) -> str:
-    line = LINE_ENDS.sub(" ", deed.line if deed.tool else f"> {deed.line}")
-    return f"- {line} !! {LINE_ENDS.sub(' ', deed.outcome)}" if deed.outcome else f"- {line}"
+def _done(action: Action) -> str:
+    line = LINE_ENDS.sub(" ", action.line if action.tool else f"> {action.line}")
+    return f"- {line} !! {LINE_ENDS.sub(' ', action.outcome)}" if action.outcome else f"- {line}"
 
 
-def _in_full(deed: Action) -> str:
+def _in_full(action: Action) -> str:
     """Return an action with its detail; a reply without its line, which the detail repeats."""
-    lines = [line for line in LINE_ENDS.split(deed.detail) if line.strip()]
-    first = f"- > {lines.pop(0).strip()}" if lines and not deed.tool else _done(deed)
+    lines = [line for line in LINE_ENDS.split(action.detail) if line.strip()]
+    first = f"- > {lines.pop(0).strip()}" if lines and not action.tool else _done(action)
     return "\n".join([first, *(INDENT + line for line in lines)])
 
 
-def _by_worth(deeds: Sequence[Action]) -> list[int]:
+def _by_worth(actions: Sequence[Action]) -> list[int]:
     """Return the order: changes, failures and closing replies, then others, remarks last; newest first.
 
     Actions that were repeated later, the same line or another read of the same file, come after all others.
     """
     seen: set[tuple[str, str]] = set()
     ranks: list[tuple[bool, int, int]] = []
-    for place in range(len(deeds) - 1, -1, -1):
-        deed = deeds[place]
-        what = ((deed.kind == "read" and deed.about) or deed.line, deed.outcome)
-        rank = 0 if deed.kind in WEIGHTY or deed.outcome else 2 if deed.kind == "remark" else 1
+    for place in range(len(actions) - 1, -1, -1):
+        action = actions[place]
+        what = ((action.kind == "read" and action.about) or action.line, action.outcome)
+        rank = 0 if action.kind in WEIGHTY or action.outcome else 2 if action.kind == "remark" else 1
         ranks.append((what in seen, rank, -place))
         seen.add(what)
     return [-place for _, _, place in sorted(ranks)]
-
-
-def _by_detail(deeds: Sequence[Action]) -> list[int]:
-    """Return the order of details: those not in any file first, newest first."""
-    places = [place for place in range(len(deeds) - 1, -1, -1) if deeds[place].detail]
-    return sorted(places, key=lambda place: deeds[place].kind == "read")

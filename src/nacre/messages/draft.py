@@ -22,7 +22,7 @@ class Draft:
     """The last record it covers; None: all of the view it was made from."""
     place: int | None = None
     """Index of the item at which the kept tail should begin, if there is room; None: anywhere."""
-    told: JsonObject = field(default_factory=dict)
+    metadata: JsonObject = field(default_factory=dict)
     """Metadata for the log: number of tries, dropped quotations, reasons."""
 
 

@@ -87,8 +87,8 @@ class Notice:
     level: NoticeLevel = "info"
 
 
-Outcome: TypeAlias = Literal["answered", "refused", "turn_limit"]
-"""How a turn ended: with an answer, with a reply that gives none, or at the limit of model calls."""
+Outcome: TypeAlias = Literal["answered", "refused", "empty", "turn_limit"]
+"""How a turn ended: with an answer, a refusal, a reply without text, or at the limit of model calls."""
 REFUSAL = "refusal"
 """The `stop_reason` of a reply that declines to answer."""
 
@@ -100,7 +100,8 @@ class TurnDone:
     outcome: Outcome
     rounds: int
     usage: Usage
-    cost_usd: float
+    cost_usd: float | None
+    """None if the price of a model that was asked is not known."""
 
 
 ProviderEvent: TypeAlias = (

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias, cast, get_args
 
-from nacre.messages.actions import DeedKind, answer_of, line_of, one_line, outcome_of, report_of
+from nacre.messages.actions import ActionCategory, answer_of, line_of, one_line, outcome_of, report_of
 from nacre.messages.blocks import Json, JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Record, Said
@@ -50,7 +50,7 @@ class Action:
     """The action with its names: `Edit src/a.py: "def f(" -> "def g("`."""
     outcome: str = ""
     """Empty on success; `exit 1`, or the line of the error."""
-    kind: DeedKind = "other"
+    kind: ActionCategory = "other"
     about: str = ""
     """The file, command, pattern or URL."""
     detail: str = ""
@@ -62,10 +62,10 @@ class Facts:
     """All facts so far, oldest first."""
 
     words: tuple[UserQuote, ...] = ()
-    deeds: tuple[Action, ...] = ()
+    actions: tuple[Action, ...] = ()
     left_words: int = 0
     """Messages that earlier compactions had no room for."""
-    left_deeds: int = 0
+    left_actions: int = 0
     _fold: _FactsFold | None = field(default=None, init=False, compare=False, repr=False)
     """State from which `after` continues; None for facts read from a note."""
 
@@ -92,32 +92,32 @@ class Facts:
             kept.add(item.record_id)
             kept.update(part.block.id for part in item.parts if isinstance(part.block, ToolCall))
         # A summary among the items shows its own facts and names what it left out.
-        told = self._fold.told_in(kept) if self._fold is not None else []
-        kept.update(one.record_id for facts in told for one in facts.words)
-        kept.update(one.id for facts in told for one in facts.deeds)
+        summaries = self._fold.summarised_in(kept) if self._fold is not None else []
+        kept.update(one.record_id for facts in summaries for one in facts.words)
+        kept.update(one.id for facts in summaries for one in facts.actions)
         return replace(
             self,
             words=tuple(one for one in self.words if one.record_id not in kept),
-            deeds=tuple(one for one in self.deeds if one.id not in kept),
-            left_words=self.left_words - sum(facts.left_words for facts in told),
-            left_deeds=self.left_deeds - sum(facts.left_deeds for facts in told),
+            actions=tuple(one for one in self.actions if one.id not in kept),
+            left_words=self.left_words - sum(facts.left_words for facts in summaries),
+            left_actions=self.left_actions - sum(facts.left_actions for facts in summaries),
         )
 
     def files(self, *, only_edited: bool = False) -> list[str]:
         """Files read or changed, each once, the latest last."""
         kinds = {"edit"} if only_edited else {"edit", "read"}
-        return _each_once(one.about for one in self.deeds if one.kind in kinds)
+        return _each_once(one.about for one in self.actions if one.kind in kinds)
 
     def commands(self) -> list[Action]:
-        return [one for one in self.deeds if one.kind == "command"]
+        return [one for one in self.actions if one.kind == "command"]
 
     def errors(self) -> list[Action]:
         """Failed actions, including commands."""
-        return [one for one in self.deeds if one.outcome]
+        return [one for one in self.actions if one.outcome]
 
     def urls(self) -> list[str]:
         """URLs opened or named, each once, the latest last."""
-        texts = [*(one.text for one in self.words), *(f"{one.about} {one.line}" for one in self.deeds)]
+        texts = [*(one.text for one in self.words), *(f"{one.about} {one.line}" for one in self.actions)]
         return _each_once(found.rstrip(".,;:!?") for text in texts for found in ADDRESS.findall(text))
 
     def as_json(self) -> JsonObject:
@@ -125,22 +125,22 @@ class Facts:
             "words": [[one.record_id, one.at.isoformat(), one.text] for one in self.words],
             "deeds": [
                 [one.id, one.tool, one.line, one.outcome, one.kind, one.about, one.detail]
-                for one in self.deeds
+                for one in self.actions
             ],
             "left_words": self.left_words,
-            "left_deeds": self.left_deeds,
+            "left_deeds": self.left_actions,
         }
 
     @staticmethod
     def of_json(stored: JsonObject) -> Facts:
         """Parse a note; invalid parts are left out."""
         words = (_words(row) for row in _rows(stored.get("words")))
-        deeds = (_deed(row) for row in _rows(stored.get("deeds")))
+        actions = (_action(row) for row in _rows(stored.get("deeds")))
         return Facts(
             words=tuple(one for one in words if one is not None),
-            deeds=tuple(one for one in deeds if one is not None),
+            actions=tuple(one for one in actions if one is not None),
             left_words=_count(stored.get("left_words")),
-            left_deeds=_count(stored.get("left_deeds")),
+            left_actions=_count(stored.get("left_deeds")),
         )
 
 
@@ -167,24 +167,24 @@ class _FactsFold:
     def copy(self) -> _FactsFold:
         other = _FactsFold()
         other.entries = list(self.entries)
-        other.words, other.deeds = dict(self.words), dict(self.deeds)
-        other.calls, other.told = dict(self.calls), set(self.told)
+        other.words, other.actions = dict(self.words), dict(self.actions)
+        other.calls, other.from_summary = dict(self.calls), set(self.from_summary)
         other.left_words = self.left_words
-        other.left_deeds = self.left_deeds
+        other.left_actions = self.left_actions
         other.speech = self.speech
         return other
 
     def facts(self) -> Facts:
         facts = Facts(
             words=tuple(self.words.values()),
-            deeds=tuple(self.deeds.values()),
+            actions=tuple(self.actions.values()),
             left_words=self.left_words,
-            left_deeds=self.left_deeds,
+            left_actions=self.left_actions,
         )
         object.__setattr__(facts, "_fold", self)
         return facts
 
-    def told_in(self, ids: Set[str]) -> list[Facts]:
+    def summarised_in(self, ids: Set[str]) -> list[Facts]:
         """Return the facts of the summaries among these entries."""
         return [
             source
@@ -225,12 +225,12 @@ class _FactsFold:
 
     def read_again(self) -> None:
         self.words: dict[str, UserQuote] = {}
-        self.deeds: dict[str, Action] = {}
+        self.actions: dict[str, Action] = {}
         self.calls: dict[str, ToolCall] = {}
         """Calls without a result."""
-        self.told: set[str] = set()
+        self.from_summary: set[str] = set()
         """Ids known only because a compaction carried them."""
-        self.left_words = self.left_deeds = 0
+        self.left_words = self.left_actions = 0
         self.speech: _Speech | None = None
         """The current reply."""
         for _, sources in self.entries:
@@ -249,13 +249,13 @@ class _FactsFold:
         for words in facts.words:
             if words.record_id not in self.words:
                 self.words[words.record_id] = words
-                self.told.add(words.record_id)
-        for deed in facts.deeds:
-            if deed.id not in self.deeds:
-                self.deeds[deed.id] = deed
-                self.told.add(deed.id)
+                self.from_summary.add(words.record_id)
+        for action in facts.actions:
+            if action.id not in self.actions:
+                self.actions[action.id] = action
+                self.from_summary.add(action.id)
         self.left_words += facts.left_words
-        self.left_deeds += facts.left_deeds
+        self.left_actions += facts.left_actions
 
     def _say(self, said: Said) -> None:
         if said.role == "assistant":
@@ -286,40 +286,40 @@ class _FactsFold:
                 self._own(speech.id)
                 line = one_line(text, MAX_REPLY)
                 detail = "" if line == text else text
-                self.deeds[speech.id] = Action(speech.id, "", line, kind=speech.kind, detail=detail)
+                self.actions[speech.id] = Action(speech.id, "", line, kind=speech.kind, detail=detail)
             elif isinstance(block, ToolCall):
                 speech = replace(speech, kind="remark")
-                if speech.text and speech.id in self.deeds:
-                    self.deeds[speech.id] = replace(self.deeds[speech.id], kind="remark")
+                if speech.text and speech.id in self.actions:
+                    self.actions[speech.id] = replace(self.actions[speech.id], kind="remark")
                 self._call(block)
             self.speech = speech
 
     def _call(self, call: ToolCall) -> None:
         self._own(call.id)
-        if call.id not in self.deeds:
+        if call.id not in self.actions:
             line = line_of(call)
-            self.deeds[call.id] = Action(
+            self.actions[call.id] = Action(
                 call.id, call.name, line.text, kind=line.kind, about=line.about, detail=line.detail
             )
             self.calls[call.id] = call
 
     def _answer(self, result: ToolResult) -> None:
         call = self.calls.pop(result.call_id, None)
-        deed = self.deeds.get(result.call_id)
-        if call is None or deed is None:
+        action = self.actions.get(result.call_id)
+        if call is None or action is None:
             return
         answer = answer_of(call, result)
-        line = f"{deed.line} -> {answer}" if answer else deed.line
+        line = f"{action.line} -> {answer}" if answer else action.line
         outcome = outcome_of(result)
-        detail = deed.detail if outcome else deed.detail or report_of(call, deed.kind, result)
-        self.deeds[call.id] = replace(deed, line=line, outcome=outcome, detail=detail)
+        detail = action.detail if outcome else action.detail or report_of(call, action.kind, result)
+        self.actions[call.id] = replace(action, line=line, outcome=outcome, detail=detail)
 
     def _own(self, record_id: str) -> None:
         """Drop the carried fact of a record in view, which has its own position."""
-        if record_id in self.told:
-            self.told.discard(record_id)
+        if record_id in self.from_summary:
+            self.from_summary.discard(record_id)
             self.words.pop(record_id, None)
-            self.deeds.pop(record_id, None)
+            self.actions.pop(record_id, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +330,7 @@ class _Speech:
     """Id of its first record."""
     reply_id: str | None
     text: str = ""
-    kind: DeedKind = "reply"
+    kind: ActionCategory = "reply"
 
 
 def _each_once(names: Iterable[str]) -> list[str]:
@@ -356,10 +356,10 @@ def _words(row: Json) -> UserQuote | None:
             return None
 
 
-def _deed(row: Json) -> Action | None:
+def _action(row: Json) -> Action | None:
     match row:
         case [str(call_id), str(tool), str(line), str(outcome), str(kind), str(about), str(detail)]:
-            known = cast("DeedKind", kind) if kind in get_args(DeedKind) else "other"
+            known = cast("ActionCategory", kind) if kind in get_args(ActionCategory) else "other"
             return Action(call_id, tool, line, outcome, known, about, detail)
         case _:
             return None

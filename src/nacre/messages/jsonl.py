@@ -469,7 +469,8 @@ class _ChainWalk:
         if parent in self.on:
             self.cycles.append(link.id)
             return self._main_before(place)
-        if self._has_boundary_between(parent, place):
+        after = bisect_right(self.boundaries, parent)
+        if after < len(self.boundaries) and self.boundaries[after] < place:
             self.jumps.append(link.id)
             return self._main_before(place)
         return parent
@@ -484,10 +485,6 @@ class _ChainWalk:
             if link.is_main and candidate not in self.on:
                 return candidate
         return None
-
-    def _has_boundary_between(self, parent: int, place: int) -> bool:
-        after = bisect_right(self.boundaries, parent)
-        return after < len(self.boundaries) and self.boundaries[after] < place
 
     def problems(self) -> list[LogProblem]:
         missing = [link.id for link in self.links if link.parent and link.parent not in self.places]

@@ -10,8 +10,21 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from nacre.messages.blocks import Block, JsonObject, Opaque, Role, Text, Thinking, ToolCall, ToolResult
+from nacre.messages.blocks import (
+    Block,
+    Document,
+    Image,
+    JsonObject,
+    Opaque,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from nacre.messages.media import MediaFacts, media_facts
 from nacre.messages.tokens import estimate_block
+from nacre.messages.usage import Usage
 from nacre.messages.wire import canonical, render_block
 
 INTERRUPTED = "[Interrupted: this call did not finish and its outcome is unknown.]"
@@ -37,6 +50,8 @@ class ItemPart:
     wire: JsonObject
     digest: bytes
     tokens: int
+    media: tuple[MediaFacts, ...] = ()
+    """Pictures and documents in the block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +62,22 @@ class Item:
     role: Role
     reply_id: str | None
     parts: tuple[ItemPart, ...]
+    usage: Usage | None = None
+    """What the provider reported with the record, if it is a reply."""
 
     @property
     def tokens(self) -> int:
         return sum(part.tokens for part in self.parts)
+
+    @property
+    def thinking_tokens(self) -> int:
+        return sum(one.tokens for one in self.parts if isinstance(one.block, Thinking))
+
+    @property
+    def is_user_text(self) -> bool:
+        """Whether the user says something here, rather than a tool alone."""
+        is_result = any(isinstance(one.block, ToolResult) for one in self.parts)
+        return self.role == "user" and bool(self.parts) and not is_result
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +91,13 @@ class Sealed:
 def part(record_id: str, index: int, block: Block) -> ItemPart:
     wire = render_block(block)
     digest = blake2b(canonical(wire), digest_size=DIGEST_BYTES).digest()
-    return ItemPart(record_id, index, block, wire, digest, estimate_block(block))
+    blocks = block.content if isinstance(block, ToolResult) else (block,)
+    media = tuple(
+        media_facts(one)
+        for one in blocks
+        if isinstance(one, Image | Document) and one.source.get("type") != "text"
+    )
+    return ItemPart(record_id, index, block, wire, digest, estimate_block(block), media)
 
 
 def seal(role: Role, parts: Iterable[ItemPart]) -> Sealed:
@@ -105,7 +138,11 @@ class OpenExchange:
     def add(self, item: Item, known_calls: Container[str], *, is_first: bool, report: Report) -> list[Sealed]:
         """Add a record; return the messages that are final because a new reply began."""
         if item.role == "assistant":
-            closed = [] if self._continues(item) else self.close(is_first=is_first)
+            if item.reply_id is None:
+                goes_on = self.reply_id is None and not (self.results or self.after or self.after_system)
+            else:
+                goes_on = item.reply_id == self.reply_id
+            closed = [] if self.has_reply and goes_on else self.close(is_first=is_first)
             self._hear(item, known_calls, report)
             return closed
         for one in item.parts:
@@ -120,13 +157,6 @@ class OpenExchange:
             else:
                 (self.after if self.has_reply else self.before).append(one)
         return []
-
-    def _continues(self, item: Item) -> bool:
-        if not self.has_reply:
-            return False
-        if item.reply_id is not None:
-            return item.reply_id == self.reply_id
-        return self.reply_id is None and not (self.results or self.after or self.after_system)
 
     def _hear(self, item: Item, known_calls: Container[str], report: Report) -> None:
         self.has_reply = True
@@ -147,17 +177,12 @@ class OpenExchange:
     def _answer(self, one: ItemPart, report: Report) -> None:
         assert isinstance(one.block, ToolResult)
         call_id = one.block.call_id
-        if call_id not in self.open_calls():
-            answered = any(
-                isinstance(other.block, ToolResult) and other.block.call_id == call_id
-                for other in self.results
-            )
-            if answered:
-                report("repeated_result", call_id, "a second result for the same call is left out")
-            else:
-                report("orphan_result", call_id, "a result without an open call is left out")
-            return
-        self.results.append(one)
+        if call_id in self.open_calls():
+            self.results.append(one)
+        elif any(isinstance(two.block, ToolResult) and two.block.call_id == call_id for two in self.results):
+            report("repeated_result", call_id, "a second result for the same call is left out")
+        else:
+            report("orphan_result", call_id, "a result without an open call is left out")
 
     def open_calls(self) -> list[str]:
         """Calls of the current reply that have no result yet, in order."""
@@ -204,7 +229,7 @@ class OpenExchange:
 
     def _opening(self, *, is_first: bool) -> list[Sealed]:
         opening = _user_side(self.before, self.before_system)
-        if opening or not is_first or _is_compaction(self.reply):
+        if opening or not is_first or (self.reply and is_compaction(self.reply[0].block)):
             return opening
         return [seal("user", [_synthetic(Text(OPENING))])]
 
@@ -228,5 +253,6 @@ def _is_blank(block: Block) -> bool:
     return isinstance(block, Text) and not block.text.strip()
 
 
-def _is_compaction(parts: list[ItemPart]) -> bool:
-    return bool(parts) and isinstance(parts[0].block, Opaque) and parts[0].block.kind == "compaction"
+def is_compaction(block: Block) -> bool:
+    """Return whether a block is a provider's own summary, which opens a conversation as a reply."""
+    return isinstance(block, Opaque) and block.kind == "compaction"

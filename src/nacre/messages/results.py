@@ -1,4 +1,4 @@
-"""Tool results in a view: the calls they answer, which are pinned, and which the tool itself cut."""
+"""Tool results in a view: the calls they answer, which are pinned, and where the whole of a cut one is."""
 
 from __future__ import annotations
 
@@ -64,9 +64,45 @@ def pin(call_id: str, clock: Clock, *, on: bool = True, by: str = "user") -> Not
     return Noted(id=clock.new_id(), at=clock.now(), kind=PIN, facts={"call": call_id, "on": on, "by": by})
 
 
+@dataclass(frozen=True, slots=True)
+class WholeOutput:
+    """The file with the output of a tool whose result shows only a part of it."""
+
+    path: str
+    bytes: int
+    chars: int
+    missing: str = ""
+    """Why the file holds only the beginning; empty if it holds everything."""
+
+    def note(self, left_out: str) -> str:
+        """Return the line that takes the place of what is left out."""
+        if self.missing:
+            return f"[{left_out}; only the first {self.bytes:,} bytes are in {self.path}: {self.missing}]"
+        return f"[{left_out}; all {self.chars:,} characters ({self.bytes:,} bytes) are in {self.path}]"
+
+
+_WHOLE = re.compile(
+    r"^\[[^\n]*; all ([\d,]+) characters \(([\d,]+) bytes\) are in (/[^\n]*)\]$", re.MULTILINE
+)
+_BEGINNING = re.compile(
+    r"^\[[^\n]*; only the first ([\d,]+) bytes are in (/[^\n]*?): ([^\n]*)\]$", re.MULTILINE
+)
+
+
+def noted_outputs(text: str) -> list[WholeOutput]:
+    """Return the files that lines such as those of `WholeOutput.note` name.
+
+    Any tool can print such a line: the caller checks that the file belongs to the call.
+    """
+    whole = [WholeOutput(one[3], _number(one[2]), _number(one[1])) for one in _WHOLE.finditer(text)]
+    return whole + [WholeOutput(one[2], _number(one[1]), 0, one[3]) for one in _BEGINNING.finditer(text)]
+
+
 UNKNOWN = "a part of it"
 """If the tool does not report how much is missing."""
 MCP_PREFIX = "mcp__"
+_CUTTING = frozenset({"Bash", "Grep", "Glob", "WebFetch"})
+"""Tools whose output goes to a file if it is too long to be shown, and is cut if the disk refuses."""
 
 _BASH_END = re.compile(
     r"\n\[([\d,]+) more characters left out; use head, tail, grep or a file to see them\.\]"
@@ -86,11 +122,16 @@ _WEB_BYTES = re.compile(r"\n\n\[cut: this is the beginning of a page of more tha
 _MCP = re.compile(r"\[result cut here: (?:text of ([\d,]+) characters)?.*; ask the tool for less, [^\]]*\]")
 
 
+_LOST = re.compile(r"^\[[^\n]* and could not be kept: [^\n]*\]$", re.MULTILINE)
+
+
 def cut_of(tool: str, result: ToolResult) -> str | None:
     """Return how much a tool returned, such as "30,000 of 588,895 characters"; None for all of it."""
     texts = [part.text for part in result.content if isinstance(part, Text)]
     if not texts:
         return None
+    if (tool in _CUTTING or tool.startswith(MCP_PREFIX)) and any(_LOST.search(text) for text in texts):
+        return UNKNOWN
     if tool.startswith(MCP_PREFIX):
         return _cut_of_mcp(texts)
     return _cut_by(tool, texts[0], is_error=result.is_error) if len(texts) == 1 else None

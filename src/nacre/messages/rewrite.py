@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from nacre.clock import Clock
@@ -33,44 +34,41 @@ def _call_id(block: Block) -> str | None:
 
 
 def changed(item: Item, stands: Stands, gone: set[str]) -> Item:
-    if not any(_touches(one, stands, gone) for one in item.parts):
-        return item
-    parts = tuple(new for one in item.parts for new in _in_view(one, stands, gone))
-    return Item(item.record_id, item.role, item.reply_id, parts)
+    """Return the item with its new content; the same object if nothing changes."""
+    parts: list[ItemPart] = []
+    is_changed = False
+    for one in item.parts:
+        blocks = stands.get(BlockOf(one.record_id, one.index))
+        if blocks is None and isinstance(one.block, ToolResult):
+            blocks = stands.get(ResultOf(one.block.call_id))
+        if _call_id(one.block) in gone:
+            blocks = ()
+        is_changed = is_changed or blocks is not None
+        parts += [one] if blocks is None else [part(one.record_id, one.index, block) for block in blocks]
+    return replace(item, parts=tuple(parts)) if is_changed else item
 
 
-def _touches(one: ItemPart, stands: Stands, gone: set[str]) -> bool:
-    call_id = _call_id(one.block)
-    return (
-        call_id in gone
-        or BlockOf(one.record_id, one.index) in stands
-        or (isinstance(one.block, ToolResult) and ResultOf(one.block.call_id) in stands)
-    )
+def unbound_thinking(items: Iterable[Item], sent: Iterable[Item] = ()) -> Iterator[Change]:
+    """Return the changes that remove thinking whose preceding bytes differ from those that were sent (C12b).
+
+    `sent` are the items before a rewrite: thinking ahead of the first difference stays valid. Without them
+    all thinking is removed.
+    """
+    now = [(item.role, one) for item in items for one in item.parts]
+    then = [(item.role, one.digest) for item in sent for one in item.parts]
+    pairs = enumerate(zip(now, then, strict=False))
+    moved = (n for n, ((role, one), before) in pairs if (role, one.digest) != before)
+    for _, one in now[next(moved, min(len(now), len(then))) :]:
+        match one.block:
+            case Thinking() | Opaque(kind="redacted_thinking"):
+                yield Change(BlockOf(one.record_id, one.index), ())
+            case _:
+                pass
 
 
-def _in_view(one: ItemPart, stands: Stands, gone: set[str]) -> list[ItemPart]:
-    if _call_id(one.block) in gone:
-        return []
-    blocks = stands.get(BlockOf(one.record_id, one.index))
-    if blocks is None and isinstance(one.block, ToolResult):
-        blocks = stands.get(ResultOf(one.block.call_id))
-    return [one] if blocks is None else [part(one.record_id, one.index, block) for block in blocks]
-
-
-def without_thinking(items: Iterable[Item]) -> Iterator[Change]:
-    """Return the changes that remove all thinking, which is bound to the bytes before it (C12b)."""
-    for item in items:
-        for one in item.parts:
-            match one.block:
-                case Thinking() | Opaque(kind="redacted_thinking"):
-                    yield Change(BlockOf(one.record_id, one.index), ())
-                case _:
-                    pass
-
-
-def drop_thinking(items: Iterable[Item], clock: Clock) -> list[Record]:
-    """Return the record that removes all thinking from these items; empty without thinking."""
-    changes = tuple(without_thinking(items))
+def drop_thinking(items: Iterable[Item], clock: Clock, *, sent: Iterable[Item] = ()) -> list[Record]:
+    """Return the record that removes thinking behind the first difference from `sent`, if there is any."""
+    changes = tuple(unbound_thinking(items, sent))
     if not changes:
         return []
     return [Replaced(id=clock.new_id(), at=clock.now(), changes=changes, reason="thinking")]

@@ -29,7 +29,7 @@ def as_text(view: View, *, tokens: int = ASIDE_TOKENS) -> str:
     """Return the conversation as text of at most about `tokens`: whole rounds, newest first."""
     meta = {one.id for one in view.records if isinstance(one, Said) and one.meta}
     summaries = {one.summary_id or one.id for one in view.records if isinstance(one, Compacted)}
-    told: list[str] = []
+    parts: list[str] = []
     room = tokens
     spans = rounds(view.items)
     for start, end in reversed(spans):
@@ -37,11 +37,11 @@ def as_text(view: View, *, tokens: int = ASIDE_TOKENS) -> str:
         size = estimate_text(text)
         if size > room:
             # The end of the newest round is always included.
-            told.append(LEFT_OUT if told else f"{LEFT_OUT}\n\n{_end_of(text, room)}")
+            parts.append(LEFT_OUT if parts else f"{LEFT_OUT}\n\n{_end_of(text, room)}")
             break
         room -= size
-        told.append(text)
-    return "\n\n".join(filter(None, reversed(told)))
+        parts.append(text)
+    return "\n\n".join(filter(None, reversed(parts)))
 
 
 def _item(item: Item, meta: set[str], summaries: set[str]) -> str:
@@ -50,16 +50,13 @@ def _item(item: Item, meta: set[str], summaries: set[str]) -> str:
     parts = [text for one in item.parts if (text := _block(one.block))]
     if not parts:
         return ""
-    return f"{_who(item, summaries)}:\n" + "\n".join(parts)
-
-
-def _who(item: Item, summaries: set[str]) -> str:
-    """Return the speaker of an item; a summary is not a user message (C20)."""
-    if item.record_id in summaries:
-        return SUMMARY
-    if item.role == "assistant":
-        return "Assistant"
-    return "Person" if any(isinstance(one.block, Text) for one in item.parts) else "Tools"
+    if item.record_id in summaries:  # not a user message (C20)
+        speaker = SUMMARY
+    elif item.role == "assistant":
+        speaker = "Assistant"
+    else:
+        speaker = "Person" if any(isinstance(one.block, Text) for one in item.parts) else "Tools"
+    return f"{speaker}:\n" + "\n".join(parts)
 
 
 def _block(block: Block) -> str:
@@ -77,6 +74,8 @@ def _block(block: Block) -> str:
             return "[document]"
         case Thinking():
             return ""
+        case Opaque("tool_reference", wire):
+            return f"[tool {wire.get('tool_name')}]"
         case Opaque(kind, wire):
             summary = wire.get("content")
             return summary if kind == "compaction" and isinstance(summary, str) else ""

@@ -69,3 +69,10 @@ class Usage:
             discarded=self.discarded + other.discarded,
             approximate=self.approximate or other.approximate,
         )
+
+    def __sub__(self, other: Usage) -> Usage:
+        """Return the counts without an earlier part of them; estimated if one of all counts is."""
+        counted = {
+            field.name: getattr(self, field.name) - getattr(other, field.name) for field in fields(self)
+        }
+        return Usage(**{**counted, "approximate": self.approximate})

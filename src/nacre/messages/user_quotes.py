@@ -35,7 +35,7 @@ PROGRAM_OPENINGS = (
 def own_words(blocks: Iterable[Block]) -> str:
     """Return what the user wrote, character for character; empty if nothing."""
     texts = (_own(block.text) for block in blocks if isinstance(block, Text))
-    return "\n\n".join(text for text in texts if text)
+    return "\n\n".join(filter(None, texts))
 
 
 def _own(text: str) -> str:

@@ -8,15 +8,220 @@ with its own length; a view that diverges from a longer one copies first.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
-from typing import assert_never
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import islice
+from typing import Generic, TypeVar, assert_never, overload
 
-from nacre.messages.append_only import ChainLength, JoinedSequence, SharedPrefix, ViewBody, extend
-from nacre.messages.blocks import Block, JsonObject, Message, Opaque, Role, ToolCall
-from nacre.messages.pairing import Item, ItemPart, OpenExchange, Report, Sealed, part
+from nacre.messages.blocks import JsonObject, Message, ToolCall
+from nacre.messages.media import MediaFacts
+from nacre.messages.pairing import DIGEST_BYTES, Item, OpenExchange, Report, Sealed, is_compaction, part
 from nacre.messages.records import Compacted, LogProblem, Noted, Record, Replaced, ResultOf, Said, Undone
 from nacre.messages.rewrite import changed, gone_calls
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLength:
+    """Lengths of the prefix of the shared lists that one view sees."""
+
+    records: int = 0
+    items: int = 0
+    sealed: int = 0
+    chain: int = 0
+    noted: int = 0
+    problems: int = 0
+
+
+@dataclass(slots=True)
+class ViewBody:
+    """Append-only lists shared by the views of one conversation, with indexes into them.
+
+    Every view sees a prefix of them; only the view that sees all of it may append, any other copies first.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    sealed: list[Sealed] = field(default_factory=list)
+    wires: list[JsonObject] = field(default_factory=list)
+    """The sealed messages in wire form."""
+    ends: list[int] = field(default_factory=list)
+    """Number of blocks up to the end of each message."""
+    systems: list[int] = field(default_factory=list)
+    """Indexes of the system messages."""
+    chain: list[bytes] = field(default_factory=list)
+    """For every sealed block a digest of it and all blocks before it."""
+    calls: dict[str, int] = field(default_factory=dict)
+    """Call ids in view, with the index of their item."""
+    said: dict[str, int] = field(default_factory=dict)
+    """Record ids in view, with the index of their item."""
+    replies: dict[str, int] = field(default_factory=dict)
+    """Reply ids in view, with the index of their first item."""
+    user_texts: list[int] = field(default_factory=list)
+    """Indexes of the items in which the user says something."""
+    thinking: list[int] = field(default_factory=list)
+    """Estimated tokens of thinking ahead of each of `user_texts`."""
+    thinking_tokens: int = 0
+    """Estimated tokens of all thinking."""
+    media: list[int] = field(default_factory=list)
+    """Indexes of the items with pictures or documents."""
+    noted: list[Noted] = field(default_factory=list)
+    kinds: dict[str, list[int]] = field(default_factory=dict)
+    """Indexes of the notes of each kind."""
+    problems: list[LogProblem] = field(default_factory=list)
+
+    @property
+    def length(self) -> ChainLength:
+        """The lengths of all lists."""
+        return ChainLength(
+            len(self.records),
+            len(self.items),
+            len(self.sealed),
+            len(self.chain),
+            len(self.noted),
+            len(self.problems),
+        )
+
+    def copy(self, length: ChainLength) -> ViewBody:
+        """Return a copy of the prefix."""
+
+        def below(places: dict[str, int]) -> dict[str, int]:
+            return {name: place for name, place in places.items() if place < length.items}
+
+        user_texts = self.user_texts[: bisect_left(self.user_texts, length.items)]
+        return ViewBody(
+            records=self.records[: length.records],
+            items=self.items[: length.items],
+            sealed=self.sealed[: length.sealed],
+            wires=self.wires[: length.sealed],
+            ends=self.ends[: length.sealed],
+            systems=[place for place in self.systems if place < length.sealed],
+            chain=self.chain[: length.chain],
+            calls=below(self.calls),
+            said=below(self.said),
+            replies=below(self.replies),
+            user_texts=user_texts,
+            thinking=self.thinking[: len(user_texts)],
+            thinking_tokens=sum(item.thinking_tokens for item in self.items[: length.items]),
+            media=[place for place in self.media if place < length.items],
+            noted=self.noted[: length.noted],
+            kinds={
+                kind: [place for place in places if place < length.noted]
+                for kind, places in self.kinds.items()
+            },
+            problems=self.problems[: length.problems],
+        )
+
+    def seal(self, message: Sealed) -> None:
+        """Append a sealed message."""
+        if message.wire["role"] == "system":
+            self.systems.append(len(self.sealed))
+        self.sealed.append(message)
+        self.wires.append(message.wire)
+        extend(self.chain, message)
+        self.ends.append(len(self.chain))
+
+    def add(self, item: Item) -> None:
+        """Append an item."""
+        place = len(self.items)
+        if item.is_user_text:
+            self.user_texts.append(place)
+            self.thinking.append(self.thinking_tokens)
+        self.thinking_tokens += item.thinking_tokens
+        self.items.append(item)
+        self.said.setdefault(item.record_id, place)
+        if item.reply_id is not None:
+            self.replies.setdefault(item.reply_id, place)
+        if any(one.media for one in item.parts):
+            self.media.append(place)
+        for one in item.parts:
+            if isinstance(one.block, ToolCall):
+                self.calls.setdefault(one.block.id, place)
+
+    def note(self, note: Noted) -> None:
+        """Append a note."""
+        self.kinds.setdefault(note.kind, []).append(len(self.noted))
+        self.noted.append(note)
+
+
+def extend(chain: list[bytes], message: Sealed) -> None:
+    """Add a message's blocks to a chain of digests."""
+    last = chain[-1] if chain else b""
+    role = str(message.wire["role"]).encode()
+    for digest in message.digests:
+        last = blake2b(last + role + digest, digest_size=DIGEST_BYTES).digest()
+        chain.append(last)
+
+
+T = TypeVar("T")
+
+
+class SharedPrefix(Sequence[T], Generic[T]):
+    """The first `end` elements of a growing list, without a copy."""
+
+    __slots__ = ("_end", "_list")
+
+    def __init__(self, of: list[T], end: int) -> None:
+        self._list = of
+        self._end = end
+
+    def __len__(self) -> int:
+        return self._end
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        places = range(self._end)[index]
+        if isinstance(places, int):
+            return self._list[places]
+        if places.step == 1:
+            return self._list[places.start : max(places.start, places.stop)]
+        return [self._list[place] for place in places]
+
+    def __iter__(self) -> Iterator[T]:
+        return islice(self._list, self._end)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self[:])
+
+
+class JoinedSequence(Sequence[T]):
+    """The first `count` elements of a growing list followed by another list, without a copy."""
+
+    __slots__ = ("_count", "_first", "_rest")
+
+    def __init__(self, first: list[T], count: int, rest: list[T]) -> None:
+        self._first = first
+        self._count = count
+        self._rest = rest
+
+    def __len__(self) -> int:
+        return self._count + len(self._rest)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            raise IndexError(index)
+        return self._first[place] if place < self._count else self._rest[place - self._count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +235,7 @@ class Anchor:
 class View:
     """The conversation as the model sees it; immutable: `after` returns a new one."""
 
-    __slots__ = (
-        "_body",
-        "_epochs",
-        "_exchange",
-        "_length",
-        "_replaced",
-        "_since",
-        "anchor",
-        "estimate",
-    )
+    __slots__ = ("_body", "_epochs", "_exchange", "_length", "_replaced", "_since", "anchor", "estimate")
 
     def __init__(self) -> None:
         self._body = ViewBody()
@@ -109,7 +305,7 @@ class View:
 
     def path(self, place: int) -> str:
         """Return the message and block index of an entry of the chain."""
-        for i, one in enumerate(self._sealed()):
+        for i, one in enumerate([*self.sealed, *self._tail()]):
             if place < len(one.digests):
                 return f"messages[{i}].content[{place}]"
             place -= len(one.digests)
@@ -124,6 +320,25 @@ class View:
     def items(self) -> Sequence[Item]:
         """The items of the view, in order."""
         return SharedPrefix(self._body.items, self._length.items)
+
+    @property
+    def user_texts(self) -> Sequence[int]:
+        """Indexes of the items in which the user says something."""
+        places = self._body.user_texts
+        return SharedPrefix(places, bisect_left(places, self._length.items))
+
+    @property
+    def old_thinking(self) -> int:
+        """Estimated tokens of thinking ahead of the last text of the user."""
+        count = len(self.user_texts)
+        return self._body.thinking[count - 1] if count else 0
+
+    def media(self, first: int = 0) -> Iterator[MediaFacts]:
+        """Return the pictures and documents in the items from this index on."""
+        places = self._body.media
+        for place in places[bisect_left(places, first) : bisect_left(places, self._length.items)]:
+            for one in self._body.items[place].parts:
+                yield from one.media
 
     @property
     def records(self) -> Sequence[Record]:
@@ -180,14 +395,16 @@ class View:
     def count(self, base: int = 0, *, ratio: float = 1.0) -> int:
         """Return the tokens of a request (C1); `base` is system and tools, which the view lacks.
 
-        `ratio` corrects what is only estimated by what the session has learnt (C2).
+        `ratio` corrects the estimate of text by what the session has learnt (C2).
         """
         if self.anchor is None:
-            return round((base + self.estimate) * ratio)
+            return base + round(self.estimate * ratio)
         return max(0, self.anchor.tokens + round(self._since * ratio))
 
-    def _sealed(self) -> list[Sealed]:
-        return [*self._body.sealed[: self._length.sealed], *self._tail()]
+    @property
+    def counted_estimate(self) -> int:
+        """Estimated tokens of the messages whose size the provider reported in `anchor`."""
+        return self.estimate - self._since
 
     def _tail(self) -> list[Sealed]:
         return self._exchange.render(is_first=self._length.sealed == 0)
@@ -213,7 +430,8 @@ class _ViewFold:
     """Builds views: takes records one by one, then returns the view."""
 
     def __init__(self, view: View) -> None:
-        self.body = view._body.up_to(view._length)
+        is_whole = len(view._body.records) == view._length.records
+        self.body = view._body if is_whole else view._body.copy(view._length)
         self.exchange = view._exchange.copy()
         self.epochs = view._epochs
         self.replaced = view._replaced
@@ -259,10 +477,10 @@ class _ViewFold:
     def _say(self, said: Said) -> None:
         reply_id = said.reply.id if said.reply else None
         parts = tuple(part(said.id, i, block) for i, block in enumerate(said.blocks))
-        item = Item(said.id, said.role, reply_id, parts)
+        usage = said.reply.usage if said.reply else None
+        item = Item(said.id, said.role, reply_id, parts, usage)
         self._take(item, self._report)
         self.estimate += item.tokens
-        usage = said.reply.usage if said.reply else None
         if usage is None:
             self.since += item.tokens
         elif self.anchor is not None and reply_id is not None and reply_id == self.anchor.reply_id:
@@ -278,10 +496,7 @@ class _ViewFold:
         body = self.body
         for one in self.exchange.add(item, body.calls, is_first=not body.sealed, report=report):
             body.seal(one)
-        place = body.stand(item)
-        for spoken in item.parts:
-            if isinstance(spoken.block, ToolCall):
-                body.calls.setdefault(spoken.block.id, place)
+        body.add(item)
 
     def _replace(self, record: Replaced) -> None:
         stands = {change.at: change.stands for change in record.changes}
@@ -298,7 +513,14 @@ class _ViewFold:
         items = self.body.items
         start = _position(items, record.first, default=0)
         end = _position(items, record.keeps_from, default=len(items))
-        summary = _summary_items(record)
+        # A summary is a user message, after a provider's block, which is a reply (C23b).
+        record_id = record.summary_id or record.id
+        parts = tuple(part(record_id, i, block) for i, block in enumerate(record.summary))
+        replies = tuple(one for one in parts if is_compaction(one.block))
+        texts = tuple(one for one in parts if not is_compaction(one.block))
+        summary = [Item(record_id, "assistant", None, replies)] if replies else []
+        if texts or not replies:
+            summary.append(Item(record_id, "user", None, texts))
         self._restart([*items[:start], *summary, *items[max(start, end) :]], "compact")
         self.replaced = {call: why for call, why in self.replaced.items() if call in self.body.calls}
         self._lose_anchor()
@@ -323,7 +545,12 @@ class _ViewFold:
         self.estimate = again.estimate
         self.anchor = again.anchor
         self.since = again.since
-        if _is_measured_since(self.body.records, {record.id for record in live}):
+        # A size that was reported after an undone record belongs to another view.
+        ids = {record.id for record in live}
+        records = self.body.records
+        dead = (n for n, one in enumerate(records) if one.id not in ids and not isinstance(one, Undone))
+        later = (one for one in records[next(dead, len(records)) :] if one.id in ids)
+        if any(isinstance(one, Said) and not one.aside and one.reply and one.reply.usage for one in later):
             self._lose_anchor()
 
     def _restart(self, items: list[Item], reason: str) -> None:
@@ -354,37 +581,10 @@ def live_records(records: Sequence[Record]) -> list[Record]:
     return [record for record in records if record.id not in dead and not isinstance(record, Undone)]
 
 
-def _is_measured_since(records: Sequence[Record], live: Set[str]) -> bool:
-    """Return whether a reported size came after an undone record and so belongs to another view."""
-    dead = (n for n, one in enumerate(records) if one.id not in live and not isinstance(one, Undone))
-    first = next(dead, len(records))
-    return any(
-        isinstance(one, Said) and one.aside is None and one.reply is not None and one.reply.usage is not None
-        for one in records[first:]
-        if one.id in live
-    )
-
-
 def _position(items: Sequence[Item], record_id: str | None, *, default: int) -> int:
     if record_id is None:
         return default
     return next((i for i, item in enumerate(items) if item.record_id == record_id), default)
-
-
-def _summary_items(record: Compacted) -> list[Item]:
-    """Return the items of a summary: a user message, after a provider's block, which is a reply (C23b)."""
-    record_id = record.summary_id or record.id
-    parts = tuple(part(record_id, i, block) for i, block in enumerate(record.summary))
-    replies = tuple(one for one in parts if _is_provider_block(one.block))
-    said = tuple(one for one in parts if not _is_provider_block(one.block))
-    roles: tuple[tuple[Role, tuple[ItemPart, ...]], ...] = (("assistant", replies), ("user", said))
-    return [Item(record_id, role, None, some) for role, some in roles if some] or [
-        Item(record_id, "user", None, ())
-    ]
-
-
-def _is_provider_block(block: Block) -> bool:
-    return isinstance(block, Opaque) and block.kind == "compaction"
 
 
 def _ignore(kind: str, where: str, message: str) -> None:

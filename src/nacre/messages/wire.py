@@ -22,6 +22,9 @@ from nacre.messages.blocks import (
     ToolResult,
 )
 
+MALFORMED = "_malformed"
+"""Key for arguments of a call that are not a JSON object, kept unchanged."""
+
 
 def parse_content(content: Json) -> tuple[Block, ...]:
     """Parse the `content` of a message, which may be a plain string."""
@@ -52,13 +55,13 @@ def parse_block(item: Json) -> Block:
                 call_id,
                 name,
                 # APIs send only objects; anything else in a log is kept visible.
-                arguments if isinstance(arguments, dict) else {"_malformed": arguments},
+                arguments if isinstance(arguments, dict) else {MALFORMED: arguments},
                 _rest(item, "type", "id", "name", "input"),
             )
         case {"type": "tool_result", "tool_use_id": str(call_id)}:
             return ToolResult(
                 call_id,
-                _parse_result(item.get("content")),
+                tuple(map(as_result_part, parse_content(item.get("content") or None))),
                 item.get("is_error") is True,
                 _rest(item, "type", "tool_use_id", "content", "is_error"),
             )
@@ -67,27 +70,19 @@ def parse_block(item: Json) -> Block:
         case {"type": "document", "source": dict(source)}:
             return Document(source, _rest(item, "type", "source"))
         case _:
-            return Opaque(str(item.get("type", "")), _without_marker(item))
+            wire = {key: value for key, value in item.items() if key != "cache_control"}
+            return Opaque(str(item.get("type", "")), wire)
 
 
-def _parse_result(content: Json) -> tuple[ResultPart, ...]:
-    if content is None or content == "":
-        return ()
-    parts = parse_content(content)
-    return tuple(
-        part
-        if isinstance(part, Text | Image | Document | Opaque)
-        else Opaque(type(part).__name__, render_block(part))
-        for part in parts
-    )
+def as_result_part(block: Block) -> ResultPart:
+    """Return a block as part of a tool result, where calls and thinking have no place."""
+    if isinstance(block, Text | Image | Document | Opaque):
+        return block
+    return Opaque(type(block).__name__, render_block(block))
 
 
 def _rest(item: JsonObject, *known: str) -> Extra:
     return tuple((key, value) for key, value in item.items() if key not in known and key != "cache_control")
-
-
-def _without_marker(item: JsonObject) -> JsonObject:
-    return {key: value for key, value in item.items() if key != "cache_control"}
 
 
 def render_block(block: Block) -> JsonObject:

@@ -26,7 +26,7 @@ from nacre.messages.usage import Usage
 from nacre.messages.wire import parse_block
 from nacre.providers import failures
 from nacre.providers.base import Capabilities, Request, capabilities_of, wire_name
-from nacre.providers.parse import as_count, as_text, parse_arguments, with_clean_text
+from nacre.providers.parse import as_count, as_text, parse_arguments, with_clean_text, without_own
 
 if TYPE_CHECKING:
     from anthropic import APIStatusError, AsyncAnthropic, AsyncStream
@@ -65,13 +65,13 @@ class AnthropicProvider:
         api_key: str | None = None,
         base_url: str | None = None,
         client: AsyncAnthropic | None = None,
-        timeout: float = SILENCE_SECONDS,
+        timeout: float | None = None,
     ) -> None:
         self._api_key = api_key
         self._base_url = base_url
         self._client = client
         self._owns_client = client is None
-        self._timeout = timeout
+        self._timeout = timeout or SILENCE_SECONDS
 
     @property
     def name(self) -> str:
@@ -135,7 +135,7 @@ class AnthropicProvider:
         """Open the stream of events as JSON: typed models would reorder keys and change unknown blocks."""
         from anthropic import AsyncStream  # noqa: PLC0415  see _connect
 
-        body: dict[str, object] = {**request.body(), "model": wire_name(request.model), "stream": True}
+        body: dict[str, object] = {**_own_body(request.body(), request.model), "stream": True}
 
         async def post(body: object) -> AsyncStream[object]:
             return await client.post(
@@ -153,7 +153,7 @@ class AnthropicProvider:
         async def post(body: object) -> object:
             return await client.post(path, cast_to=object, body=body, options=self._options(request))
 
-        return await with_clean_text(post, {**body, "model": wire_name(request.model)})
+        return await with_clean_text(post, {**_own_body(body, request.model)})
 
     def _options(self, request: Request) -> RequestOptions:
         options: RequestOptions = {
@@ -178,7 +178,8 @@ class AnthropicProvider:
             yield
         except passing:
             raise
-        except (AnthropicError, httpx2.TransportError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        except (AnthropicError, httpx2.TransportError, ValueError, RecursionError) as error:
+            # Those of Python come from events that are not JSON, not UTF-8 or nested too deeply.
             raise self._explain(error, url=str(client.base_url)) from error
         except TypeError as error:
             # The SDK raises this when it finds no key.
@@ -198,11 +199,20 @@ class AnthropicProvider:
                 return failures.lost(error, provider=_NAME, url=url, silence=self._timeout)
 
 
+def _own_body(body: JsonObject, model: str) -> JsonObject:
+    """Return the body without what another provider's model left in the conversation."""
+    messages = body["messages"]
+    kept = (
+        without_own([one for one in messages if isinstance(one, dict)]) if isinstance(messages, list) else []
+    )
+    return {**body, "model": wire_name(model), "messages": [*kept]}
+
+
 def _refusal(error: APIStatusError) -> failures.ProviderRefusal:
-    kind = error.type or ""
+    kind = str(error.type or "")  # a server may send any JSON in the fields of an error
     return failures.ProviderRefusal(
         status=error.status_code if error.status_code >= 400 else _STATUS_OF.get(kind, 500),
-        message=error.api_message or error.message,
+        message=str(error.api_message or error.message),
         code=kind,
         headers=error.response.headers,
     )
@@ -310,13 +320,7 @@ def parse_reply(answer: object) -> Reply:
 
 
 _SHAPED = frozenset(
-    {
-        "message_start",
-        "message_delta",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_stop",
-    }
+    "message_start message_delta content_block_start content_block_delta content_block_stop".split()
 )
 """Known event types: one that does not match its pattern is damaged, not new."""
 

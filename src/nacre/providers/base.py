@@ -7,9 +7,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from nacre.cache.models import profile
+from nacre.cache.models import ThinkingLevel, profile
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import ProviderEvent, Reply
+from nacre.messages.tool_references import is_deferred, without_references
+from nacre.providers.thinking import output_effort, thinking_config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,15 +23,18 @@ class Request:
     system: list[JsonObject] = field(default_factory=list)
     """Text blocks."""
     tools: list[JsonObject] = field(default_factory=list)
-    """`{name, description, input_schema}`, sorted by name."""
+    """`{name, description, input_schema}`, sorted by name; `defer_loading` leaves one out of the prompt."""
     max_tokens: int = 8_192
     """Zero requests no reply: a provider that `refreshes` only reads its cache (C8b)."""
-    thinking: JsonObject | None = None
+    thinking: ThinkingLevel | None = None
+    """How much the model thinks, in the form of each API; None sends nothing and leaves it to the model."""
     output_schema: JsonObject | None = None
     """A JSON schema for the answer."""
     options: JsonObject = field(default_factory=dict)
     """Further top-level fields for the provider, passed on unchanged."""
     betas: tuple[str, ...] = ()
+    cache_key: str = ""
+    """The same for all requests of a session and its forks, for providers that route by it."""
 
     @property
     def generates(self) -> bool:
@@ -39,20 +44,37 @@ class Request:
     def body(self) -> JsonObject:
         """Return the keyword arguments of `client.messages.create` in Anthropic's SDK; betas are a header."""
         options = {key: value for key, value in self.options.items() if key != "output_config"}
-        return {**self.prompt(), "max_tokens": self.max_tokens, **options}
+        prompt = self.prompt()
+        limit = self.max_tokens
+        match prompt.get("thinking"):
+            case {"budget_tokens": int(budget)} if self.generates:
+                # A budget is part of the output, which keeps its own limit beside it.
+                limit = min(limit + budget, max(limit, profile(self.model).max_output))
+        return {**prompt, "max_tokens": limit, **options}
+
+    @property
+    def thinking_config(self) -> JsonObject | None:
+        """The `thinking` field of Anthropic's API; None if it is left out."""
+        return thinking_config(profile(self.model), self.thinking, self.messages)
 
     def prompt(self) -> JsonObject:
         """Return the part of the body that the model reads, which is also the input of a token count."""
         body: JsonObject = {"model": self.model}
+        tools = self.tools
+        if not profile(self.model).tool_search:
+            tools = [{key: one[key] for key in one if key != "defer_loading"} for one in tools]
         if self.system:
             body["system"] = [*self.system]
-        if self.tools:
-            body["tools"] = [*self.tools]
-        body["messages"] = [*self.messages]
-        if self.thinking is not None:
-            body["thinking"] = self.thinking
+        if tools:
+            body["tools"] = [*tools]
+        deferred = {str(one.get("name")) for one in tools if is_deferred(one)}
+        body["messages"] = [*without_references(self.messages, deferred)]
+        if (thinking := self.thinking_config) is not None:
+            body["thinking"] = thinking
         output = self.options.get("output_config")
         config: JsonObject = output if isinstance(output, dict) else {}
+        if (effort := output_effort(profile(self.model), self.thinking)) is not None:
+            config = {"effort": effort, **config}
         if self.output_schema is not None:
             config = {**config, "format": {"type": "json_schema", "schema": self.output_schema}}
         if config:
@@ -133,6 +155,12 @@ def capabilities_of(model: str) -> Capabilities:
         cache_markers=row.cache_markers,
         refreshes=row.refreshes,
     )
+
+
+def betas_of(model: str) -> tuple[str, ...]:
+    """Return the beta headers that the name of a model asks for: `[1m]` needs one on some models."""
+    beta = profile(model).long_window_beta
+    return (beta,) if beta and model.endswith(LONG_WINDOW_SUFFIX) else ()
 
 
 def wire_name(model: str) -> str:

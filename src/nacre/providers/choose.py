@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
-from ipaddress import ip_address
 from typing import Literal, get_args
-from urllib.parse import urlsplit
 
-from nacre.cache.models import SHIPPED_TABLE, profile
+from nacre.cache.models import SHIPPED_TABLE, ApiKind, profile
 from nacre.errors import ConfigError
 from nacre.formatting import how_to_install
 from nacre.providers.base import Provider
 from nacre.providers.retry import RetrySettings, with_retry
+from nacre.providers.servers import GEMINI, OPENAI, SERVERS, ServerProfile, is_loopback
 
 ProviderName = Literal["anthropic", "openai", "embedded"]
 
@@ -37,10 +36,12 @@ _SMALL: Mapping[ProviderName, str] = {
     "embedded": EMBEDDED,
 }
 _NAMES: tuple[ProviderName, ...] = get_args(ProviderName)
+_API_PREFIXES: Mapping[str, ApiKind] = {"openai-chat": "chat", "openai-responses": "responses"}
 _FAMILIES: tuple[tuple[re.Pattern[str], ProviderName], ...] = (
     (re.compile(r"claude", re.IGNORECASE), "anthropic"),
     (re.compile(r"gpt|chatgpt|o\d", re.IGNORECASE), "openai"),
 )
+_GEMINI = re.compile(r"gemini", re.IGNORECASE)
 """For models that are newer than the rules table."""
 _OFFER = (
     "to add one, set ANTHROPIC_API_KEY or OPENAI_API_KEY; "
@@ -56,6 +57,10 @@ class ModelChoice:
     model: str
     reason: str
     """One line, shown at start."""
+    api: ApiKind | None = None
+    """The API that a prefix of the name asks for; None leaves it to the table of models."""
+    server: str | None = None
+    """The kind of server that a prefix or the family of the name asks for, of those in `SERVERS`."""
     offer: str | None = None
     """How the user can configure a model instead."""
 
@@ -80,36 +85,46 @@ def choose(model: str | None, environ: Mapping[str, str]) -> ModelChoice:
     )
 
 
-def leaves_machine(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
+def is_remote_model(choice: ModelChoice, environ: Mapping[str, str]) -> bool:
     """Return whether requests are sent to another computer (M27)."""
     if choice.provider_name == "embedded":
         return False
-    address = environ.get("ANTHROPIC_BASE_URL" if choice.provider_name == "anthropic" else "OPENAI_BASE_URL")
-    host = urlsplit(address).hostname if address else None
-    try:
-        return host is None or (host != "localhost" and not ip_address(host).is_loopback)
-    except ValueError:
-        return True
+    return not is_loopback(address_of(choice, environ) or "")
+
+
+def address_of(choice: ModelChoice, environ: Mapping[str, str]) -> str | None:
+    """Return the base URL that requests go to; None for the vendor's own."""
+    if choice.provider_name == "anthropic":
+        return environ.get("ANTHROPIC_BASE_URL")
+    return SERVERS.get(choice.server or "", OPENAI).address(environ)
 
 
 def build(choice: ModelChoice, environ: Mapping[str, str], *, retry: RetrySettings | None = None) -> Provider:
     """Build the provider with retry; the SDK is imported by its first call."""
+    silence = retry.silence if retry else None
     match choice.provider_name:
         case "anthropic":
             from nacre.providers.anthropic import AnthropicProvider  # noqa: PLC0415  only the chosen one is imported
 
             return with_retry(
                 AnthropicProvider(
-                    api_key=environ.get("ANTHROPIC_API_KEY"), base_url=environ.get("ANTHROPIC_BASE_URL")
+                    api_key=environ.get("ANTHROPIC_API_KEY"),
+                    base_url=environ.get("ANTHROPIC_BASE_URL"),
+                    timeout=silence,
                 ),
                 retry,
             )
         case "openai":
             from nacre.providers.openai import OpenAICompatibleProvider  # noqa: PLC0415  as above
 
+            server = SERVERS.get(choice.server or "")
             return with_retry(
                 OpenAICompatibleProvider(
-                    api_key=environ.get("OPENAI_API_KEY"), base_url=environ.get("OPENAI_BASE_URL")
+                    api_key=(server or OPENAI).key(environ),
+                    base_url=address_of(choice, environ),
+                    timeout=silence,
+                    api=choice.api,
+                    server=server,
                 ),
                 retry,
             )
@@ -136,10 +151,17 @@ def preload(choice: ModelChoice) -> None:
 def small_model(choice: ModelChoice) -> str:
     """Return the model for side queries; a private server may not have another one than the chosen."""
     row = profile(choice.model)
+    if choice.server:
+        return choice.model
     return _SMALL[choice.provider_name] if row.provider == choice.provider_name else choice.model
 
 
 def _choose_named(model: str, environ: Mapping[str, str], *, because: str) -> ModelChoice:
+    prefix, rest = _split(model)
+    if rest and (api := _API_PREFIXES.get(prefix)):
+        return replace(_choose_named(f"openai:{rest}", environ, because=because), api=api)
+    if server := SERVERS.get(prefix if rest else "gemini" if _is_gemini(model, environ) else ""):
+        return _choose_at(server, rest if prefix in SERVERS else model, environ, because=because)
     name, bare = _provider_of(model, environ)
     if name == "anthropic" and not environ.get("ANTHROPIC_API_KEY"):
         raise ConfigError(f"{bare} needs a key: set ANTHROPIC_API_KEY")
@@ -148,17 +170,29 @@ def _choose_named(model: str, environ: Mapping[str, str], *, because: str) -> Mo
     return _choice(name, bare, because)
 
 
+def _is_gemini(model: str, environ: Mapping[str, str]) -> bool:
+    """Return whether a name without a prefix is Google's; a configured server may have such a model, too."""
+    return bool(_GEMINI.match(model)) and (not environ.get("OPENAI_BASE_URL") or bool(GEMINI.key(environ)))
+
+
+def _choose_at(server: ServerProfile, model: str, environ: Mapping[str, str], *, because: str) -> ModelChoice:
+    if server.needs_key and not server.key(environ):
+        raise ConfigError(f"{model} needs a key: set {' or '.join(server.key_variables)}")
+    reason = f"{model} through {server.name} ({because})"
+    return ModelChoice(provider_name="openai", model=model, reason=reason, server=server.name)
+
+
 def _provider_of(model: str, environ: Mapping[str, str]) -> tuple[ProviderName, str]:
     """Return who serves a model and its name there.
 
     A prefix decides (`anthropic:…`, `openai/…`), then the table of models, the family, a configured server.
     """
-    prefix, _, rest = model.replace("/", ":", 1).partition(":")
+    prefix, rest = _split(model)
     if prefix == EMBEDDED:
         return "embedded", EMBEDDED
     for name in _NAMES:
         if prefix == name and rest:
-            return name, model[len(name) + 1 :]
+            return name, rest
     bare = SHIPPED_TABLE.aliases.get(model, model)
     row = profile(bare)
     for name in _NAMES:
@@ -170,9 +204,15 @@ def _provider_of(model: str, environ: Mapping[str, str]) -> tuple[ProviderName, 
     if environ.get("OPENAI_BASE_URL"):
         return "openai", bare
     raise ConfigError(
-        f"no provider is known for {model!r}; write anthropic:MODEL, openai:MODEL or embedded "
-        "(for a local server, set OPENAI_BASE_URL)"
+        f"no provider is known for {model!r}; write anthropic:MODEL, openai:MODEL, "
+        f"{':MODEL, '.join(SERVERS)}:MODEL or embedded (for another server, set OPENAI_BASE_URL)"
     )
+
+
+def _split(model: str) -> tuple[str, str]:
+    """Return what stands before and after the first separator of a model's name."""
+    prefix, _, _ = model.replace("/", ":", 1).partition(":")
+    return prefix, model[len(prefix) + 1 :]
 
 
 def _choice(name: ProviderName, model: str, because: str) -> ModelChoice:

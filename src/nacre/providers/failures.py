@@ -19,7 +19,9 @@ from nacre.errors import (
     ProviderError,
     StreamBroken,
     ThinkingMismatch,
+    Unreachable,
 )
+from nacre.providers.servers import is_loopback
 
 TEMPORARY = frozenset({408, 409, 425, 429})
 """Statuses below 500 that are worth a retry; so is everything from 500 up."""
@@ -32,19 +34,35 @@ MESSAGE_CHARS = 500
 
 _TOO_LONG = (
     re.compile(r"prompt is too long(?:: (?P<tokens>\d+) tokens > (?P<limit>\d+))?", re.IGNORECASE),
+    re.compile(
+        r"request \((?P<tokens>\d+) tokens\) exceeds the available context size \((?P<limit>\d+) tokens\)",
+        re.IGNORECASE,
+    ),
     re.compile(r"exceed context limit: (?P<tokens>\d+) \+ \d+ > (?P<limit>\d+)", re.IGNORECASE),
     re.compile(
         r"maximum context length is (?P<limit>\d+) tokens(?:.*?(?:resulted in|requested) (?P<tokens>\d+))?",
         re.IGNORECASE | re.DOTALL,
     ),
-    re.compile(r"exceeds? the (?:available )?context (?:size|window|length)", re.IGNORECASE),
+    re.compile(
+        r"input token count \(?(?P<tokens>\d+)\)? exceeds the maximum number of tokens allowed"
+        r"(?: \(?(?P<limit>\d+)\)?)?",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\(length (?P<tokens>\d+)\) is longer than the maximum model length of (?P<limit>\d+)", re.IGNORECASE
+    ),
+    re.compile(r"exceeds? the (?:available |maximum )?context (?:size|window|length)", re.IGNORECASE),
 )
 _THINKING_REFUSED = re.compile(
     r"thinking`? blocks?\b.*(?:produced after different content|cannot be modified|must match the parameters)"
-    r"|invalid `?signature`? in `?thinking`? block",
+    r"|invalid `?signature`? in `?thinking`? block"
+    r"|encrypted content .*could not be (?:verified|decrypted)"
+    r"|of type 'reasoning' was provided without its required following item"
+    r"|without its required 'reasoning' item"
+    r"|item with id 'rs_\w+' not found",
     re.IGNORECASE | re.DOTALL,
 )
-"""Messages of Anthropic's API for thinking blocks that do not match the content before them."""
+"""Messages for thinking blocks or reasoning items that do not match the content around them."""
 TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
 
 
@@ -57,6 +75,10 @@ class ProviderRefusal:
     code: str = ""
     """The provider's error code."""
     headers: Mapping[str, str]
+    tokens: int | None = None
+    """The size of the prompt, where the server reports it in a field of its own."""
+    limit: int | None = None
+    """The server's window, where it reports that in a field of its own."""
 
 
 def error_of(
@@ -71,7 +93,7 @@ def error_of(
         )
     if too_long := _too_long(refusal):
         return too_long
-    if refusal.status == INVALID and _THINKING_REFUSED.search(refusal.message):
+    if refusal.status in {INVALID, 404} and _THINKING_REFUSED.search(refusal.message):
         return ThinkingMismatch(f"{provider} refuses the request ({refusal.status}: {said})")
     if refusal.headers.get("x-should-retry") == "false":
         return ProviderError(f"{provider} failed and asks not to be tried again ({refusal.status}: {said})")
@@ -86,6 +108,8 @@ def lost(error: Exception, *, provider: str, url: str, silence: float) -> Overlo
     """Return the error for a connection that failed, timed out or broke; SDKs wrap the cause."""
     cause = error if isinstance(error, httpx2.TransportError) else error.__cause__ or error
     said = _one_line(str(cause) or type(cause).__name__)
+    if isinstance(cause, httpx2.ConnectError) and is_loopback(url):
+        return Unreachable(f"cannot reach {provider} at {url} ({said})")
     if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout):
         return Overloaded(f"cannot reach {provider} at {url} ({said})")
     if isinstance(cause, httpx2.TimeoutException):
@@ -116,10 +140,12 @@ def _too_long(refusal: ProviderRefusal) -> PromptTooLong | None:
         if found := pattern.search(refusal.message):
             figures = {name: int(value) for name, value in found.groupdict().items() if value}
             return PromptTooLong(
-                _one_line(refusal.message), tokens=figures.get("tokens"), limit=figures.get("limit")
+                _one_line(refusal.message),
+                tokens=refusal.tokens or figures.get("tokens"),
+                limit=refusal.limit or figures.get("limit"),
             )
     if refusal.status == TOO_LARGE or refusal.code in TOO_LONG_CODES:
-        return PromptTooLong(_one_line(refusal.message))
+        return PromptTooLong(_one_line(refusal.message), tokens=refusal.tokens, limit=refusal.limit)
     return None
 
 

@@ -1,21 +1,22 @@
-"""Adapter for OpenAI's chat completions and compatible servers such as Ollama, vLLM and llama.cpp."""
+"""Adapter for OpenAI's APIs and for compatible servers such as Ollama, vLLM and llama.cpp."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import httpx2
 
+from nacre.cache.models import ApiKind, profile
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ConfigError, ProviderError, StreamBroken
 from nacre.formatting import how_to_install
-from nacre.messages.blocks import Block, Json, JsonObject, Message, Text, ToolCall
+from nacre.messages.blocks import Block, Extra, Json, JsonObject, Message, Text, ToolCall
 from nacre.messages.events import (
     ProviderEvent,
     Reply,
@@ -28,8 +29,21 @@ from nacre.messages.tokens import JSON_BYTES_PER_TOKEN, MAX_RATIO, estimate_bloc
 from nacre.messages.usage import Usage
 from nacre.providers import failures
 from nacre.providers.base import Capabilities, Request, capabilities_of, wire_name
-from nacre.providers.openai_translate import Translator, translate_schema, translate_tools
-from nacre.providers.parse import as_count, as_text, parse_arguments, with_clean_text
+from nacre.providers.openai_responses import (
+    ResponseBuilder,
+    ResponseRefused,
+    build_body,
+    translate_message,
+)
+from nacre.providers.openai_translate import (
+    Translator,
+    translate_schema,
+    translate_signed,
+    translate_tools,
+)
+from nacre.providers.parse import OWN, as_count, as_text, parse_arguments, with_clean_text
+from nacre.providers.servers import COMPATIBLE, OPENAI, ServerProfile, server_at
+from nacre.providers.thinking import chat_thinking
 
 if TYPE_CHECKING:
     from openai import APIError, AsyncOpenAI, AsyncStream
@@ -38,32 +52,103 @@ SILENCE_SECONDS = 300.0
 """A local server may process a long prompt for minutes without sending a byte."""
 CONNECT_SECONDS = 15.0
 """A longer wait for a host that is down would only delay the retry."""
-KEY_VARIABLE = "OPENAI_API_KEY"
 NO_KEY = "none"
 """Sent where no key is set: the SDK requires one, local servers ignore it."""
-OWN_HOST = "api.openai.com"
+OLD_LIMIT = "max_tokens"
+NEW_LIMIT = "max_completion_tokens"
+NO_ENDPOINT = frozenset({404, 405, 501})
+"""Statuses of a server without the Responses API."""
+MIN_ROOM = 256
+"""Output tokens; with less room the prompt has to shrink instead."""
+_NO_ROOM = re.compile(
+    r"too large.*maximum context length is (?P<window>\d+) tokens and your request has (?P<prompt>\d+) input",
+    re.IGNORECASE | re.DOTALL,
+)
+"""vLLM's words for a prompt that fits and an output limit that does not."""
 _NAME = "openai"
 
 
-class OpenAICompatibleProvider:
-    """OpenAI's models, or a compatible server at `base_url`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireForm:
+    """How requests for a model are written; a refusal can teach another form."""
 
-    def __init__(
+    server: ServerProfile
+    api: ApiKind = "chat"
+    limit_field: str = OLD_LIMIT
+    """The name of the output limit in chat completions."""
+    cache_key: bool = False
+    """Whether chat completions get a `prompt_cache_key`."""
+    max_output: int | None = None
+    """A lower output limit, for a server whose window has no room for more beside this prompt."""
+    sealed: bool = True
+    """Whether the model returns encrypted reasoning, in the Responses API."""
+
+    def after(self, refusal: failures.ProviderRefusal) -> WireForm | None:
+        """Return the form that a refused request suggests; None if no other form would help."""
+        said = refusal.message
+        wanted = self
+        if self.api == "chat" and "v1/responses" in said:
+            wanted = replace(self, api="responses")
+        elif self.api == "responses" and refusal.status in NO_ENDPOINT and not refusal.code:
+            wanted = replace(self, api="chat")
+        elif self.api == "responses" and "ncrypted content is not supported" in said:
+            wanted = replace(self, sealed=False)
+        elif self.api == "chat" and self.cache_key and _is_unknown("prompt_cache_key", refusal):
+            wanted = replace(self, cache_key=False)
+        elif self.api == "chat" and _is_unknown(self.limit_field, refusal):
+            # The refusal also names the field that the model takes instead.
+            wanted = replace(self, limit_field=({OLD_LIMIT, NEW_LIMIT} - {self.limit_field}).pop())
+        return None if wanted == self else wanted
+
+    def with_room(self, refusal: failures.ProviderRefusal, wanted: int) -> WireForm | None:
+        """Return a form whose output limit fits beside the prompt, if that is what the server refuses."""
+        if found := _NO_ROOM.search(refusal.message):
+            room = int(found["window"]) - int(found["prompt"])
+            if MIN_ROOM <= room < wanted:
+                return replace(self, max_output=room)
+        return None
+
+
+def _is_unknown(name: str, refusal: failures.ProviderRefusal) -> bool:
+    """Return whether a refusal says that a field does not exist there."""
+    said = refusal.message.lower()
+    words = ("unsupported", "unknown", "unrecognized", "extra inputs are not permitted")
+    return refusal.status == failures.INVALID and name in said and any(word in said for word in words)
+
+
+class OpenAICompatibleProvider:
+    """OpenAI's models, or a compatible server at `base_url`.
+
+    `api` is used for all models; None uses the one in the table of models. `server` says how the server
+    differs; None recognises it by its address.
+    """
+
+    def __init__(  # noqa: PLR0913 - all are given by name and have a default
         self,
         *,
         api_key: str | None = None,
         base_url: str | None = None,
         client: AsyncOpenAI | None = None,
-        timeout: float = SILENCE_SECONDS,
+        timeout: float | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        api: ApiKind | None = None,
+        server: ServerProfile | None = None,
     ) -> None:
         self._api_key = api_key
         self._base_url = base_url
         self._client = client
         self._owns_client = client is None
-        self._timeout = timeout
+        self._timeout = timeout or SILENCE_SECONDS
         self._clock = clock
-        self._translator = Translator()
+        self._api = api
+        self._server = server
+        self._translators = {
+            "chat": Translator(),
+            "signed": Translator(translate_signed),
+            "responses": Translator(translate_message),
+        }
+        self._forms: dict[str, WireForm] = {}
+        """What refusals have taught, by model."""
 
     @property
     def name(self) -> str:
@@ -75,12 +160,12 @@ class OpenAICompatibleProvider:
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         """Yield text and reasoning as they arrive, calls when complete, then the reply.
 
-        Reasoning is not part of the reply, because these servers do not accept it back.
+        Reasoning is part of the reply only in the Responses API; chat completions do not accept it back.
         """
-        builder = OpenAIReplyBuilder(self._clock.new_id, lambda: _call_ids(request))
         client = self._connect()
         with self._translate_errors(client):
-            async with await self._open(client, request) as chunks:
+            chunks, builder = await self._open(client, request)
+            async with chunks:
                 async for chunk in chunks:
                     for event in builder.take(chunk):
                         yield event
@@ -108,12 +193,58 @@ class OpenAICompatibleProvider:
         self._client = AsyncOpenAI(api_key=self._api_key or NO_KEY, base_url=self._base_url, max_retries=0)
         return self._client
 
-    async def _open(self, client: AsyncOpenAI, request: Request) -> AsyncStream[object]:
+    async def _open(
+        self, client: AsyncOpenAI, request: Request
+    ) -> tuple[AsyncStream[object], OpenAIReplyBuilder | ResponseBuilder]:
+        """Open the stream; a form of the request that the server refuses is replaced by another."""
+        from openai import APIStatusError  # noqa: PLC0415  see _connect
+
+        form = self._forms.get(request.model) or self._first_form(client, request.model)
+        tried = {form}
+        while True:
+            try:
+                chunks = await self._post(client, request, form)
+            except APIStatusError as error:
+                refusal = _refusal(error, status=error.status_code, headers={})
+                other = form.after(refusal) or form.with_room(refusal, request.max_tokens)
+                if other is None or other in tried:
+                    raise
+                form = other
+                tried.add(form)
+            else:
+                if len(tried) > 1:
+                    # The room for a reply depends on the prompt; everything else is true of later ones.
+                    self._forms[request.model] = replace(form, max_output=None)
+                break
+        if form.api == "responses":
+            return chunks, ResponseBuilder(self._clock.new_id)
+        return chunks, OpenAIReplyBuilder(self._clock.new_id, lambda: _call_ids(request))
+
+    def _first_form(self, client: AsyncOpenAI, model: str) -> WireForm:
+        row = profile(model)
+        server = self._server_of(client)
+        if server is COMPATIBLE and row.provider == _NAME:
+            # A proxy or a cloud that serves OpenAI's models with their rules.
+            server = OPENAI
+        return WireForm(
+            server=server,
+            api=self._api or row.api,
+            limit_field=server.limit_field,
+            cache_key=server.takes_cache_key,
+            sealed=row.thinking or not row.known,
+        )
+
+    def _server_of(self, client: AsyncOpenAI) -> ServerProfile:
+        return self._server or server_at(str(client.base_url))
+
+    async def _post(self, client: AsyncOpenAI, request: Request, form: WireForm) -> AsyncStream[object]:
         from openai import AsyncStream  # noqa: PLC0415  see _connect
+
+        path = "/responses" if form.api == "responses" else "/chat/completions"
 
         async def post(body: object) -> AsyncStream[object]:
             return await client.post(
-                "/chat/completions",
+                path,
                 cast_to=object,
                 body=body,
                 options={
@@ -125,9 +256,12 @@ class OpenAICompatibleProvider:
                 stream_cls=AsyncStream[object],
             )
 
-        is_openai = urlsplit(str(client.base_url)).hostname == OWN_HOST
-        messages = self._translator.messages(request.system, request.messages)
-        return await with_clean_text(post, _body(request, messages, is_openai=is_openai))
+        if form.api == "responses":
+            items = self._translators["responses"].conversation(request.messages)
+            return await with_clean_text(post, build_body(request, items, sealed=form.sealed))
+        translator = self._translators["signed" if profile(request.model).signs_calls else "chat"]
+        messages = translator.messages(request.system, request.messages)
+        return await with_clean_text(post, _body(request, messages, form))
 
     @contextmanager
     def _translate_errors(self, client: AsyncOpenAI) -> Iterator[None]:
@@ -136,34 +270,44 @@ class OpenAICompatibleProvider:
 
         try:
             yield
-        except (OpenAIError, httpx2.TransportError, json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise self._explain(error, url=str(client.base_url)) from error
+        except ResponseRefused as failed:
+            raise self._error_of(failed.refusal, client) from failed
+        except (OpenAIError, httpx2.TransportError, ValueError, RecursionError) as error:
+            # Those of Python come from events that are not JSON, not UTF-8 or nested too deeply.
+            raise self._explain(error, client) from error
 
-    def _explain(self, error: Exception, *, url: str) -> ProviderError:
+    def _error_of(self, refusal: failures.ProviderRefusal, client: AsyncOpenAI) -> ProviderError:
+        server = self._server_of(client)
+        return failures.error_of(
+            refusal, provider=server.label, key_variable=" or ".join(server.key_variables)
+        )
+
+    def _explain(self, error: Exception, client: AsyncOpenAI) -> ProviderError:
         from openai import APIError, APIStatusError  # noqa: PLC0415  see _connect
 
         match error:
             case APIStatusError():
                 refusal = _refusal(error, status=error.status_code, headers=dict(error.response.headers))
-                return failures.error_of(refusal, provider=_NAME, key_variable=KEY_VARIABLE)
+                return self._error_of(refusal, client)
             case APIError() if error.body is not None:
                 # An error in mid-stream: only its code distinguishes a busy server from a refusal.
-                status = 400 if error.code in failures.TOO_LONG_CODES else 500
-                return failures.error_of(
-                    _refusal(error, status=status, headers={}), provider=_NAME, key_variable=KEY_VARIABLE
-                )
+                status = 400 if str(error.code) in failures.TOO_LONG_CODES else 500
+                return self._error_of(_refusal(error, status=status, headers={}), client)
             case _:
-                return failures.lost(error, provider=_NAME, url=url, silence=self._timeout)
+                label = self._server_of(client).label
+                return failures.lost(error, provider=label, url=str(client.base_url), silence=self._timeout)
 
 
-def _body(request: Request, messages: list[JsonObject], *, is_openai: bool) -> dict[str, object]:
+def _body(request: Request, messages: list[JsonObject], form: WireForm) -> dict[str, object]:
     body: dict[str, object] = {"model": wire_name(request.model), "messages": messages}
     if tools := translate_tools(request.tools):
         body["tools"] = tools
     if request.output_schema is not None:
         body["response_format"] = translate_schema(request.output_schema)
-    # OpenAI's newer models refuse the old name; older compatible servers ignore the new one.
-    body["max_completion_tokens" if is_openai else "max_tokens"] = request.max_tokens
+    body[form.limit_field] = min(request.max_tokens, form.max_output or request.max_tokens)
+    body |= chat_thinking(profile(request.model), request.thinking, form.server.thinking_field)
+    if form.cache_key and request.cache_key:
+        body["prompt_cache_key"] = request.cache_key
     body["stream"] = True
     body["stream_options"] = {"include_usage": True}
     return body | request.options
@@ -171,11 +315,21 @@ def _body(request: Request, messages: list[JsonObject], *, is_openai: bool) -> d
 
 def _refusal(error: APIError, *, status: int, headers: dict[str, str]) -> failures.ProviderRefusal:
     body = error.body
-    said = body.get("message") if isinstance(body, dict) else None
+    if isinstance(body, list) and body and isinstance(body[0], dict):
+        # Gemini sends a list with one error.
+        body = body[0].get("error")
+    facts: JsonObject = body if isinstance(body, dict) else {}
+    said = facts.get("message")
+    tokens = facts.get("n_prompt_tokens")
+    window = facts.get("n_ctx")
+    # Some servers repeat the HTTP status as the code.
+    codes = (facts.get("code") or error.code, facts.get("type") or error.type, facts.get("status"))
     return failures.ProviderRefusal(
         status=status,
         message=said if isinstance(said, str) else error.message,
-        code=error.code or error.type or "",
+        tokens=tokens if isinstance(tokens, int) and tokens > 0 else None,
+        limit=window if isinstance(window, int) and window > 0 else None,
+        code=next((one for one in codes if isinstance(one, str) and one and not one.isdecimal()), ""),
         headers=headers,
     )
 
@@ -238,7 +392,8 @@ class OpenAIReplyBuilder:
             self._usage = parse_usage(usage)
             details = usage.get("completion_tokens_details")
             tokens = details.get("reasoning_tokens") if isinstance(details, dict) else None
-            self._reasoning_tokens = as_count(tokens) if tokens is not None else None
+            hidden = self._usage.output - as_count(usage.get("completion_tokens"))
+            self._reasoning_tokens = as_count(tokens) if tokens is not None else hidden or None
         choices = chunk.get("choices")
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             return []
@@ -299,6 +454,8 @@ class _StreamedCall:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
+    extra: JsonObject = field(default_factory=dict)
+    """What the server wants back with the call, such as the signature of a thought."""
 
     @property
     def is_whole(self) -> bool:
@@ -345,6 +502,8 @@ class _StreamedCalls:
         call.id = call.id or given
         call.name = call.name or name
         call.arguments.append(_arguments(said.get("arguments")))
+        if isinstance(extra := fragment.get("extra_content"), dict):
+            call.extra |= extra
         return done
 
     def close(self, new_id: Callable[[], str]) -> list[ToolCall]:
@@ -360,7 +519,8 @@ class _StreamedCalls:
                 self._used_ids = self._find_used_ids()
             call_id = call.id if call.id and call.id not in self._used_ids else f"call_{new_id()}"
             self._used_ids.add(call_id)
-            done.append(ToolCall(call_id, call.name, parse_arguments("".join(call.arguments))))
+            own: Extra = ((OWN, {"extra_content": call.extra}),) if call.extra else ()
+            done.append(ToolCall(call_id, call.name, parse_arguments("".join(call.arguments)), own))
             self.ready.append(done[-1])
         return done
 
@@ -382,24 +542,25 @@ def _arguments(value: Json) -> str:
 
 
 def parse_usage(usage: JsonObject) -> Usage:
-    """Return the usage with disjoint counters; OpenAI's prompt tokens include cache reads and writes."""
+    """Return the usage with disjoint counters; OpenAI's prompt tokens include cache reads and writes.
+
+    Gemini counts thinking in the total only; it is paid for as output.
+    """
     details = usage.get("prompt_tokens_details")
     shares: JsonObject = details if isinstance(details, dict) else {}
     read = as_count(shares.get("cached_tokens"))
     written = as_count(shares.get("cache_write_tokens"))
+    prompt = as_count(usage.get("prompt_tokens"))
     return Usage(
-        input=max(0, as_count(usage.get("prompt_tokens")) - read - written),
+        input=max(0, prompt - read - written),
         cache_write=written,
         cache_read=read,
-        output=as_count(usage.get("completion_tokens")),
+        output=max(as_count(usage.get("completion_tokens")), as_count(usage.get("total_tokens")) - prompt),
     )
 
 
 def _words(value: Json) -> str:
     if isinstance(value, str):
         return value
-    if not isinstance(value, list):
-        return ""
-    return "".join(
-        text for part in value if isinstance(part, dict) and isinstance(text := part.get("text"), str)
-    )
+    parts = [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
+    return "".join(text for part in parts if isinstance(text := part.get("text"), str))

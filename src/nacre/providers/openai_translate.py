@@ -5,7 +5,7 @@ Each message is translated separately. What the format does not have (thinking, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import assert_never
 
 from nacre.messages.blocks import (
@@ -20,7 +20,9 @@ from nacre.messages.blocks import (
     ToolCall,
     ToolResult,
 )
+from nacre.messages.tool_references import reference_text
 from nacre.messages.wire import canonical, parse_content
+from nacre.providers.parse import OWN
 
 PARAGRAPH = "\n\n"
 """Between blocks that become one string; many compatible servers accept no lists of text parts."""
@@ -29,7 +31,10 @@ FAILED = "[the tool failed] "
 NO_OUTPUT = "(no output)"
 """Some servers refuse an empty tool message."""
 SEE_BELOW = "(see the picture that follows)"
-"""Tool messages hold text only; the image is in the next user message."""
+SEE_FILE_BELOW = "(see the file that follows)"
+"""Tool messages hold text only; pictures and documents are in the next user message."""
+UNSIGNED = "skip_thought_signature_validator"
+"""Stands for the signature of a call that another model made."""
 UNSHOWN = "[an attachment that cannot be shown here]"
 """Stands for an image or document that only its own provider can read."""
 
@@ -46,7 +51,8 @@ class Translator:
     again takes longer than encoding it as JSON.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, translate: Callable[[JsonObject], list[JsonObject]] | None = None) -> None:
+        self._translate = translate or translate_message
         self._last: dict[int, tuple[JsonObject, list[JsonObject]]] = {}
         """By `id`; the message itself is referenced too, so that its `id` is not reused."""
 
@@ -54,9 +60,14 @@ class Translator:
         """Return one system message, then the conversation."""
         said = PARAGRAPH.join(_texts(parse_content([*system])))
         translated: list[JsonObject] = [{"role": "system", "content": said}] if said else []
+        return translated + self.conversation(messages)
+
+    def conversation(self, messages: Iterable[JsonObject]) -> list[JsonObject]:
+        """Return the conversation without a system message."""
+        translated: list[JsonObject] = []
         now: dict[int, tuple[JsonObject, list[JsonObject]]] = {}
         for message in messages:
-            pair = self._last.get(id(message)) or (message, translate_message(message))
+            pair = self._last.get(id(message)) or (message, self._translate(message))
             now[id(message)] = pair
             translated += pair[1]
         self._last = now
@@ -74,6 +85,24 @@ def translate_message(message: JsonObject) -> list[JsonObject]:
             return [{"role": "system", "content": said}] if said else []
         case _:
             return _user(blocks)
+
+
+def translate_signed(message: JsonObject) -> list[JsonObject]:
+    """Translate a message for a model that wants the signature of its thought back with each tool call.
+
+    A reply of another model has none; the placeholder that Google documents takes its place.
+    """
+    translated = translate_message(message)
+    calls = [block for block in parse_content(message.get("content")) if isinstance(block, ToolCall)]
+    for one in translated:
+        sent = one.get("tool_calls")
+        wires = sent if isinstance(sent, list) else []
+        for index, (call, wire) in enumerate(zip(calls, wires, strict=False)):
+            own = dict(call.extra).get(OWN)
+            extra = own.get("extra_content") if isinstance(own, dict) else None
+            if isinstance(wire, dict) and (extra or index == 0):
+                wire["extra_content"] = extra or {"google": {"thought_signature": UNSIGNED}}
+    return translated
 
 
 def translate_tools(tools: Iterable[JsonObject]) -> list[JsonObject]:
@@ -117,7 +146,7 @@ def _assistant(blocks: tuple[Block, ...]) -> list[JsonObject]:
 def _user(blocks: tuple[Block, ...]) -> list[JsonObject]:
     """Return the tool results first, as the format requires, then the rest as a user message."""
     results = [block for block in blocks if isinstance(block, ToolResult)]
-    shown = [part for result in results for part in result.content if isinstance(part, Image)]
+    shown = [part for result in results for part in result.content if _is_file(part)]
     rest = [*shown, *(block for block in blocks if not isinstance(block, ToolResult))]
     messages = [_result(result) for result in results]
     parts = [part for block in rest if (part := _part(block)) is not None]
@@ -129,13 +158,21 @@ def _user(blocks: tuple[Block, ...]) -> list[JsonObject]:
 
 
 def _result(result: ToolResult) -> JsonObject:
-    said = [SEE_BELOW if isinstance(part, Image) else _text_of(part) for part in result.content]
+    said = [
+        (SEE_BELOW if isinstance(part, Image) else SEE_FILE_BELOW) if _is_file(part) else block_text(part)
+        for part in result.content
+    ]
     text = PARAGRAPH.join(part for part in said if part) or NO_OUTPUT
     return {
         "role": "tool",
         "tool_call_id": result.call_id,
         "content": (FAILED if result.is_error else "") + text,
     }
+
+
+def _is_file(part: Block) -> bool:
+    """Whether a part of a result goes into the user message after it."""
+    return isinstance(part, Image) or (isinstance(part, Document) and part.source.get("type") == "base64")
 
 
 def _part(block: Block) -> JsonObject | None:
@@ -148,17 +185,17 @@ def _part(block: Block) -> JsonObject | None:
             return {"type": "text", "text": UNSHOWN}
         case Document({"type": "base64", "data": str(data)} as source):
             address = f"data:{source.get('media_type', 'application/pdf')};base64,{data}"
-            return {"type": "file", "file": {"filename": "document", "file_data": address}}
+            return {"type": "file", "file": {"filename": "document.pdf", "file_data": address}}
         case _:
-            said = _text_of(block)
+            said = block_text(block)
             return {"type": "text", "text": said} if said else None
 
 
 def _texts(blocks: Iterable[Block]) -> list[str]:
-    return [text for block in blocks if (text := _text_of(block))]
+    return [text for block in blocks if (text := block_text(block))]
 
 
-def _text_of(block: Block) -> str:
+def block_text(block: Block) -> str:
     """Return the text of a block; empty if it has none for another provider."""
     match block:
         case Text(text):
@@ -167,6 +204,8 @@ def _text_of(block: Block) -> str:
             return text
         case Document():
             return UNSHOWN
+        case Opaque("tool_reference", wire):
+            return reference_text(wire)
         case Opaque(kind, wire):
             content = wire.get("content")
             return content if kind == "compaction" and isinstance(content, str) else ""

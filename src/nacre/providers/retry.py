@@ -6,10 +6,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-import anyio
-
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import Overloaded, ProviderError, StreamBroken
+from nacre.errors import Overloaded, ProviderError, StreamBroken, Unreachable
 from nacre.messages.events import ProviderEvent, StartedOver, TextDelta, ThinkingDelta, ToolCallEvent, Waiting
 from nacre.providers.base import Capabilities, Provider, Request
 
@@ -32,6 +30,16 @@ class RetrySettings:
     """The random share of a wait that is subtracted, so that clients do not return all at once."""
     max_retry_after: float = 120.0
     """The longest wait in seconds that a provider may request."""
+    unreachable_tries: int = 2
+    """Attempts while no server listens at an address on this machine: one that starts is there at once."""
+    silence: float | None = None
+    """Seconds without a byte after which a reply counts as broken; None: the default of the adapter."""
+
+
+async def _sleep(seconds: float) -> None:
+    import asyncio  # noqa: PLC0415 - `nacre doctor` imports this module and starts no event loop
+
+    await asyncio.sleep(seconds)
 
 
 def with_retry(
@@ -39,7 +47,7 @@ def with_retry(
     settings: RetrySettings | None = None,
     *,
     clock: Clock = SYSTEM_CLOCK,
-    sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+    sleep: Callable[[float], Awaitable[None]] = _sleep,
 ) -> Provider:
     """Return the provider with retries."""
     return RetryingProvider(provider, settings or RetrySettings(), clock=clock, sleep=sleep)
@@ -118,8 +126,17 @@ class RetryingProvider:
         """Return the seconds to wait; raise the last failure when there were too many."""
         last = failures[-1]
         broken = sum(isinstance(failure, StreamBroken) for failure in failures)
-        if len(failures) < self._settings.tries and broken < self._settings.broken_tries:
+        unreachable = sum(isinstance(failure, Unreachable) for failure in failures)
+        is_worthwhile = (
+            len(failures) < self._settings.tries
+            and broken < self._settings.broken_tries
+            and unreachable < self._settings.unreachable_tries
+        )
+        if is_worthwhile:
             return wait_before(len(failures), last, self._settings, chance=self._clock.chance())
+        if isinstance(last, Unreachable):
+            said = f"{last}; gave up after {len(failures)} tries: start the server, or correct its address"
+            raise Unreachable(said) from last
         said = f"{last}; gave up after {len(failures)} tries, try again later"
         if isinstance(last, Overloaded):
             raise Overloaded(said, retry_after=last.retry_after) from last

@@ -13,7 +13,19 @@ from typing import TypeAlias
 import anyio
 import anyio.lowlevel
 
-from nacre.messages.blocks import Block, Json, JsonObject, Message, Text, Thinking, ToolCall
+from nacre.messages.blocks import (
+    Block,
+    Document,
+    Image,
+    Json,
+    JsonObject,
+    Message,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 from nacre.messages.events import ProviderEvent, Reply, TextDelta, ThinkingDelta, ToolCallEvent
 from nacre.messages.tokens import estimate_blocks, estimate_json
 from nacre.messages.usage import Usage
@@ -81,7 +93,8 @@ class ScriptedProvider:
         capabilities: Capabilities | None = None,
         otherwise: Item | None = None,
     ) -> None:
-        self._script: list[Item] = list(replies)
+        self._script: list[Item] = []
+        self.script(*replies)
         self._otherwise = otherwise
         self._capabilities = capabilities
         self._originals: list[Request] = []
@@ -108,6 +121,9 @@ class ScriptedProvider:
 
     def script(self, *items: Item) -> ScriptedProvider:
         """Add replies: text, calls, a list of parts, an exception to raise, or a function."""
+        for one in items:
+            if not callable(one):
+                _whole(one)  # raises for what is no reply, here rather than at the request
         self._script.extend(items)
         return self
 
@@ -180,8 +196,12 @@ def _whole(item: Item) -> Scripted:
             return together(*item)
         case _ if callable(item):
             raise TypeError("a function can stand for a whole reply, not for a part of one")
-        case _:
+        case Text() | Thinking() | ToolCall() | Image() | Document() | Opaque() | ToolResult():
             return Scripted(blocks=(item,))
+        case _:
+            raise TypeError(
+                f"a script holds texts, say(…), call(…) and blocks, not a {type(item).__name__}: {item!r:.60}"
+            )
 
 
 def _events(block: Block) -> list[ProviderEvent]:

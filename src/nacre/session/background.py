@@ -1,4 +1,7 @@
-"""Runs tasks that outlive a turn, by name, with their results and failures (F5).
+"""Runs tasks that outlive a turn, by name, within spending limits (F5).
+
+Tasks that ask a model can yield to the person: on a server with few slots they would delay the next answer.
+They wait for silence, run one at a time, and are cancelled and begun again when the person speaks (F5b).
 
 Records of such tasks are passed to `record` and appended at the next boundary: before a request or after a
 turn.
@@ -19,11 +22,11 @@ from typing import Any, Literal, TypeAlias
 
 from nacre.errors import SpendCapReached
 from nacre.messages.records import Record
-from nacre.session.compaction import Compaction
+from nacre.session.compaction import Compaction, CompactionRequest
 from nacre.session.layer import Layer
 from nacre.session.restoration import listed_again
 from nacre.session.session import Session
-from nacre.session.spending import Spending
+from nacre.session.spending import Spending, SpendTotal
 
 Ending: TypeAlias = Literal["done", "failed", "cancelled"]
 
@@ -36,12 +39,20 @@ IN_BACKGROUND: ContextVar[bool] = ContextVar("in_background", default=False)
 """Whether this asyncio task runs in the background: a spending limit ends it, the end of a turn does not."""
 
 
+SUMMARY = "compact"
+"""The name of the task that makes a summary ahead; a person who asks for one waits for it."""
+
+
 GRACE_SECONDS = 5.0
 """How long a task may continue when the session ends: enough to finish a write."""
 
 
 EXTRACTION_GRACE_SECONDS = 60.0
 """The same for extraction, whose memories of the last messages would be missed."""
+
+
+POLL_SECONDS = 0.5
+"""How often the queue looks whether the person is silent."""
 
 
 STEP_SECONDS = 1.0
@@ -75,6 +86,15 @@ class BackgroundResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _DeferredTask:
+    """A task that waits for silence."""
+
+    work: Callable[[], Coroutine[Any, Any, object]]
+    grace: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _RunningTask:
     task: asyncio.Task[object]
     grace: float
@@ -88,14 +108,24 @@ class Background(Layer):
         self, session: Session, spending: Spending | None = None, *, above: Background | None = None
     ) -> None:
         """`above` belongs to the parent session, whose spending limits apply instead."""
-        self.tell: Callable[[str], None] = lambda line: None
+        self.on_progress: Callable[[str], None] = lambda line: None
         """Called with each line of the countdown at the end; an empty line says that it is over."""
         self.outcomes: deque[BackgroundResult] = deque(maxlen=MAX_RESULTS)
         self.resources = AsyncExitStack()
         """What tasks need, such as another provider; closed when no task is left."""
+        self.spending: Spending | None = spending or (above.spending if above else None)
         self._session = session
-        self._spending = spending
         self._above = above
+        self.agent_name = AGENT_PURPOSE
+        """Name of the agent in notices, if the session is an agent's."""
+        self.quiet_seconds = 0.0
+        """How long the person must have been silent before a deferred task begins; 0: it begins at once."""
+        self._deferred: dict[str, _DeferredTask] = {}
+        self._yielding: tuple[str, _DeferredTask] | None = None
+        """The deferred task that runs now."""
+        self._pump: asyncio.Task[None] | None = None
+        self._is_turn = False
+        self._quiet_since = 0.0
         self._working: dict[str, _RunningTask] = {}
         self._failures: Counter[str] = Counter()
         self._records: list[Record] = []
@@ -103,25 +133,68 @@ class Background(Layer):
 
     def allows(self, purpose: str) -> str | None:
         """Return why no more may be spent on a purpose; None if it may."""
-        limits = self._above or self._spending
-        return limits.allows(purpose) if limits else None
+        return self.spending.allows(purpose) if self.spending else None
 
-    async def before_turn(self) -> None:
-        if self._spending is not None:
-            self._spending.begin_turn()
-
-    async def before_request(self) -> None:
-        why = self._above.allows(AGENT_PURPOSE) if self._above and IN_BACKGROUND.get() else None
-        await self.after_turn()
+    def check_agent(self, name: str, spent: SpendTotal) -> None:
+        """Raise `SpendCapReached` if an agent that spent this much may not continue; notify the person."""
+        why = self.spending.allows_agent(spent) if self.spending else None
         if why is not None:
+            self.notify_once(why, name)
             raise SpendCapReached(why)
 
+    @property
+    def yields(self) -> bool:
+        """Whether deferred tasks wait for the person."""
+        return self.quiet_seconds > 0
+
+    async def before_turn(self) -> None:
+        await self._yield()
+        if self._above is None and self.spending is not None:
+            self.spending.begin_turn()
+            # A new turn may reach its limit again; other limits stay reached.
+            self._refused = {one for one in self._refused if "spend.turn" not in one}
+
+    async def before_compact(self, request: CompactionRequest) -> CompactionRequest:
+        if request.trigger == "manual":
+            await self._yield(except_for=SUMMARY)
+        return request
+
+    async def _yield(self, except_for: str = "") -> None:
+        """Cancel the deferred task that runs, to begin it again after the next silence."""
+        self._is_turn = True
+        if self._yielding is None or self._yielding[0] in {except_for, *self._deferred}:
+            return
+        name, task = self._yielding
+        if name in self._working:
+            # First in line again: it has waited longest.
+            self._deferred = {name: task, **self._deferred}
+            await self.cancel(name)
+
+    async def before_request(self) -> None:
+        await self.settle()
+        if self._above is not None or (self.spending is not None and self.spending.is_agent):
+            self.check_agent(self.agent_name, SpendTotal.of(self._session.meter))
+
     async def after_turn(self) -> None:
+        self._end_turn()
+        await self.settle()
+
+    def on_cancel(self) -> None:
+        self._end_turn()
+
+    def _end_turn(self) -> None:
+        self._is_turn = False
+        self._quiet_since = asyncio.get_running_loop().time()
+
+    async def settle(self) -> None:
+        """Append the queued records, and share what was spent with other processes."""
         await self.flush()
-        if self._spending is not None:
-            await self._spending.settle()
+        if self.spending is not None:
+            await self.spending.settle()
 
     def after_compact(self, done: Compaction) -> None:
+        if done.trigger == "manual":
+            self._end_turn()
         self.record(*listed_again(self._session.view, self._session.clock))
 
     def start(
@@ -133,7 +206,7 @@ class Background(Layer):
         """
         refusal = self.allows(name)
         if refusal is not None:
-            self._notify_once(refusal)
+            self.notify_once(refusal, name)
         if refusal is not None or name in self._working:
             work.close()
             return False
@@ -148,8 +221,60 @@ class Background(Layer):
         task.add_done_callback(lambda done: self._ended(name, clock.seconds() - begun, done))
         return True
 
+    def defer(
+        self,
+        name: str,
+        work: Callable[[], Coroutine[Any, Any, object]],
+        *,
+        grace: float = GRACE_SECONDS,
+        label: str = "",
+    ) -> bool:
+        """Start a task when the person is silent, or at once where nothing has to yield.
+
+        `work` is called again if the person interrupts it. A task of this name that waits is replaced. At the
+        end of the session a waiting task begins only if its grace is longer than the usual one.
+        """
+        if not self.yields:
+            return self.start(name, work(), grace=grace, label=label)
+        refusal = self.allows(name)
+        if refusal is not None:
+            self.notify_once(refusal, name)
+        if refusal is not None or name in self._working:
+            return False
+        self._deferred[name] = _DeferredTask(work=work, grace=grace, label=label)
+        if self._pump is None or self._pump.done():
+            self._pump = asyncio.create_task(self._run_deferred(), name="background queue")
+        return True
+
+    async def _run_deferred(self) -> None:
+        """Run deferred tasks one after another, each after a silence."""
+        loop = asyncio.get_running_loop()
+        while self._deferred:
+            left = self.quiet_seconds - (loop.time() - self._quiet_since)
+            if self._is_turn or left > 0:
+                await asyncio.sleep(max(min(left, POLL_SECONDS), POLL_SECONDS / 10))
+                continue
+            await self._run_next()
+
+    async def _run_next(self) -> None:
+        name = next(iter(self._deferred))
+        task = self._deferred.pop(name)
+        if self.start(name, task.work(), grace=task.grace, label=task.label):
+            self._yielding = (name, task)
+            await self.wait(name)
+            self._yielding = None
+
+    def drop(self, name: str) -> bool:
+        """Forget a task that has not begun; return whether there was one."""
+        return self._deferred.pop(name, None) is not None
+
+    def is_deferred(self, name: str) -> bool:
+        """Whether a task waits for silence."""
+        return name in self._deferred
+
     def is_running(self, name: str) -> bool:
-        return name in self._working
+        """Whether a task runs or waits for silence."""
+        return name in self._working or name in self._deferred
 
     def running(self) -> tuple[str, ...]:
         """Return the names of the running tasks, oldest first."""
@@ -190,25 +315,36 @@ class Background(Layer):
         await self._session.transcript.append(*self.take())
 
     async def drain(
-        self, deadline: float | None = None, *, tell: Callable[[str], None] | None = None
+        self, deadline: float | None = None, *, on_progress: Callable[[str], None] | None = None
     ) -> None:
         """Wait for each task as long as its grace allows, for none past the deadline; then cancel.
 
         When this call is cancelled, as by a second Ctrl-C, the remaining tasks are cancelled at once.
         """
         patience = STOP_SECONDS
-        tell = tell or self.tell
+        on_progress = on_progress or self.on_progress
+        if self._pump is not None:
+            self._pump.cancel()
+        self._begin_last(deadline)
         shows_countdown = bool(self._working)
         try:
-            await self._wait_for_all(deadline, tell)
+            await self._wait_for_all(deadline, on_progress)
         except asyncio.CancelledError:
             patience = LEAVE_SECONDS
             raise
         finally:
             if shows_countdown:
-                tell("")
+                on_progress("")
             await _cancel(list(self._working.values()), patience)
             await self.flush()
+
+    def _begin_last(self, deadline: float | None) -> None:
+        """Begin the deferred tasks that are worth a wait at the end of the session."""
+        last = [] if deadline is not None else list(self._deferred.items())
+        self._deferred = {}
+        for name, task in last:
+            if task.grace > GRACE_SECONDS:
+                self.start(name, task.work(), grace=task.grace, label=task.label)
 
     async def leave(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -218,7 +354,7 @@ class Background(Layer):
         async with self.resources:
             await self.drain(GRACE_SECONDS if is_interrupted else None)
 
-    async def _wait_for_all(self, deadline: float | None, tell: Callable[[str], None]) -> None:
+    async def _wait_for_all(self, deadline: float | None, on_progress: Callable[[str], None]) -> None:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         while self._working:
@@ -233,7 +369,7 @@ class Background(Layer):
                 continue
             longest = max(left, key=lambda name: left[name])
             work = self._working[longest]
-            tell(f"{work.label or f'finishing {longest}'}: {ceil(left[longest])} s at most")
+            on_progress(f"{work.label or f'finishing {longest}'}: {ceil(left[longest])} s at most")
             tasks = [one.task for one in self._working.values()]
             await asyncio.wait(tasks, timeout=min(STEP_SECONDS, *left.values()))
 
@@ -243,7 +379,7 @@ class Background(Layer):
         ending: Ending = "failed" if error else "cancelled" if task.cancelled() else "done"
         if isinstance(error, SpendCapReached):
             ending = "cancelled"
-            self._notify_once(str(error))
+            self.notify_once(str(error), name)
         elif error is not None:
             _LOG.debug("%s failed in the background", name, exc_info=error)
         # A cancellation says nothing about whether the next attempt would fail.
@@ -252,10 +388,13 @@ class Background(Layer):
         why = f"{type(error).__name__}: {error}" if ending == "failed" else str(error or "")
         self.outcomes.append(BackgroundResult(name=name, ending=ending, error=why, seconds=seconds))
 
-    def _notify_once(self, refusal: str) -> None:
-        if refusal not in self._refused:
+    def notify_once(self, refusal: str, stopped: str) -> None:
+        """Tell the person that a limit is reached, and what it stopped first."""
+        if self._above is not None:
+            self._above.notify_once(refusal, stopped)
+        elif refusal not in self._refused:
             self._refused.add(refusal)
-            self._session.notify(refusal)
+            self._session.notify(f"{refusal} (stopped: {stopped})")
 
 
 async def _cancel(running: Sequence[_RunningTask], seconds: float) -> None:

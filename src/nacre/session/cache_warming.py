@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from nacre.cache.keep_warm import (
     Pause,
-    Pauses,
     RefreshDecision,
     SessionCost,
     decide_refresh,
@@ -24,10 +23,10 @@ from nacre.messages.events import Reply
 from nacre.messages.records import Noted
 from nacre.messages.view import View
 from nacre.providers.base import Provider, Request, complete
-from nacre.session.cache_ttl import pauses_in
+from nacre.session.cache_ttl import AnsweredRequest, pauses_in
 from nacre.session.layer import Layer
 from nacre.session.meter import KEEP_WARM, SIDE_QUERY
-from nacre.session.session import AnsweredRequest, Session
+from nacre.session.session import Session
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -103,7 +102,16 @@ class KeepWarm(Layer):
             while not self._is_useless:
                 await self._sleep(seconds_to_refresh(self._pause(answered, refreshes), self.settings))
                 # The whole log is read only after a long wait, never between the rounds of a turn.
-                self.last = self._decide(answered, pauses_in(view.records), refreshes)
+                meter = self._session.meter
+                self.last = decide_refresh(
+                    self._pause(answered, refreshes),
+                    pauses_in(view.records),
+                    prefix=self._session.prefix(answered.usage.cache_read + answered.usage.cache_write),
+                    spent=SessionCost(
+                        conversation_usd=meter.cost_usd - meter.refresh_usd, warming_usd=meter.refresh_usd
+                    ),
+                    settings=self.settings,
+                )
                 # A prefix that was rewritten meanwhile will never be read again.
                 if not self.last.is_worth or self._session.view.epochs != view.epochs:
                     _LOG.debug("no refresh: %s", self.last.reason)
@@ -117,16 +125,6 @@ class KeepWarm(Layer):
         warmth = self._session.warmth
         away = (warmth.now - answered.asked_at).total_seconds()
         return Pause(seconds=max(0.0, away), untouched_seconds=warmth.idle_seconds, refreshes=refreshes)
-
-    def _decide(self, answered: AnsweredRequest, pauses: Pauses, refreshes: int) -> RefreshDecision:
-        meter = self._session.meter
-        usage = answered.usage
-        spent = SessionCost(
-            conversation_usd=meter.cost_usd - meter.refresh_usd, warming_usd=meter.refresh_usd
-        )
-        prefix = self._session.prefix(usage.cache_read + usage.cache_write)
-        pause = self._pause(answered, refreshes)
-        return decide_refresh(pause, pauses, prefix=prefix, spent=spent, settings=self.settings)
 
     async def _refresh(self, request: Request) -> None:
         """Send the same request again without asking for output."""
@@ -147,7 +145,7 @@ class KeepWarm(Layer):
 
 def can_refresh(request: Request) -> bool:
     """Return whether a request may ask for no output: not if its options force an answer."""
-    thinking = request.thinking or {}
+    thinking = request.thinking_config or {}
     choice = request.options.get("tool_choice")
     is_forced = isinstance(choice, dict) and choice.get("type") in {"any", "tool"}
     output = request.options.get("output_config")

@@ -27,7 +27,8 @@ class CompactionRequest:
     span: ItemSpan = WHOLE
     by_rule: bool = False
     """Without a model request."""
-    on_progress: Callable[[str], None] = lambda line: None
+    on_progress: Callable[[str], None] | None = None
+    """Called with a line for each step."""
 
 
 AUTOMATIC = CompactionRequest()

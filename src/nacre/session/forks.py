@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +21,22 @@ from nacre.cache.models import profile
 from nacre.errors import SpendCapReached, ToolError
 from nacre.loop.fork import FULL_ACCESS, ForkResult, ForkTask, FullAccess, branch, refuse_nested, run_fork
 from nacre.loop.loop import LoopCallbacks
-from nacre.messages.blocks import JsonObject
+from nacre.messages.blocks import JsonObject, ToolResult
 from nacre.messages.events import Event, ProviderEvent, Reply, StartedOver, Waiting
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.text import as_text
 from nacre.messages.transcript import Transcript, Write, nowhere
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
-from nacre.providers.base import Provider, Request
-from nacre.session.attachments import Attachment, with_attachments
-from nacre.session.background import IN_BACKGROUND, Background
+from nacre.providers.base import Provider, Request, betas_of
+from nacre.providers.text_calls import TextCallsProvider
+from nacre.session.background import AGENT_PURPOSE, IN_BACKGROUND, Background
 from nacre.session.cache_ttl import TOUCHED
-from nacre.session.layer import Layer
-from nacre.session.meter import SIDE_QUERY, metered
+from nacre.session.layer import Attachment, Layer, with_attachments
+from nacre.session.meter import SIDE_QUERY, Meter, metered
 from nacre.session.session import Session
-from nacre.tools.base import Tool
-from nacre.tools.checkout_guard import deny_other_checkouts
+from nacre.session.spending import SpendTotal
+from nacre.tools.base import Tool, call_with_timeout
 from nacre.tools.guard import Guard
 from nacre.tools.policy import Narrowing
 from nacre.tools.workspace import Version, Workspace, version_of
@@ -82,8 +82,12 @@ class ForkRunner(Layer):
 
     @property
     def has_model(self) -> bool:
-        """Whether a model would answer a fork; the embedded engine cannot follow directives."""
-        return self.provider.name != "embedded"
+        """Whether a model would answer a fork; the embedded engine cannot follow directives.
+
+        Neither can a model that is known to call no tools.
+        """
+        support = self.provider.support if isinstance(self.provider, TextCallsProvider) else None
+        return self.provider.name != "embedded" and support != "none"
 
     async def __call__(self, task: ForkTask, /) -> ForkResult:
         """Run one fork; raises what the provider raises."""
@@ -182,6 +186,9 @@ class ForkRunner(Layer):
 
     async def _fork(self, view: View, task: ForkTask, began: asyncio.Event) -> ForkResult:
         session = self.session
+        if view is session.view:
+            await session.note_base()
+            view = session.view
         inside = session.profile.strips_old_thinking
         transcript = await branch(view, task, clock=session.clock, inside_results=inside)
         requests = ForkRequests(session, self.provider, self.background, task, began)
@@ -212,19 +219,29 @@ class ForkRunner(Layer):
                 callbacks=LoopCallbacks(result_records=records_of, cancelled_records=records_of),
                 clock=session.clock,
             )
-        return replace(result, denials=result.denials + guard.denials)
+        denials = result.denials + guard.denials
+        return replace(result, denials=denials, denied_writes=guard.denied_writes)
 
     @asynccontextmanager
     async def _isolated_tools(self, task: ForkTask) -> AsyncGenerator[tuple[Mapping[str, Tool], Guard], None]:
         """Yield the parent's tools by name, on a workspace and behind a guard of the fork's own."""
+        from nacre.tools.checkout_guard import deny_other_checkouts  # noqa: PLC0415 - few forks have a checkout
+
         workspace = self._parent_guard.workspace.clone()
         workspace.owned = dict(self._parent_guard.workspace.owned)
         workspace.copies = task.copies
         for path in task.shown_files:
             workspace.saw(path, await asyncio.to_thread(_version, path))
         guard = self._guard(task.access, workspace)
-        built = {one.name: one for one in self._make(workspace)} if task.access is not None else {}
-        guarded = guard.wrap(_same(one, built.get(one.name)) for one in self._tools.values())
+
+        @cache
+        def built() -> Mapping[str, Tool]:
+            return {one.name: one for one in self._make(workspace)}
+
+        if task.access == FULL_ACCESS:
+            # Now, because it copies the task list; a narrowed fork builds its tools at the first call.
+            built()
+        guarded = guard.wrap(_on_call(one, built) for one in self._tools.values())
         tools = {one.name: one for one in deny_other_checkouts(guarded, workspace, guard.policy)}
         if task.access == FULL_ACCESS:
             for one in self._tools.values():
@@ -248,13 +265,14 @@ def _version(path: Path) -> Version:
     return version_of(path.read_bytes(), path.stat())
 
 
-def _same(tool: Tool, built: Tool | None) -> Tool:
-    """Return the tool built for the fork, or one that says that it cannot be called from a fork."""
-    if built is not None and built.definition == tool.definition:
-        return built
+def _on_call(tool: Tool, built: Callable[[], Mapping[str, Tool]]) -> Tool:
+    """Return a tool that calls the one built for the fork, if that has the same definition."""
 
-    async def call(arguments: JsonObject) -> str:
-        raise ToolError(f"{tool.name} cannot be called from a fork.")
+    async def call(arguments: JsonObject) -> ToolResult | str:
+        own = built().get(tool.name)
+        if own is None or replace(own, deferred=tool.deferred).definition != tool.definition:
+            raise ToolError(f"{tool.name} cannot be called from a fork.")
+        return await call_with_timeout(own, arguments)
 
     return replace(tool, call=call)
 
@@ -269,6 +287,8 @@ def _outcome(task: asyncio.Task[ForkResult]) -> ForkResult | Exception:
     return error
 
 
+LEAST_SUMMARY_TOKENS = 2_000
+"""Output tokens of a summary, whatever limit the person set for replies."""
 TOUCHED_SHARE = 0.5
 """A fork's request that read at least this share from the cache renewed the parent's cached prefix."""
 SHARE_DECIMALS = 4
@@ -286,14 +306,25 @@ class ForkRequests:
     """Set once a reply begins: from then on the request is in the provider's cache."""
     shared: int | None = None
     """How many messages it has in common with the parent and with other forks of this view."""
-    requests: int = 0
+    meter: Meter = field(default_factory=Meter)
     fork_id: str = ""
 
     def request(self, view: View, max_output: int) -> Request:
         """Return the parent's bytes followed by the fork's own."""
+        max_output = self.output_limit(max_output)
         if self.shared is None:
             self.shared = len(self.session.request(view, max_output).messages) - 1
         return self.session.request(view, max_output, branch_at=self.shared)
+
+    def output_limit(self, max_output: int) -> int:
+        """Return the output limit of a request within the person's own limit."""
+        ceiling = self.session.settings.output_ceiling
+        if ceiling is None:
+            return max_output
+        if self.task.source == "compact":
+            # A summary that is cut off is useless, and nine sections need some room.
+            ceiling = max(ceiling, LEAST_SUMMARY_TOKENS)
+        return min(max_output, ceiling)
 
     @property
     def requested_model(self) -> str | None:
@@ -307,15 +338,16 @@ class ForkRequests:
         """Stream a reply and note its cost; the parent's prefix monitor is not involved."""
         session = self.session
         source = self.task.source
-        refusal = self.background.allows(source) if IN_BACKGROUND.get() else None
-        if refusal is not None:
-            raise SpendCapReached(refusal)
+        if IN_BACKGROUND.get():
+            await self._check_limits()
         self.fork_id = self.fork_id or session.clock.new_id()
         request = self.request(view, max_output)
         begun = session.clock.now()
         stream = session.telemetry.ask(self.provider, request, purpose=source)
         add_usage = partial(self._add_usage, model=self.requested_model, at=begun)
-        async with aclosing(metered(stream, self.expected_input(view), add_usage)) as events:
+        caches = profile(self.requested_model or session.base.model).cache != "none"
+        paid = metered(stream, self.expected_input(view), add_usage, caches=caches)
+        async with aclosing(paid) as events:
             async for event in events:
                 if not isinstance(event, Waiting | StartedOver):
                     self.began.set()
@@ -329,6 +361,16 @@ class ForkRequests:
                         pass
                 yield event
 
+    async def _check_limits(self) -> None:
+        """Raise `SpendCapReached` if a spending limit is reached, in this process or another."""
+        background = self.background
+        if background.spending is not None:
+            await background.spending.settle()
+        if self.task.source == AGENT_PURPOSE:
+            background.check_agent("a fork", SpendTotal.of(self.meter))
+        elif (refusal := background.allows(self.task.source)) is not None:
+            raise SpendCapReached(refusal)
+
     def _touch_cache(self, view: View, usage: Usage, begun: datetime) -> bool:
         """Return whether the request renewed the parent's cached prefix, and tell the session."""
         last = self.session.warmth.touched_at
@@ -340,7 +382,7 @@ class ForkRequests:
     def _add_usage(self, usage: Usage, model: str | None, *, at: datetime, is_touched: bool = False) -> None:
         session = self.session
         source = self.task.source
-        self.requests += 1
+        self.meter = self.meter.after(usage, session.pricing_model(model))
         session.add_usage(usage, model, purpose=source)
         facts: JsonObject = {
             "purpose": source,
@@ -348,7 +390,7 @@ class ForkRequests:
             "usage": usage.as_json(),
             "share": round(usage.hit_rate, SHARE_DECIMALS),
             "fork": self.fork_id,
-            "request": self.requests,
+            "request": self.meter.requests,
             TOUCHED: is_touched,
         }
         self.background.record(Noted(id=session.clock.new_id(), at=at, kind=SIDE_QUERY, facts=facts))
@@ -365,8 +407,15 @@ class SideModelRequests(ForkRequests):
         definitions = [one.definition for one in sorted(self.tools, key=lambda one: one.name)]
         rules = profile(self.model)
         system, tools, messages = place_markers([], definitions, view.messages, profile=rules)
-        max_tokens = min(max_output, rules.max_output)
-        return Request(model=self.model, system=system, tools=tools, messages=messages, max_tokens=max_tokens)
+        max_tokens = min(self.output_limit(max_output), rules.max_output)
+        return Request(
+            model=self.model,
+            system=system,
+            tools=tools,
+            messages=messages,
+            max_tokens=max_tokens,
+            betas=betas_of(self.model),
+        )
 
     @property
     def requested_model(self) -> str | None:

@@ -7,6 +7,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from nacre.cache.models import cost, profile
+from nacre.clock import Clock
+from nacre.formatting import usd_text
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.events import ProviderEvent, Reply, ReplyStarted, StartedOver, Waiting
 from nacre.messages.records import Compacted, Noted, Record, Said
@@ -19,6 +21,9 @@ METER = "meter"
 """The kind of note with the sums up to a compaction, for readers that start there (T9)."""
 UNFINISHED = "unfinished"
 """The purpose of requests whose reply was interrupted, broke off or was repeated."""
+MIN_TIMED_PROMPT = 500
+MIN_TIMED_OUTPUT = 20
+"""Shorter prompts and replies say nothing about a model's speed."""
 KEEP_WARM = "keep_warm"
 """The purpose of requests without output that keep the provider's cache from expiring (C8b)."""
 
@@ -83,10 +88,42 @@ class Meter:
             refresh_usd=self.refresh_usd + (price or 0.0) * (purpose == KEEP_WARM),
         )
 
+    def since(self, before: Meter) -> Meter:
+        """Return the sums over the requests after an earlier state; estimated if one of all requests is."""
+        return Meter(
+            requests=self.requests - before.requests,
+            usage=self.usage - before.usage,
+            cost_usd=self.cost_usd - before.cost_usd,
+            unpriced=self.unpriced - before.unpriced,
+            refreshes=self.refreshes - before.refreshes,
+            refresh_usd=self.refresh_usd - before.refresh_usd,
+        )
+
+    def __add__(self, other: Meter) -> Meter:
+        return Meter(
+            requests=self.requests + other.requests,
+            usage=self.usage + other.usage,
+            cost_usd=self.cost_usd + other.cost_usd,
+            unpriced=self.unpriced + other.unpriced,
+            refreshes=self.refreshes + other.refreshes,
+            refresh_usd=self.refresh_usd + other.refresh_usd,
+        )
+
     @property
     def about(self) -> str:
         """The prefix for printing the cost: "about " if part of it is estimated, else empty."""
         return "about " if self.usage.approximate else ""
+
+    @property
+    def usd(self) -> float | None:
+        """The price of all requests; None if the price of none of them is known."""
+        return None if self.unpriced and self.unpriced == self.requests else self.cost_usd
+
+    def price(self, decimals: int = 4) -> str:
+        """Return the cost as text; a plus stands for requests whose price is not known."""
+        if self.usd is None:
+            return usd_text(None)
+        return self.about + usd_text(self.cost_usd, decimals) + "+" * bool(self.unpriced)
 
     def as_json(self) -> JsonObject:
         """Return the facts of a note."""
@@ -112,14 +149,72 @@ class Meter:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplySpeed:
+    """How fast a model reads and writes, from its last replies; None until that was measured."""
+
+    prompt_rate: float | None = None
+    """Tokens per second of a prompt that was not cached."""
+    output_rate: float | None = None
+
+    def after(self, usage: Usage, *, until_first: float, writing: float) -> ReplySpeed:
+        """Return the speed after one more reply, given the seconds until its first event and behind it."""
+        read = usage.input + usage.cache_write
+        prompt_rate = self.prompt_rate
+        output_rate = self.output_rate
+        if read >= MIN_TIMED_PROMPT and until_first > 0:
+            prompt_rate = read / until_first
+        if usage.output >= MIN_TIMED_OUTPUT and writing > 0:
+            output_rate = usage.output / writing
+        return ReplySpeed(prompt_rate=prompt_rate, output_rate=output_rate)
+
+    def seconds(self, *, prompt: int, output: int) -> float:
+        """Return how long a request takes; what was not measured counts as nothing."""
+        reading = prompt / self.prompt_rate if self.prompt_rate else 0.0
+        return reading + (output / self.output_rate if self.output_rate else 0.0)
+
+
+class ReplyTimer:
+    """Measures how fast a model reads and writes."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.speed = ReplySpeed()
+        self._clock = clock
+        self._sent_at = 0.0
+        self._started_at: float | None = None
+
+    def sent(self) -> None:
+        """Note that a request is sent."""
+        self._sent_at = self._clock.seconds()
+        self._started_at = None
+
+    def started(self) -> None:
+        """Note that a reply begins: until then the model reads."""
+        self._started_at = self._clock.seconds()
+
+    def ended(self, usage: Usage) -> None:
+        """Note that a reply is complete."""
+        if self._started_at is not None:
+            until_first = self._started_at - self._sent_at
+            writing = self._clock.seconds() - self._started_at
+            self.speed = self.speed.after(usage, until_first=until_first, writing=writing)
+
+
 async def metered(
-    stream: AsyncGenerator[ProviderEvent, None], prompt: Usage, pay: Callable[[Usage], None]
+    stream: AsyncGenerator[ProviderEvent, None],
+    prompt: Usage,
+    pay: Callable[[Usage], None],
+    *,
+    caches: bool = False,
+    on_start: Callable[[], None] | None = None,
 ) -> AsyncGenerator[ProviderEvent, None]:
     """Yield a provider's events and account for attempts that end without a reply.
 
     Their usage is added to `StartedOver`; if no such event follows, because the stream was cancelled or
-    failed, `pay` is called with it. `prompt` is the estimated input, for providers that report it last.
+    failed, `pay` is called with it. `prompt` is the estimated input, for providers that report it last; one
+    that `caches` has it in its cache at the second attempt. `on_start` is called when a reply begins.
     """
+    again = Usage(cache_read=prompt.prompt, approximate=True) if caches else None
     started: ReplyStarted | None = None
     try:
         async with aclosing(stream) as events:
@@ -127,13 +222,17 @@ async def metered(
                 match event:
                     case ReplyStarted():
                         started = event
+                        if on_start is not None:
+                            on_start()
                     case StartedOver(reason, None) if started is not None:
                         used = _used(started, prompt)
                         started = None
+                        prompt = again or prompt
                         yield StartedOver(reason, used)
                     case Waiting() if started is not None:
                         used = _used(started, prompt)
                         started = None
+                        prompt = again or prompt
                         pay(used)
                         yield event
                     case Reply():

@@ -13,8 +13,8 @@ from nacre.messages.jsonl_parse import METADATA_TYPES
 from nacre.messages.records import Record, Said
 from nacre.messages.view import View
 from nacre.messages.wire import canonical
+from nacre.session.log_writer import MAX_RESUME_BYTES
 from nacre.session.meter import Meter
-from nacre.session.session_log import MAX_RESUME_BYTES
 from nacre.store import boundaries
 from nacre.store.lines import read_lines
 

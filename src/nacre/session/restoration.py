@@ -21,11 +21,11 @@ from nacre.messages.records import Noted, Said
 from nacre.messages.results import PIN, pinned
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
-from nacre.session.attachments import DAY, INSIDE, INSTRUCTIONS, RECORD, WHOLE, digests_in
+from nacre.session.base_change import BASE
 from nacre.session.cache_ttl import LIFETIME
-from nacre.session.layer import Carry, Layer
+from nacre.session.layer import DAY, INSIDE, INSTRUCTIONS, RECORD, WHOLE, Carry, Layer, digests_in
 from nacre.session.meter import METER, SIDE_QUERY, Meter
-from nacre.session.session import OPENING, Session
+from nacre.session.session import OPENING, OUTPUT_LIMIT, Session
 from nacre.tools.workspace import Version
 
 RESTORED_OTHER = prompts.load(__package__, "restored_other")
@@ -52,7 +52,7 @@ class Restored:
     """Most recently read first."""
     whole: Mapping[Path, Version] = field(default_factory=lambda: MappingProxyType({}))
     """Files whose complete text was restored, with their version."""
-    told: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    digests: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Digests of the restored instructions by path."""
     day: str = ""
     """The date in the restored opening; empty if there is none."""
@@ -155,6 +155,8 @@ SESSION_KINDS: Mapping[str, Carry] = {
     PIN: "own",  # of the results that stay
     INSTRUCTIONS: "own",  # else what the restored opening shows would be told again
     DAY: "own",  # the restored opening names today's date
+    BASE: "last",  # else a session resumed after it would not know that its tools changed
+    OUTPUT_LIMIT: "last",  # else the next long reply would be paid for twice again
     LIFETIME: "last",  # what is cached continues with the TTL that was chosen
     SIDE_QUERY: "drop",  # its price is part of the carried meter
     FORK: "drop",  # written on a fork's own records alone

@@ -7,20 +7,24 @@ Bash commands are not tracked and cannot be rewound.
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
+import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from nacre.clock import Clock
-from nacre.errors import StoreError
+from nacre.errors import StoreError, ToolError
 from nacre.messages.blocks import JsonObject
 from nacre.messages.records import Noted, Record, Said, Undone
+from nacre.messages.rewrite import drop_thinking
 from nacre.messages.transcript import Transcript
 from nacre.messages.wire import canonical
 from nacre.store import disk
+from nacre.tools.files import open_real, read_real, replace_file
 
 KIND = "checkpoint"
 MAX_BYTES = 10 * 1024 * 1024
@@ -113,21 +117,24 @@ class Rewind:
             if isinstance(one, Noted) and one.id not in dead and one.fact("record") in gone
         ]
         now = self._clock.now()
-        await self._transcript.append(
-            *(Undone(id=self._clock.new_id(), at=now, target=record.id) for record in reversed(undone))
-        )
+        view = self._transcript.view
+        ends: list[Record] = [
+            Undone(id=self._clock.new_id(), at=now, target=record.id) for record in reversed(undone)
+        ]
+        # A clear or a compaction that is undone brings thinking back that the provider may refuse.
+        ends += drop_thinking(view.after(*ends).items, self._clock, sent=view.items)
+        await self._transcript.append(*ends)
         return len(undone)
 
     def _keep(self, path: Path) -> FileCheckpoint:
         try:
-            found = path.lstat()
+            content, found = read_real(path, MAX_BYTES + 1)
         except FileNotFoundError:
             return FileCheckpoint(path, None, made=tuple(_missing(path.parent)))
         except OSError as error:
             raise StoreError(f"cannot look at {path} before it is changed: {error.strerror}") from error
-        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
-            raise StoreError(f"{path} is no plain file of at most {MAX_BYTES:,} bytes and is not changed")
-        content = path.read_bytes()
+        if len(content) > MAX_BYTES:
+            raise StoreError(f"{path} is larger than {MAX_BYTES:,} bytes and is not changed")
         return FileCheckpoint(path, self._store(content), stat.S_IMODE(found.st_mode))
 
     def _store(self, content: bytes) -> str:
@@ -158,26 +165,21 @@ class Rewind:
         failures: list[str] = []
         for one in checkpoints:
             try:
-                self._restore(one)
-            except StoreError as error:
+                # A log may come from anywhere; only checkpoints with a proof in the session's own folder are
+                # trusted.
+                self._load(hashlib.sha256(_proof(one)).hexdigest())
+                if one.blob is not None:
+                    mode = 0o644 if one.mode is None else one.mode
+                    replace_file(one.path, self._load(one.blob), mode=mode)
+                    continue
+                _remove(one.path, os.unlink)
+                for directory in one.made:
+                    _remove(directory, os.rmdir)
+            except (StoreError, ToolError) as error:
                 failures.append(f"{one.path}: {error}")
             except OSError as error:
                 failures.append(f"{one.path}: {error.strerror}")
         return failures
-
-    def _restore(self, one: FileCheckpoint) -> None:
-        # A log may come from anywhere; only checkpoints with a proof in the session's own folder are trusted.
-        self._load(hashlib.sha256(_proof(one)).hexdigest())
-        if one.blob is None:
-            one.path.unlink(missing_ok=True)
-            for directory in one.made:
-                if directory.is_dir() and not any(directory.iterdir()):
-                    directory.rmdir()
-            return
-        content = self._load(one.blob)
-        one.path.parent.mkdir(parents=True, exist_ok=True)
-        aside = f".nacre-{self._clock.new_id()}.tmp"
-        disk.replace_file(one.path, content, temp_name=aside, mode=0o644 if one.mode is None else one.mode)
 
 
 def points(records: Sequence[Record]) -> list[RewindPoint]:
@@ -222,6 +224,19 @@ def _parse(noted: Noted) -> FileCheckpoint:
 def _proof(kept: FileCheckpoint) -> bytes:
     """Return the bytes that are stored to prove that this session made the checkpoint."""
     return canonical(_facts(kept))
+
+
+def _remove(path: Path, remove: Callable[..., None]) -> None:
+    """Remove a file or an empty directory at its real path; one that is not there, or not empty, stays."""
+    try:
+        folder = open_real(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            remove(path.name, dir_fd=folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        if error.errno not in {errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST}:
+            raise
 
 
 def _missing(directory: Path) -> list[Path]:

@@ -6,118 +6,64 @@ of the tools (Q4).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
-from typing import Protocol, TypeVar, cast
+from pathlib import Path
+from typing import TypeVar, cast
 
 from nacre.cache.breakpoints import place_markers
 from nacre.cache.keep_warm import Prefix
-from nacre.cache.models import ModelProfile, profile
+from nacre.cache.models import ModelProfile, Thresholds, profile, thresholds, window_size
 from nacre.cache.prefix_monitor import PrefixMonitor
 from nacre.cache.warmth import FIVE_MINUTES, KeepWarmSettings, Lifetime, Warmth
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ContextOverflow, InvalidRequest, PromptTooLong
-from nacre.loop.limits import Thresholds, thresholds, window
 from nacre.loop.round import message_record, reply_record
 from nacre.messages.blocks import JsonObject, Message, Text, ToolResult
 from nacre.messages.events import Notice, NoticeLevel, Reply
-from nacre.messages.jsonl_parse import parse_usage
+from nacre.messages.media import NO_IMAGES, ImageInput, as_image, without_media
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.rewrite import drop_thinking
-from nacre.messages.tokens import Calibration, estimate_json, estimate_text
+from nacre.messages.tokens import RequestCalibration, estimate_text
 from nacre.messages.transcript import Transcript
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.messages.wire import parse_content, without_system
-from nacre.providers.base import Request
-from nacre.session.attachments import Attachment, with_attachments
-from nacre.session.cache_ttl import last_touched, lifetime_change, lifetime_seconds, noted_lifetime
-from nacre.session.ladder import Pressure, fit
-from nacre.session.layer import Layer
-from nacre.session.meter import SIDE_QUERY, UNFINISHED, Meter
-from nacre.session.session_log import NullRecordWriter, RecordWriter
+from nacre.providers.base import Request, betas_of
+from nacre.session.base_change import BASE, BaseChange, base_change, is_base_counted
+from nacre.session.base_change import Base as Base
+from nacre.session.cache_ttl import (
+    AnsweredRequest,
+    CachedRequest,
+    expected_usage,
+    last_usage,
+    lifetime_change,
+    lifetime_seconds,
+    noted_lifetime,
+    resumed_cache,
+    unchanged_tokens,
+)
+from nacre.session.fit import WindowState, fit, media_excess, media_since, uncounted
+from nacre.session.layer import Attachment, Layer, Redactor, with_attachments
+from nacre.session.log_writer import NullRecordWriter, RecordWriter, SessionLogWriter
+from nacre.session.meter import SIDE_QUERY, UNFINISHED, Meter, ReplyTimer
 from nacre.session.settings import DEFAULT_SETTINGS, SessionSettings
 from nacre.session.telemetry import Telemetry
 from nacre.tools.base import Function, Tool, as_tools
 from nacre.tools.run import run_all
 
-
-@dataclass(frozen=True, init=False)
-class Base:
-    """The model, the instructions and the tools of a session; they never change during it (C31b)."""
-
-    model: str
-    system: tuple[JsonObject, ...]
-    tools: tuple[JsonObject, ...]
-    opening: str
-    """Text ahead of the first message, for what varies: a changed system prompt would cost the cache."""
-
-    def __init__(
-        self,
-        model: str,
-        instructions: str | Sequence[JsonObject] = "",
-        tools: Iterable[Tool | Function | JsonObject] = (),
-        *,
-        opening: str = "",
-    ) -> None:
-        """Take instructions as text or as content blocks, and tools as objects or as JSON definitions.
-
-        Tool objects are sorted by name, so that the order in which they were found never reaches a request.
-        """
-        if isinstance(instructions, str):
-            instructions = ({"type": "text", "text": instructions},) if instructions else ()
-        given = tuple(tools)
-        objects = as_tools(one for one in given if not isinstance(one, dict))
-        definitions = [one.definition for one in sorted(objects, key=lambda one: one.name)]
-        definitions += [one for one in given if isinstance(one, dict)]
-        values = {
-            "model": model,
-            "system": tuple(instructions),
-            "tools": tuple(definitions),
-            "opening": opening,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
-    @cached_property
-    def tokens(self) -> int:
-        """The estimated size of system prompt and tools; cached, because every request needs it."""
-        words = sum(estimate_text(str(block["text"])) for block in self.system)
-        return words + sum(estimate_json(definition) for definition in self.tools)
-
-
-class Redactor(Protocol):
-    """Removes text that must not be sent to the provider."""
-
-    async def filter(self, message: Said) -> Said:
-        """Return the message as it may be recorded."""
-        ...
-
-    async def attachments(self, attached: Sequence[Attachment]) -> Sequence[Attachment]:
-        """Return the attachments as they may be recorded."""
-        ...
-
-
+OUTPUT_LIMIT = "output_limit"
+"""The kind of note that says that a reply was cut off, so that later ones get the raised output limit."""
 OPENING = "opening"
 """The kind of note that says which record holds the opening text."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnsweredRequest:
-    """The last request that was answered; the provider has it in its cache."""
-
-    request: Request
-    usage: Usage
-    asked_at: datetime
 
 
 LayerType = TypeVar("LayerType", bound=Layer)
 
 
 class Session:
-    """One conversation: records in, requests out. List order of `layers` is call order."""
+    """One conversation: records in, requests out."""
 
     keep_warm: KeepWarmSettings | None = None
     """How the cache is kept warm between requests; None if it is not."""
@@ -140,30 +86,45 @@ class Session:
         self.telemetry = Telemetry(self.writer.session_id, clock)
         self.transcript = Transcript(records, write=self._write)
         self.settings = settings
-        self.layers = list(layers)
+        self._added: tuple[Layer, ...] = ()
+        self._layers: tuple[Layer, ...] = ()
+        """Those of `_added` that are switched on."""
         self.redactor: Redactor | None = None
         """First on messages, last on attachments; None if nothing has to be removed."""
         self.on_usage: Callable[[Usage, str], None] | None = None
         """Called with the usage of every request and the model whose prices apply."""
+        self.count_request: Callable[[Request], Awaitable[int | None]] | None = None
+        """Returns the provider's count of a request, or None; unset where no provider is known."""
         self.clock = clock
         self.meter = Meter.of(self.transcript.records)
-        self.calibration = Calibration()
+        self._calibration = RequestCalibration(base=base.tokens)
+        self.learnt_window: int | None = None
+        """The window that the provider named when it refused a prompt."""
         self.is_one_shot = False
         """No turn follows this one, so work that only helps a later turn is not started."""
         self._prefix_monitor = PrefixMonitor(strict=settings.strict_prefix)
-        self._estimated_input = 0
-        self._cache_touched_at = last_touched(self.transcript.records)
+        self._sent_text = 0
+        """The estimated tokens of the messages of the last request."""
+        self._cached = resumed_cache(self.view, self._base_facts)
+        self._cached_before = self._cached
+        self.timer = ReplyTimer(clock)
         self._starts_turn = True
         self._notices: list[Notice] = []
         self._unfinished: list[Noted] = []
         """Notes on the cost of unfinished replies that are not in the log yet."""
-        self._last_usage = Usage()
-        self._last_usage_epochs = 0
+        self._announced_change: BaseChange | None = None
+        """The change of the base of which the person knows."""
+        self.add_layers(*layers)
 
     @property
     def id(self) -> str:
         """The id under which the session can be resumed, if it is written to disk."""
         return self.writer.session_id
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder for other files of the session; None if it is not written to disk."""
+        return self.writer.folder if isinstance(self.writer, SessionLogWriter) else None
 
     @property
     def view(self) -> View:
@@ -177,16 +138,11 @@ class Session:
     @property
     def thresholds(self) -> Thresholds:
         """Where in the model's window something happens (C3)."""
-        model = self.profile
-        settings = self.settings
-        size = window(
-            self.base.model, known=model.window if model.known else None, ceiling=settings.window_ceiling
-        )
         return thresholds(
-            size,
-            max_output=model.max_output,
-            percent=settings.compact_percent,
-            compact_window=settings.compact_window,
+            window_size(self.base.model, self.settings.window_ceiling),
+            max_output=self.profile.max_output,
+            percent=self.settings.compact_percent,
+            compact_window=self.settings.compact_window,
         )
 
     @property
@@ -205,7 +161,63 @@ class Session:
 
     def count_tokens(self, view: View) -> int:
         """Return the estimated size of a request for this view."""
-        return view.count(self.base.tokens, ratio=self.calibration.ratio)
+        calibration = self.calibration
+        tokens = view.count(calibration.base_tokens, ratio=calibration.ratio)
+        return max(0, tokens - uncounted(view, self.profile, ratio=calibration.ratio))
+
+    @property
+    def calibration(self) -> RequestCalibration:
+        """What was learnt about the size of requests, for the base that the session has now (C2)."""
+        return self._calibration.for_base(self.base.tokens)
+
+    @calibration.setter
+    def calibration(self, value: RequestCalibration) -> None:
+        self._calibration = value
+
+    def _least_tokens(self, view: View) -> int:
+        """Return how many tokens a request for this view has at least; equal to its size once measured."""
+        if view.anchor is not None or self.calibration.is_measured:
+            return self.count_tokens(view)
+        return self.calibration.least(self.text_tokens(view))
+
+    def estimate_tokens(self, view: View) -> int:
+        """Return the size of a request without the provider's count of a reply, to compare two views."""
+        return self.calibration.base_tokens + round(self.text_tokens(view) * self.calibration.ratio)
+
+    def text_tokens(self, view: View) -> int:
+        """Return the estimated tokens of the messages that the model is shown."""
+        old_thinking = view.old_thinking if self.profile.strips_old_thinking else 0
+        return view.estimate - old_thinking - media_excess(view, self.profile)
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers in the order in which they are called."""
+        return self._layers
+
+    def add_layers(self, *layers: Layer) -> None:
+        """Append layers; each is called after those that are there."""
+        for layer in layers:
+            if not isinstance(layer, Layer):
+                raise TypeError(f"a layer is an instance of a subclass of `Layer`, not {layer!r}")
+            name = type(layer).__name__
+            if any(one is layer for one in self._added):
+                raise ValueError(f"this {name} is a layer of this session already; add each layer once")
+            layer.open(self)
+            self._added = (*self._added, layer)
+            self._layers = (*self._layers, layer)
+
+    def remove_layer(self, layer: Layer) -> None:
+        """Take a layer out; it is no longer called."""
+        self._added = tuple(one for one in self._added if one is not layer)
+        self._layers = tuple(one for one in self._layers if one is not layer)
+
+    def switch_layer(self, name: str, *, is_on: bool) -> bool:
+        """Let layers of a class take part from now on, or not; return whether there are any."""
+        found = [one for one in self._added if type(one).__name__ == name]
+        on = {id(one) for one in self._layers} - {id(one) for one in found}
+        on |= {id(one) for one in found} if is_on else set()
+        self._layers = tuple(one for one in self._added if id(one) in on)
+        return bool(found)
 
     def layer(self, kind: type[LayerType]) -> LayerType | None:
         """Return the layer of this class, if there is one."""
@@ -219,13 +231,21 @@ class Session:
 
     # Messages
 
-    async def add_user(self, text: str, *, is_persons: bool = True) -> None:
-        """Record a prompt with its attachments; the first one goes behind the opening text."""
+    async def add_user(
+        self, text: str, *, images: Sequence[ImageInput] = (), is_persons: bool = True
+    ) -> None:
+        """Record a prompt with its pictures and attachments; the first one goes behind the opening text.
+
+        Raises `ValueError` for a picture that cannot be read or that providers refuse.
+        """
+        pictures = tuple(as_image(one) for one in images)
+        if pictures and not self.profile.images:
+            self.notify(NO_IMAGES.format(model=self.base.model), "warning")
         for layer in self.layers if is_persons else ():
             await layer.before_prompt(text)
         self._starts_turn = True
         records = await self.message_records(
-            message_record("user", (Text(text),), self.clock, meta=not is_persons)
+            message_record("user", (*pictures, Text(text)), self.clock, meta=not is_persons)
         )
         if self.base.opening and not self.is_opened:
             opening = message_record("user", (Text(self.base.opening),), self.clock, meta=True)
@@ -279,14 +299,52 @@ class Session:
 
     # Requests
 
+    async def note_base(self) -> None:
+        """Note a changed model, system prompt or tool in the log, before the first request with it.
+
+        Thinking that is bound to the old base, or to another model, is dropped (C12b).
+        """
+        note = self.view.last_noted(BASE)
+        facts = self._base_facts
+        if note is not None and note.facts == facts:
+            return
+        change = base_change(note, facts)
+        records: list[Record] = []
+        if change is not None:
+            self._prefix_monitor.change_base(change.reason)
+            self._cached = replace(self._cached, tokens=0)
+            if line := self.announce_base_change():
+                self.notify(line, "warning")
+            if change.is_model_changed or (self.profile.binds_thinking and not change.is_level_only):
+                records += drop_thinking(self.view.items, self.clock)
+        records.append(Noted(id=self.clock.new_id(), at=self.clock.now(), kind=BASE, facts=facts))
+        await self.transcript.append(*records)
+
+    @property
+    def _base_facts(self) -> JsonObject:
+        """The facts of the base for the log, with the level of thinking if one is set."""
+        level = self.settings.thinking
+        return {**self.base.facts, **({"thinking": level} if level else {})}
+
+    def announce_base_change(self) -> str:
+        """Return once what a change of the base since the last request costs; empty if that is nothing."""
+        change = base_change(self.view.last_noted(BASE), self._base_facts)
+        last = last_usage(self.view)
+        is_known = change == self._announced_change
+        self._announced_change = change
+        if change is None or is_known or last is None:
+            return ""
+        is_warm = self.warmth.touched_at is not None and not self.warmth.is_cold
+        return change.notice(self.tokens, last.cache_read + last.cache_write if is_warm else 0)
+
     async def prepare(self) -> Request:
         """Return the next request, shrunk to fit, with its cache markers."""
         await self.transcript.append(*await self.fit(self.view, None))
         return self.start_request(self.view)
 
-    def pressure(self, view: View, overflow: PromptTooLong | None = None) -> Pressure:
+    def window_state(self, view: View, overflow: PromptTooLong | None = None) -> WindowState:
         """Return how full the window would be with this view."""
-        return Pressure(
+        return WindowState(
             tokens=self.count_tokens(view),
             thresholds=self.thresholds,
             profile=self.profile,
@@ -298,27 +356,52 @@ class Session:
     async def fit(self, view: View, overflow: PromptTooLong | None) -> list[Record]:
         """Return the records that make a view fit the window; `overflow` is the provider's refusal."""
         view_before = self.view
+        if view is view_before:
+            await self.note_base()
         for layer in self.layers:
             await layer.before_request()
         # `before_request` may have appended records, which layers must see when they shrink the view.
         view = self.view if view is view_before else view
-        pressure = self.pressure(view, overflow)
+        if overflow is not None and overflow.limit is not None and overflow.limit < self.window:
+            self.window = overflow.limit
+            self.learnt_window = overflow.limit
+            self.notify(
+                f"{self.base.model} has a window of {overflow.limit:,} tokens; set maxContextTokens to that"
+            )
+        await self._measure(view)
+        state = self.window_state(view, overflow)
         notices_before = len(self._notices)
         try:
+            base = self.calibration.base_tokens
             records = await fit(
-                view, self.layers, pressure, base=self.base.tokens, ratio=self.calibration.ratio
+                view, self.layers, state, base=base, count=self.count_tokens, least=self._least_tokens
             )
         except ContextOverflow:
             # The layers' records are lost, so their notices are wrong; their warnings are not.
             new = self._notices[notices_before:]
             self._notices[notices_before:] = [one for one in new if one.level == "warning"]
             raise
-        is_cache_empty = pressure.warmth.touched_at is None or pressure.warmth.is_cold
+        is_cache_empty = state.warmth.touched_at is None or state.warmth.is_cold
         if self.settings.cache_ttl == "auto" and is_cache_empty:
             fitted = view.after(*records)
             prefix = self.prefix(self.count_tokens(fitted))
             records += lifetime_change(fitted, prefix, self.keep_warm, self.clock)
         return records
+
+    async def _measure(self, view: View) -> None:
+        """Learn the size of requests from the log, or let the provider count one that seems too large."""
+        if self.calibration.is_measured:
+            return
+        real: int | None = None
+        text = self.text_tokens(view)
+        if view.anchor is not None:
+            if is_base_counted(view):
+                since = view.estimate - view.counted_estimate - media_since(view, self.profile)
+                text -= since
+                real = self.count_tokens(view) - round(since * self.calibration.ratio)
+        elif self.count_request is not None and self.count_tokens(view) >= self.thresholds.autocompact:
+            real = await self.count_request(self.request(view))
+        self.calibration = self.calibration.after(text=text, real=real or 0)
 
     def request(self, view: View, max_output: int | None = None, *, branch_at: int | None = None) -> Request:
         """Return a view as a request, without side effects.
@@ -328,6 +411,8 @@ class Session:
         messages = view.messages
         if view.has_system_messages and not self.profile.system_messages:
             messages = without_system(messages)
+        if unseen := self.profile.unseen_media:
+            messages = without_media(messages, unseen)
         if not messages:
             raise InvalidRequest("there is nothing to send yet: add a user's message first")
         if branch_at is None:
@@ -348,6 +433,9 @@ class Session:
             tools=tools,
             messages=messages,
             max_tokens=min(max_output or self.settings.max_output, self.profile.max_output),
+            thinking=self.settings.thinking,
+            betas=betas_of(self.base.model),
+            cache_key=self.id,
         )
         for layer in self.layers:
             request = layer.finish_request(request, view)
@@ -357,17 +445,25 @@ class Session:
         """Return a view as a request that is sent now; the prefix monitor compares it with the last one."""
         request = self.request(view, max_output)
         self._prefix_monitor.check_request(self.base.model, view, is_cold=self.warmth.is_cold)
-        self.touch_cache()
+        self._cached_before = self._cached
+        self._cached = CachedRequest(self.clock.now(), self.count_tokens(view), len(view.epochs))
         self._sent = request
+        self.timer.sent()
         self.answered = None
-        self._estimated_input = self.base.tokens + view.estimate
+        self._sent_text = self.text_tokens(view)
         return request
+
+    def request_refused(self) -> None:
+        """Note that the provider answered the last request with an error: it has read and cached nothing."""
+        self._cached = self._cached_before
 
     # Replies
 
     async def record(self, reply: Reply | JsonObject) -> None:
         """Record a reply; also as the JSON that Anthropic's SDK returns."""
         if not isinstance(reply, Reply):
+            from nacre.messages.jsonl_parse import parse_usage  # noqa: PLC0415 - only for raw JSON
+
             reply = Reply(
                 message=Message("assistant", parse_content(reply["content"])),
                 usage=parse_usage(reply.get("usage")) or Usage(),
@@ -381,15 +477,15 @@ class Session:
     def on_reply(self, reply: Reply) -> None:
         """Count what a reply cost, check what it read from the cache, and notify layers."""
         self._starts_turn = False
+        self.timer.ended(reply.usage)
         self.add_usage(reply.usage, reply.model)
-        self._last_usage = reply.usage
-        self._last_usage_epochs = len(self.view.epochs)
-        self.calibration = self.calibration.after(estimated=self._estimated_input, real=reply.usage.prompt)
+        self._cached = replace(self._cached, tokens=reply.usage.prompt or self._cached.tokens)
+        self.calibration = self.calibration.after(text=self._sent_text, real=reply.usage.prompt)
         # A layer may let the provider clear by itself, and the provider need not report when it did.
         may_clear = self._sent is not None and "context_management" in self._sent.options
         self._prefix_monitor.check_usage(reply.usage, reply.model, may_clear=may_clear)
-        if self._sent is not None and self._cache_touched_at is not None:
-            self.answered = AnsweredRequest(self._sent, reply.usage, self._cache_touched_at)
+        if self._sent is not None and self._cached.touched_at is not None:
+            self.answered = AnsweredRequest(self._sent, reply.usage, self._cached.touched_at)
         for layer in self.layers:
             layer.on_reply(reply)
 
@@ -420,23 +516,37 @@ class Session:
         note = Noted(id=self.clock.new_id(), at=self.clock.now(), kind=SIDE_QUERY, facts=facts)
         self._unfinished.append(note)
 
+    @property
+    def needs_raised_output(self) -> bool:
+        """Whether a reply of this session was cut off at the usual output limit."""
+        pending = any(note.kind == OUTPUT_LIMIT for note in self._unfinished)
+        return pending or self.view.last_noted(OUTPUT_LIMIT) is not None
+
+    def note_raised_output(self, max_output: int) -> None:
+        """Keep a raised output limit for later turns, so that no reply is paid for twice again."""
+        if not self.needs_raised_output:
+            facts: JsonObject = {"max_output": max_output}
+            self._unfinished.append(
+                Noted(id=self.clock.new_id(), at=self.clock.now(), kind=OUTPUT_LIMIT, facts=facts)
+            )
+
     async def write_unfinished_usage(self) -> None:
-        """Write the cost of unfinished replies to the log."""
+        """Write the cost of unfinished replies, and a raised output limit, to the log."""
         notes = self._unfinished
         self._unfinished = []
         await self.transcript.append(*notes)
 
     def expected_input(self, view: View) -> Usage:
-        """Return the input usage that a request for this view should have, cached as the last one was.
+        """Return the input usage that a request for this view should have, as far as it is still cached.
 
         Call it before `start_request`, which resets the age of the cache.
         """
-        tokens = self.count_tokens(view)
-        last = self._last_usage
-        is_cached = not self.warmth.is_cold and len(view.epochs) == self._last_usage_epochs
-        read = min(tokens, last.prompt) if is_cached and last.cache_read + last.cache_write else 0
-        written = tokens - read if last.cache_write else 0
-        return Usage(input=tokens - read - written, cache_read=read, cache_write=written, approximate=True)
+        cached = 0 if self.warmth.is_cold else self._cached.tokens
+        if cached and len(view.epochs) != self._cached.epochs:
+            cached = unchanged_tokens(view, self._prefix_monitor.shared_blocks(view))
+            if not cached and self.profile.cache == "intervals":
+                cached = self.calibration.base_tokens
+        return expected_usage(self.count_tokens(view), cached, self.profile)
 
     def pricing_model(self, model: str | None) -> str:
         """Return the model whose prices apply to a reply of `model`: the session's, if that is unknown."""
@@ -452,7 +562,7 @@ class Session:
 
     def prefix(self, tokens: int) -> Prefix:
         """Return a cached prefix of this size; system, tools and opening are its head."""
-        head = self.base.tokens + estimate_text(self.base.opening)
+        head = self.calibration.base_tokens + estimate_text(self.base.opening)
         return Prefix(
             tokens=tokens, profile=self.profile, lifetime=self.lifetime, head_tokens=min(head, tokens)
         )
@@ -463,11 +573,11 @@ class Session:
         seconds = self.profile.ttl_seconds or FIVE_MINUTES
         if self.profile.cache_markers:
             seconds = lifetime_seconds(self.lifetime)
-        return Warmth(now=self.clock.now(), touched_at=self._cache_touched_at, lifetime_seconds=seconds)
+        return Warmth(now=self.clock.now(), touched_at=self._cached.touched_at, lifetime_seconds=seconds)
 
     def touch_cache(self, at: datetime | None = None) -> None:
         """Note that a request or a refresh began, now or at `at`; the cached prefix lives on from then."""
-        self._cache_touched_at = at or self.clock.now()
+        self._cached = replace(self._cached, touched_at=at or self.clock.now())
 
     # Notices
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -23,11 +22,11 @@ from nacre.cache.models import cost, profile
 from nacre.clock import Clock
 from nacre.messages.blocks import Json, JsonObject, Text, ToolResult
 from nacre.messages.events import Event, ProviderEvent, Reply, ReplyStarted, StartedOver, TurnDone
-from nacre.messages.records import Compacted, Noted, Record
-from nacre.messages.tokens import BYTES_PER_TOKEN
+from nacre.messages.records import Record
 from nacre.messages.usage import Usage
 from nacre.messages.wire import render_block
 from nacre.providers.base import Capabilities, Provider, Request
+from nacre.session.layer_decisions import AttributeValue, MemoryRun, decisions
 from nacre.tools.base import Tool
 from nacre.tools.run import RUNNING
 from nacre.version import VERSION
@@ -46,18 +45,6 @@ SESSION = "gen_ai.conversation.id"
 PURPOSE = "nacre.purpose"
 LAYER = "nacre.layer"
 CANCELLED = "cancelled"
-UNSAID = "unsaid"
-_ONE_WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-"""The form of a reason; longer texts might quote content."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerDecision:
-    """What a layer did, according to a record."""
-
-    layer: str
-    reason: str
-    tokens: int
 
 
 class Telemetry:
@@ -101,6 +88,9 @@ class Telemetry:
         for decision in decisions(records):
             kinds = {LAYER: decision.layer, "nacre.layer.reason": decision.reason}
             facts: dict[str, AttributeValue] = {**kinds, "nacre.layer.tokens": decision.tokens}
+            if decision.memory is not None:
+                facts |= decision.memory.facts
+                _measure_memory(decision.memory, {LAYER: decision.layer})
             count("nacre.layer.decisions", 1, kinds)
             count("nacre.layer.tokens", decision.tokens, kinds)
             if self._turn is not None:
@@ -121,7 +111,8 @@ class Telemetry:
                         done = True
                         span.add(_usage_facts(event.usage))
                         span.add({"nacre.outcome": event.outcome, "nacre.rounds": event.rounds})
-                        span.add({"nacre.cost_usd": event.cost_usd})
+                        if event.cost_usd is not None:
+                            span.add({"nacre.cost_usd": event.cost_usd})
                     yield event
         except BaseException as error:
             if not done:
@@ -183,6 +174,17 @@ class Telemetry:
 
     def _facts(self, operation: str, provider: str, model: str) -> dict[str, AttributeValue]:
         return {OPERATION: operation, PROVIDER: provider, MODEL: model, SESSION: self._session}
+
+
+def _measure_memory(run: MemoryRun, kinds: Attributes) -> None:
+    """Record the metrics of a run of extraction or of a dream."""
+    for outcome, number in (("written", run.written), ("saved", run.saved), ("proposed", run.proposed)):
+        count("nacre.memory.files", number, {**kinds, "nacre.memory.outcome": outcome})
+    for why, number in run.refused.items():
+        count("nacre.memory.refusals", number, {**kinds, "nacre.memory.reason": why})
+    count("nacre.memory.denied_writes", run.denied_writes, kinds)
+    count("nacre.memory.turns", run.turns, kinds)
+    measure("nacre.memory.duration", run.seconds, kinds)
 
 
 class _ModelCall:
@@ -261,43 +263,6 @@ class _Aside:
 
     async def close(self) -> None:
         await self.asked.close()
-
-
-def decisions(records: Sequence[Record]) -> list[LayerDecision]:
-    """Return the decisions of layers in records."""
-    found = (_decision(record) for record in records)
-    return [one for one in found if one is not None]
-
-
-def _decision(record: Record) -> LayerDecision | None:
-    match record:
-        case Noted(kind="offload"):
-            reason = _word(record.fact("reason") or "size")
-            return LayerDecision(layer="offload", reason=reason, tokens=kept_out(record))
-        case Noted(kind="duplicate" | "reread"):
-            return LayerDecision(layer="offload", reason=record.kind, tokens=kept_out(record))
-        case Noted(kind="clear"):
-            return LayerDecision(layer="clear", reason=_word(record.fact("reason")), tokens=kept_out(record))
-        case Noted(kind="side_query") if record.fact("purpose") == "keep_warm":
-            prefix = Usage.of_json(record.fact("usage")).prompt
-            return LayerDecision(layer="keep_warm", reason="refresh", tokens=prefix)
-        case Noted(kind="notes"):
-            covered = record.fact("tokens")
-            tokens = covered if type(covered) is int else 0
-            return LayerDecision(layer="notes", reason=_word(record.fact("by")), tokens=tokens)
-        case Noted(kind="recalled"):
-            size = record.fact("bytes")
-            tokens = size // BYTES_PER_TOKEN if isinstance(size, int) else 0
-            return LayerDecision(layer="recall", reason="attached", tokens=tokens)
-        case Compacted():
-            freed = (record.pre_tokens or 0) - (record.post_tokens or 0)
-            return LayerDecision(layer="compact", reason=_word(record.trigger), tokens=max(0, freed))
-        case _:
-            return None
-
-
-def _word(reason: object) -> str:
-    return reason if isinstance(reason, str) and _ONE_WORD.fullmatch(reason) else UNSAID
 
 
 def _kind(error: BaseException) -> str:
@@ -391,14 +356,6 @@ def _written(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def kept_out(note: Noted) -> int:
-    """Return how many tokens a layer removed from later requests, according to its note."""
-    exact = note.fact("tokens_kept_out")
-    tokens = note.fact("tokens") if exact is None else exact
-    return tokens if type(tokens) is int and tokens > 0 else 0
-
-
-AttributeValue: TypeAlias = "str | int | float | bool | list[str]"
 Attributes: TypeAlias = "Mapping[str, AttributeValue]"
 
 API = "opentelemetry"
@@ -494,6 +451,11 @@ UNITS = {
     "gen_ai.client.token.usage": ("{token}", "Tokens of a request, by type."),
     "gen_ai.client.operation.duration": ("s", "How long a request took."),
     "nacre.cost": ("{USD}", "What requests cost by the price table."),
+    "nacre.memory.files": ("{file}", "Files of memory that extraction and dreams wrote, saved or proposed."),
+    "nacre.memory.refusals": ("{refusal}", "Refused changes of memory, by reason."),
+    "nacre.memory.denied_writes": ("{call}", "Denied calls of tools that can change something."),
+    "nacre.memory.turns": ("{request}", "Requests of extraction and dreams."),
+    "nacre.memory.duration": ("s", "How long extraction or a dream took."),
     "nacre.layer.decisions": ("{decision}", "How often a layer acted."),
     "nacre.layer.tokens": ("{token}", "Tokens that a layer kept out, took away or kept warm; estimated."),
 }

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Protocol
 
+from nacre.cache.models import THINKING_LEVELS
 from nacre.messages.blocks import Json
 from nacre.settings.values import RoleModels, Switches
 
@@ -173,7 +174,7 @@ class NumberTable:
 class TextList:
     """A list of texts; a variable contains a JSON list or one text."""
 
-    allowed: str = "a list of texts"
+    allowed: str = "a list of texts, none of them empty"
 
     def checked(self, value: Json) -> Json:
         if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
@@ -243,6 +244,8 @@ DOLLARS = Number(low=0, high=1_000_000, is_whole=False)
 PAID_TOKENS = Number(low=0, high=1_000_000_000_000)
 """Limits on spending: a day of many sessions uses far more tokens than any window has."""
 MODES = ("default", "acceptEdits", "bypassPermissions")
+_PROTECTIVE = {"grounding", "drift_check", "web_fetch"}
+"""Switches that check memories, and the one that opens the network: a repository could only loosen them."""
 _AUTO = {"keep_warm", "recall_selector", "extract", "dream"}
 
 _KEYS = (
@@ -253,7 +256,9 @@ _KEYS = (
     *(SettingKey(f"roles.{role.name}", TextLine()) for role in fields(RoleModels)),
     SettingKey("anthropic.baseUrl", Address(), reach=SettingScope.TRUSTED, aliases=("ANTHROPIC_BASE_URL",)),
     SettingKey("openai.baseUrl", Address(), reach=SettingScope.TRUSTED, aliases=("OPENAI_BASE_URL",)),
+    SettingKey("thinking", TextLine(THINKING_LEVELS)),
     SettingKey("maxOutputTokens", Number(), aliases=("CLAUDE_CODE_MAX_OUTPUT_TOKENS",)),
+    SettingKey("profile", TextLine(("auto", "small", "full"))),
     SettingKey("maxTurns", Number(high=100_000)),
     SettingKey("cacheTtl", TextLine(("5m", "1h", "mixed", "auto"))),
     SettingKey("maxContextTokens", Number(low=1_000), aliases=("CLAUDE_CODE_MAX_CONTEXT_TOKENS",)),
@@ -263,13 +268,17 @@ _KEYS = (
     SettingKey("autocompact.window", Number(low=1_000), aliases=("CLAUDE_CODE_AUTO_COMPACT_WINDOW",)),
     SettingKey("retry.tries", Number(high=100)),
     SettingKey("retry.maxWaitSeconds", SECONDS),
+    SettingKey("retry.silenceSeconds", SECONDS),
+    SettingKey("recall.selectorSeconds", SECONDS),
+    SettingKey("recall.selectorWaitMs", Number(low=0, high=10_000)),
+    SettingKey("background.quietSeconds", Number(low=0, high=3_600, is_whole=False)),
     SettingKey("keepWarm.maxUsd", Number(low=0, high=1_000, is_whole=False), reach=SettingScope.TRUSTED),
     SettingKey("keepWarm.maxShare", Number(low=0, high=1, is_whole=False), reach=SettingScope.TRUSTED),
     SettingKey("keepWarm.maxRefreshes", Number(high=4), reach=SettingScope.TRUSTED),
     SettingKey("keepWarm.marginSeconds", Number(low=1, high=299, is_whole=False)),
     *(
         key
-        for scope in ("turn", "session", "day")
+        for scope in ("turn", "session", "day", "agent")
         for key in (
             SettingKey(f"spend.{scope}Usd", DOLLARS, reach=SettingScope.TRUSTED),
             SettingKey(f"spend.{scope}Tokens", PAID_TOKENS, reach=SettingScope.TRUSTED),
@@ -277,9 +286,13 @@ _KEYS = (
     ),
     SettingKey("tools.timeoutSeconds", SECONDS),
     SettingKey("tools.maxTimeoutSeconds", SECONDS),
+    SettingKey("tools.readTokens", Number(low=500, high=100_000)),
+    SettingKey("tools.deferred", Flag(has_auto=True)),
     SettingKey("offload.maxChars", Number(low=1_000)),
     SettingKey("offload.roundChars", Number(low=1_000)),
+    SettingKey("offload.imageTokens", Number(low=1_000)),
     SettingKey("offload.perTool", NumberTable()),
+    SettingKey("results.maxBytes", Number(low=100_000, high=1_000_000_000_000)),
     SettingKey("microcompact.keep", Number()),
     SettingKey("microcompact.idleSeconds", SECONDS),
     SettingKey("microcompact.pinTool", Flag()),
@@ -328,7 +341,18 @@ _KEYS = (
     SettingKey("permissions.deny", TextList(), adds_up=True),
     SettingKey("permissions.defaultMode", TextLine(MODES), reach=SettingScope.TRUSTED),
     SettingKey("permissions.additionalDirectories", TextList(), reach=SettingScope.TRUSTED, adds_up=True),
-    *(SettingKey(f"switches.{switch.name}", Flag(switch.name in _AUTO)) for switch in fields(Switches)),
+    SettingKey("sandbox.enabled", Flag(), reach=SettingScope.NOT_REPOSITORY),
+    SettingKey("sandbox.network", Flag(), reach=SettingScope.NOT_REPOSITORY),
+    SettingKey("sandbox.readable", TextList(), reach=SettingScope.NOT_REPOSITORY, adds_up=True),
+    SettingKey("sandbox.writable", TextList(), reach=SettingScope.NOT_REPOSITORY, adds_up=True),
+    *(
+        SettingKey(
+            f"switches.{switch.name}",
+            Flag(switch.name in _AUTO),
+            reach=SettingScope.TRUSTED if switch.name in _PROTECTIVE else SettingScope.ANYWHERE,
+        )
+        for switch in fields(Switches)
+    ),
     SettingKey("autoMemoryEnabled", Flag(), field="memory.enabled", reach=SettingScope.OFF_ONLY),
     SettingKey("autoMemoryDirectory", TextLine(), field="memory.directory", reach=SettingScope.NOT_PROJECT),
     SettingKey("memoryHome", TextLine(), field="memory.home", reach=SettingScope.NOT_REPOSITORY),

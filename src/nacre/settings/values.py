@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from nacre.cache.models import ThinkingLevel
 from nacre.cache.warmth import KeepWarmSettings
 from nacre.errors import ConfigError
 from nacre.layers.l1_offload.policy import OffloadSettings
@@ -17,6 +18,7 @@ from nacre.layers.l5_extract.policy import ExtractSettings
 from nacre.layers.l6_dream.policy import DreamSettings
 from nacre.messages.blocks import JsonObject
 from nacre.session.settings import SpendSettings
+from nacre.store.disk import ResultSettings
 
 Switch: TypeAlias = "bool | Literal['auto']"
 """`auto` lets the layer decide by what it finds: a verified provider, a configured model."""
@@ -30,7 +32,7 @@ Mode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switches:
-    """One switch per layer and mechanism; a change takes effect at the next turn boundary."""
+    """One switch per layer and mechanism; `app/switch_updates.py` applies changes at the next turn."""
 
     offload: bool = True
     """Oversized tool results go to the store before they are first sent."""
@@ -104,6 +106,31 @@ class Retry:
     """Tries in all, the first included."""
     max_wait_seconds: float | None = None
     """The longest single pause between two tries."""
+    silence_seconds: float | None = None
+    """How long a provider may send nothing before its reply counts as broken; a slow machine needs more.
+
+    Default: 120 seconds (Anthropic), 300 (OpenAI and local servers)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundSettings:
+    """How work beside the conversation shares the model with it."""
+
+    quiet_seconds: float | None = None
+    """How long you must have been silent before notes, summaries, extraction and dreams ask the model; they
+    then run one at a time and stop when you speak. 0 lets them begin at once, side by side.
+
+    Default: 20 seconds with a model on this machine, 0 otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallSettings:
+    """How recall asks a small model."""
+
+    selector_seconds: float = 10.0
+    """How long the small model may take to choose memories; later picks go with the next message."""
+    selector_wait_ms: int = 400
+    """How long a message waits for the choice, unless what was found without the model is nearly certain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,11 +153,17 @@ class AgentSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLimits:
-    """How long a tool may run; None leaves the choice to `nacre.tools`."""
+    """How long a tool may run, and when its definition is sent; None leaves the choice to `nacre.tools`."""
 
     timeout_seconds: float | None = None
     max_timeout_seconds: float | None = None
     """The most that a call may ask for."""
+    read_tokens: int | None = None
+    """Tokens that one call of Read returns at most."""
+    deferred: Switch = "auto"
+    """Leave tools of MCP servers and of teams out of the prompt until the model asks for them (ToolSearch),
+    if the model supports it; `auto` does so if that saves at least 2,000 tokens in each request, and never
+    behind a gateway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +188,20 @@ class Permissions:
     """`acceptEdits` changes files in the project without asking, `bypassPermissions` asks nothing at all."""
     additional_directories: tuple[ListEntry, ...] = ()
     """Directories that count as part of the project."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxSettings:
+    """Whether Bash runs commands in a sandbox, and what they reach from there."""
+
+    enabled: bool = False
+    """Run commands of Bash in a sandbox (Linux: bubblewrap); if it does not work, Bash is refused."""
+    network: bool = False
+    """Let commands in the sandbox use the network."""
+    readable: tuple[ListEntry, ...] = ()
+    """More directories that commands in the sandbox can read, such as a toolchain in the home."""
+    writable: tuple[ListEntry, ...] = ()
+    """More directories that commands in the sandbox can write, in addition to the project."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,8 +286,13 @@ class Settings:
     roles: RoleModels = field(default_factory=RoleModels)
     anthropic: Endpoint = field(default_factory=Endpoint)
     openai: Endpoint = field(default_factory=Endpoint)
+    thinking: ThinkingLevel | None = None
+    """How much the model thinks, for all vendors; None sends nothing and leaves it to the model (P8)."""
     max_output_tokens: int | None = None
     """Tokens of one reply; None: 8,192, and 64,000 on a second try when that was too little."""
+    profile: Literal["auto", "small", "full"] = "auto"
+    """`small`: six tools, a short memory manual, no index, and shorter tool results; `auto` uses it for
+    windows below 16,384 tokens."""
     max_turns: int = 100
     """Model calls in one turn: of 762 recorded in real sessions the median took 5, and one more than 100."""
     cache_ttl: CacheTtl = "5m"
@@ -256,13 +308,17 @@ class Settings:
     spend: SpendSettings = field(default_factory=SpendSettings)
     tools: ToolLimits = field(default_factory=ToolLimits)
     offload: OffloadSettings = field(default_factory=OffloadSettings)
+    results: ResultSettings = field(default_factory=ResultSettings)
     microcompact: MicrocompactSettings = field(default_factory=MicrocompactSettings)
     notes: NotesSettings = field(default_factory=NotesSettings)
     compaction: CompactSettings = field(default_factory=CompactSettings)
     dream: DreamSettings = field(default_factory=DreamSettings)
     extract: ExtractSettings = field(default_factory=ExtractSettings)
+    recall: RecallSettings = field(default_factory=RecallSettings)
+    background: BackgroundSettings = field(default_factory=BackgroundSettings)
     agents: AgentSettings = field(default_factory=AgentSettings)
     permissions: Permissions = field(default_factory=Permissions)
+    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     switches: Switches = field(default_factory=Switches)
     memory: MemorySettings = field(default_factory=MemorySettings)
     hooks: JsonObject = field(default_factory=dict)
@@ -279,10 +335,30 @@ class Settings:
     """Variables that came from the files' `env` blocks."""
     origins: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[SettingsProblem, ...] = ()
+    files: tuple[Path, ...] = field(default=(), compare=False)
+    """The files that were read, or would be if they existed."""
+    read_again: Callable[[], Settings] | None = field(default=None, repr=False, compare=False)
+    """Reads the same sources again; None for settings that were not loaded."""
 
     def origin(self, name: str) -> str:
         """Where the value of a setting such as `model` or `switches.notes` came from."""
         return self.origins.get(name, "default")
+
+    def reading_refusal(self, path: Path) -> str:
+        """Return why a file of the project is not loaded for the model: a rule denies or asks for reading it.
+
+        Empty if no rule does. A rule that cannot be read counts as one against every file.
+        """
+        from nacre.tools.rules import parse_rule, rule_against  # noqa: PLC0415 - few projects have such rules
+
+        given = self.permissions
+        try:
+            rules = [parse_rule(one.text, "deny", one.origin) for one in given.deny]
+            rules += [parse_rule(one.text, "ask", one.origin) for one in given.ask]
+            found = rule_against(rules, path, root=self.project_root)
+        except (ConfigError, ValueError, RuntimeError) as error:
+            return f"the permission rules cannot be read ({error})"
+        return f"{found.text} ({found.origin or 'a rule'}) says {found.effect}" if found else ""
 
     def require_sound(self) -> None:
         """Raise `ConfigError` when a value somewhere cannot be used."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from nacre.messages.blocks import Json, JsonObject
 from nacre.store import disk
-from nacre.store.lines import line_around, open_log, whole_lines
+from nacre.store.lines import line_around, open_log, parsed, whole_lines
 
 FORMAT = 2
 FINGERPRINT_BYTES = 256
@@ -79,7 +79,10 @@ def up_to_date(path: Path, known: BoundaryIndex | None) -> BoundaryIndex:
     """Return the index of the whole log, reading only what the known one does not cover."""
     with open_log(path) as file:
         found = os.fstat(file.fileno())
-    if known is None or not _still_true(path, known, found):
+    known = known or BoundaryIndex()
+    # Logs only grow, so an equal size needs an equal time, and the covered part must end as it did.
+    is_replaced = known.size == found.st_size and known.mtime_ns != found.st_mtime_ns
+    if known.size > found.st_size or is_replaced or known.fingerprint != fingerprint(path, known.size):
         known = BoundaryIndex()
     if known.size == found.st_size:
         return known
@@ -93,28 +96,25 @@ def up_to_date(path: Path, known: BoundaryIndex | None) -> BoundaryIndex:
 def extended(path: Path, index: BoundaryIndex, at: int, block: bytes) -> BoundaryIndex:
     """Return the index extended by one range of whole lines."""
     for begin, line in _interesting(block):
-        record = _parsed(line)
+        record = parsed(line)
         if record.get("subtype") == "compact_boundary" and record.get("isSidechain") is not True:
             boundary = _boundary(path, index, at + begin, record)
             index = replace(index, boundaries=(*index.boundaries, replace(boundary, waits=True)))
         elif record.get("isCompactSummary") is True and record.get("isSidechain") is not True:
-            index = _summarised(index, _text(record.get("parentUuid")))
+            # The summary of its parent boundary, else of the last one without a summary.
+            waiting = [place for place, each in enumerate(index.boundaries) if each.waits]
+            parent = _text(record.get("parentUuid"))
+            if waiting:
+                place = next((one for one in waiting if index.boundaries[one].id == parent), waiting[-1])
+                known = list(index.boundaries)
+                known[place] = replace(known[place], waits=False)
+                index = replace(index, boundaries=tuple(known))
         elif record.get("type") == "nacre" and record.get("kind") == "compacted":
             boundary = _boundary(path, index, at + begin, record)
             index = replace(index, boundaries=(*index.boundaries, replace(boundary, whole=False)))
         elif record.get("type") == "nacre" and record.get("kind") == "undone":
             index = replace(index, undone=(*index.undone, (_id(record), _text(record.get("target")))))
     return index
-
-
-def _summarised(index: BoundaryIndex, parent: str) -> BoundaryIndex:
-    """Return the index with a summary: of its parent boundary, else of the last one without a summary."""
-    waiting = [place for place, each in enumerate(index.boundaries) if each.waits]
-    if not waiting:
-        return index
-    place = next((one for one in waiting if index.boundaries[one].id == parent), waiting[-1])
-    done = replace(index.boundaries[place], waits=False)
-    return replace(index, boundaries=(*index.boundaries[:place], done, *index.boundaries[place + 1 :]))
 
 
 def _interesting(block: bytes) -> Iterator[tuple[int, bytes]]:
@@ -196,7 +196,7 @@ def _offsets_of(path: Path, ids: Iterable[str], start: int, end: int) -> list[in
     for at, block in whole_lines(path, start=start, end=end):
         for match in pattern.finditer(block):
             begin, line = line_around(block, match.start())
-            record_id = _parsed(line).get("uuid")
+            record_id = parsed(line).get("uuid")
             if record_id in wanted:  # not merely a uuid nested somewhere in the record
                 found.append(at + begin)
                 wanted.discard(str(record_id))
@@ -210,24 +210,8 @@ def _id(record: JsonObject) -> str:
     return _text(record.get("uuid") or record.get("id"))
 
 
-def _parsed(line: bytes) -> JsonObject:
-    try:
-        value: Json = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _still_true(path: Path, known: BoundaryIndex, found: os.stat_result) -> bool:
-    """Return whether the index is valid: logs only grow, so an equal size needs an equal time, and the
-    covered part must end as it did."""
-    if known.size > found.st_size or (known.size == found.st_size and known.mtime_ns != found.st_mtime_ns):
-        return False
-    return known.fingerprint == fingerprint(path, known.size)
 
 
 def fingerprint(path: Path, size: int) -> str:
@@ -270,5 +254,5 @@ def load(sidecar: Path) -> BoundaryIndex | None:
             int(body["mtimeNs"]),
             str(body["fingerprint"]),
         )
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None

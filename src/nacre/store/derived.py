@@ -77,7 +77,7 @@ class DerivedCache:
         if not self.path.exists():
             return
         if not self._is_written(("delete from value where scope = ?", [(self.scope,)])):
-            self._delete_file()
+            self.delete()
 
     def _rows(self, condition: str, *arguments: bytes) -> dict[str, tuple[str, Any]]:
         if not self.path.is_file():
@@ -106,7 +106,11 @@ class DerivedCache:
         unusable = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
         for _ in range(2):
             try:
-                self._make_file()
+                if not self.path.exists():
+                    disk.make_folder(self.path.parent)
+                    # Because SQLite would use the mode that the umask allows.
+                    with suppress(FileExistsError):
+                        os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, disk.FILE_MODE))
                 with closing(sqlite3.connect(self.path, timeout=WRITE_WAIT, isolation_level=None)) as db:
                     # Without a flush a power cut may damage the file, which is then replaced.
                     db.execute("pragma synchronous = off")
@@ -121,24 +125,18 @@ class DerivedCache:
                             db.executemany(statement, rows)
                         db.execute("commit")
                         return True
-                self._delete_file()
+                self.delete()
             except sqlite3.Error as error:
                 if error.sqlite_errorcode not in unusable:
                     return False
                 with suppress(OSError):
-                    self._delete_file()
+                    self.delete()
             except OSError:
                 return False
         return False
 
-    def _make_file(self) -> None:
-        """Create the file, because SQLite would use the mode that the umask allows."""
-        if not self.path.exists():
-            disk.make_folder(self.path.parent)
-            with suppress(FileExistsError):
-                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, disk.FILE_MODE))
-
-    def _delete_file(self) -> None:
+    def delete(self) -> None:
+        """Delete the file with all scopes; raises OSError if that fails."""
         for path in (self.path, self.path.with_name(f"{FILE}-journal")):
             path.unlink(missing_ok=True)
 

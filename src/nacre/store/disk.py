@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
+import glob
 import os
 import re
 import stat
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,9 +27,25 @@ MAX_SEGMENT_BYTES = 200
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_UNAVAILABLE = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+"""Errors of file systems without locks, as some network ones are."""
+_SHARED = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "glusterfs"}
+)
+"""File systems that several machines can mount at once; so can those in user space (FUSE) and virtiofs."""
 _DRIVE = re.compile(r"[A-Za-z]:")
 _DECODE_ROUNDS = 3
 """Percent-encoding nests (`%252e`); three rounds cover what a careless reader would decode."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultSettings:
+    """Limits of the files with tool results."""
+
+    max_bytes: int = 2_000_000_000
+    """Of one result: a command with more output is stopped."""
+    free_bytes: int = 256 * 1024 * 1024
+    """Space on the disk that no result may take: other programs need it, and so do the session's logs."""
 
 
 class NotRegularError(OSError):
@@ -40,6 +58,10 @@ def explain(error: OSError, path: str | os.PathLike[str]) -> str:
         return f"disk full: {path} is as it was before; free some space and try again"
     if error.errno in _FORBIDDEN:
         return f"no permission for {path}; check its owner, its mode and whether the disk is read-only"
+    if error.errno in _UNAVAILABLE:
+        return f"{path}: its file system cannot do this ({error.strerror}); keep it on a disk of this machine"
+    if error.errno == errno.EMFILE:
+        return f"{path}: this process has too many open files; close sessions or raise `ulimit -n`"
     if isinstance(error, NotADirectoryError):
         return f"{path}: a part of this path is a file, not a folder; choose another name"
     if isinstance(error, NotRegularError | IsADirectoryError):
@@ -84,6 +106,22 @@ def _objection(key: str) -> str | None:
     return None
 
 
+def is_shared(folder: Path) -> bool:
+    """Return whether a folder is on a file system that other machines may use as well; False if unknown."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            lines = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii").splitlines()
+        finally:
+            os.close(descriptor)
+        mount = next(line.split()[1] for line in lines if line.startswith("mnt_id:"))
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        kind = next(line.partition(" - ")[2].split()[0] for line in mounts if line.startswith(f"{mount} "))
+    except (OSError, StopIteration, IndexError):
+        return False
+    return kind in _SHARED or kind == "virtiofs" or kind.startswith("fuse")
+
+
 def make_folder(folder: Path) -> None:
     """Create a folder and its parents, each for the owner only; those that exist stay as they are."""
     missing = []
@@ -110,34 +148,69 @@ def open_regular(path: Path, flags: int) -> int:
 
 
 def replace_file(
-    path: Path, data: bytes, *, temp_name: str, sync: bool = True, mode: int = FILE_MODE
+    path: Path,
+    data: bytes,
+    *,
+    temp_name: str | None = None,
+    sync: bool = True,
+    mode: int = FILE_MODE,
+    time_ns: int | None = None,
 ) -> None:
     """Replace a file atomically: write a temporary file, flush, rename, flush the folder.
 
+    `time_ns` is its modification time, in place of now.
+
     A caller that holds a lock passes the same temporary name each time, so that what a killed process left is
-    overwritten by the next write. A caller without a lock passes a unique one.
+    overwritten by the next write. Without a name it is unique, and those that killed processes left go.
     """
-    temp = path.with_name(temp_name)
+    if temp_name is None:
+        remove_abandoned(path.parent.glob(f".{glob.escape(path.name)}.*.tmp"))
+        temp = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
+    else:
+        temp = path.with_name(temp_name)
     try:
         descriptor = os.open(
             temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE
         )
         try:
+            if temp_name is None:
+                mark_in_use(descriptor)
             os.fchmod(descriptor, mode)
             write_all(descriptor, data)
+            if time_ns is not None:
+                os.utime(descriptor, ns=(time_ns, time_ns))
             if sync:
                 os.fsync(descriptor)
+            temp.replace(path)
         finally:
             os.close(descriptor)
-        temp.replace(path)
     except BaseException:
-        temp.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temp.unlink(missing_ok=True)
         raise
     if sync:
         sync_folder(path.parent)
 
 
-def append_whole(descriptor: int, data: bytes) -> int:
+def mark_in_use(descriptor: int) -> None:
+    """Lock an open temporary file until it is closed, so that `remove_abandoned` leaves it in place."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def remove_abandoned(paths: Iterable[Path]) -> None:
+    """Remove temporary files that no process has marked as in use; those that cannot be removed stay."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            descriptor = open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
+            finally:
+                os.close(descriptor)
+
+
+def append_whole(descriptor: int, data: bytes, *, sync: bool = False) -> int:
     """Append bytes with one write and return the new size; on failure the file is truncated again.
 
     The caller is the only writer. A short write is tried once more, which yields the reason it was short.
@@ -145,10 +218,21 @@ def append_whole(descriptor: int, data: bytes) -> int:
     before = os.fstat(descriptor).st_size
     try:
         write_all(descriptor, data)
+        if sync:
+            os.fsync(descriptor)
     except BaseException:
-        os.ftruncate(descriptor, before)
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, before)
         raise
     return before + len(data)
+
+
+def append_lines(descriptor: int, lines: bytes, *, sync: bool = False) -> int:
+    """Append whole lines as `append_whole` does; after a torn line that stayed, on a new line."""
+    size = os.fstat(descriptor).st_size
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":
+        lines = b"\n" + lines
+    return append_whole(descriptor, lines, sync=sync)
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -156,6 +240,14 @@ def write_all(descriptor: int, data: bytes) -> None:
     written = os.write(descriptor, data)
     while written < len(data):
         written += os.write(descriptor, memoryview(data)[written:])
+
+
+def is_same_file(one: Path, other: Path) -> bool:
+    """Return whether both paths are one existing file, by identity; False if that cannot be found out."""
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):
+        return False
 
 
 def sync_folder(folder: Path) -> None:
@@ -205,7 +297,8 @@ def _renamed(source: Path | NameInFolder, target: Path | NameInFolder, flags: in
     if call is None:
         return False
     (from_folder, from_name), (to_folder, to_name) = _at(source), _at(target)
-    failed = call(_fd(from_folder), os.fsencode(from_name), _fd(to_folder), os.fsencode(to_name), flags)
+    from_fd, to_fd = (_AT_FDCWD if one is None else one for one in (from_folder, to_folder))
+    failed = call(from_fd, os.fsencode(from_name), to_fd, os.fsencode(to_name), flags)
     if failed in _UNSUPPORTED:
         return False
     if failed:
@@ -215,10 +308,6 @@ def _renamed(source: Path | NameInFolder, target: Path | NameInFolder, flags: in
 
 def _at(place: Path | NameInFolder) -> tuple[int | None, str]:
     return (place.folder, place.name) if isinstance(place, NameInFolder) else (None, str(place))
-
-
-def _fd(folder: int | None) -> int:
-    return _AT_FDCWD if folder is None else folder
 
 
 @cache

@@ -15,10 +15,13 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nacre.errors import StoreError
 from nacre.store import disk
-from nacre.store.git_packs import COMPRESSION, GitPack, write_pack
+
+if TYPE_CHECKING:
+    from nacre.store.git_packs import GitPack
 
 BRANCH = "refs/heads/main"
 _CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = false\n\tbare = true\n[gc]\n\tauto = 0\n"
@@ -48,7 +51,7 @@ def blob_id(data: bytes) -> str:
 
 def loose_object(kind: str, data: bytes) -> LooseObject:
     return LooseObject(
-        _digest(kind, data), zlib.compress(b"%s %d\0" % (kind.encode(), len(data)) + data, COMPRESSION)
+        _digest(kind, data), zlib.compress(b"%s %d\0" % (kind.encode(), len(data)) + data, zlib.Z_BEST_SPEED)
     )
 
 
@@ -102,6 +105,15 @@ class GitRepository:
         finally:
             os.close(descriptor)
 
+    def restore_head(self, commit: str) -> None:
+        """Point the branch to a commit again, or to none, after `move_head` failed."""
+        if self.head() == commit:
+            return
+        if commit:
+            self.move_head(commit)
+        else:
+            (self.path / BRANCH).unlink(missing_ok=True)
+
     def stage_head(self) -> None:
         """Create the branch's own file again after `git gc` moved it to the packed ones."""
         branch = self.path / BRANCH
@@ -132,11 +144,11 @@ class GitRepository:
         """Return whether the object exists and is whole."""
         try:
             kind, data = self.read(name)
-        except (StoreError, zlib.error, ValueError):
+        except StoreError:
             return False
         return _digest(kind, data) == name
 
-    def write(self, objects: Iterable[LooseObject], *, sync: bool = False) -> list[Path]:
+    def write(self, objects: Iterable[LooseObject]) -> list[Path]:
         """Add objects and return the files that are new; existing objects stay."""
         written = []
         try:
@@ -145,9 +157,7 @@ class GitRepository:
                 if self._is_there(one, path):
                     continue
                 disk.make_folder(path.parent)
-                temp = path.parent / _TEMP
-                _write(temp, one.file, sync=sync)
-                temp.replace(path)
+                disk.replace_file(path, one.file, temp_name=_TEMP, sync=False)
                 written.append(path)
         except OSError:
             self.unwrite(written)
@@ -186,6 +196,8 @@ class GitRepository:
         names = [name for name in loose if self.has(name)]
         names += sorted({name for pack in merged for name in pack.names()} - loose.keys())
         if names:
+            from nacre.store.git_packs import write_pack  # noqa: PLC0415 - see _known_packs
+
             objects = ((name, *self.read(name)) for name in names)
             written = write_pack(self.path / "objects" / "pack", objects, count=len(names))
             self.unwrite(loose[name] for name in names if name in loose)
@@ -219,10 +231,10 @@ class GitRepository:
     def _read_loose(self, name: str) -> tuple[str, bytes]:
         try:
             whole = zlib.decompress(self._loose_path(name).read_bytes())
-        except zlib.error as error:
+            head, _, data = whole.partition(b"\0")
+            return head.split(b" ")[0].decode(), data
+        except (zlib.error, UnicodeDecodeError) as error:
             raise StoreError(f"object {name} is damaged; run `git fsck` in {self.path}") from error
-        head, _, data = whole.partition(b"\0")
-        return head.split(b" ")[0].decode(), data
 
     def _loose_files(self) -> dict[str, Path]:
         return {
@@ -236,24 +248,12 @@ class GitRepository:
         if refresh or not self._packs:
             found: dict[Path, GitPack] = {}
             for path in sorted((self.path / "objects" / "pack").glob("pack-*.idx")):
+                from nacre.store.git_packs import GitPack  # noqa: PLC0415 - a new history has no packs
+
                 with contextlib.suppress(FileNotFoundError):  # merged into another since it was listed
                     found[path] = self._packs.get(path) or GitPack(path)
             self._packs = found
         return list(self._packs.values())
-
-
-def _write(path: Path, data: bytes, *, sync: bool) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags, disk.FILE_MODE)
-    try:
-        disk.write_all(descriptor, data)
-        if sync:
-            os.fsync(descriptor)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    finally:
-        os.close(descriptor)
 
 
 SPLIT_ABOVE = 256
@@ -357,21 +357,15 @@ class GitTrees:
             if len(folder.files) > SPLIT_ABOVE:
                 here = dict(folder.files)
                 folder.files = {}
-        self._spread(folder, here, keep)
-        return _written(folder, keep)
-
-    def _spread(
-        self, folder: _TreeFolder, files: Mapping[bytes, bytes | None], keep: Callable[[LooseObject], bytes]
-    ) -> None:
-        """Change files of a split folder."""
         by_shard: dict[bytes, dict[bytes, bytes | None]] = {}
-        for part, name in files.items():
+        for part, name in here.items():
             by_shard.setdefault(_shard_of(part), {})[part] = name
-        for shard, inner in by_shard.items():
+        for shard, changed in by_shard.items():
             leaf = self._folder(folder.shards.get(shard, _NOTHING)).copy()
-            for part, name in inner.items():
+            for part, name in changed.items():
                 _put(leaf.files, part, name)
             _put(folder.shards, shard, _written(leaf, keep))
+        return _written(folder, keep)
 
     def _walked(self, tree: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         folder = self._folder(tree)
@@ -386,13 +380,15 @@ class GitTrees:
         before = self._folder(old)
         after = self._folder(new)
         if before.shards and after.shards:
-            for one, other in _unlike(before.shards, after.shards).values():
-                leaves = self._folder(one or _NOTHING), self._folder(other or _NOTHING)
-                for part, ids in _unlike(leaves[0].files, leaves[1].files).items():
-                    yield prefix + part, ids
+            shards = _unlike(before.shards, after.shards).values()
+            pairs = [
+                (self._folder(one or _NOTHING).files, self._folder(other or _NOTHING).files)
+                for one, other in shards
+            ]
         else:
-            pairs = _unlike(self._all_files(before), self._all_files(after))
-            for part, ids in pairs.items():
+            pairs = [(self._all_files(before), self._all_files(after))]
+        for one_files, other_files in pairs:
+            for part, ids in _unlike(one_files, other_files).items():
                 yield prefix + part, ids
         for part, (one, other) in _unlike(before.folders, after.folders).items():
             yield from self._differing(one or _NOTHING, other or _NOTHING, prefix + part + b"/")

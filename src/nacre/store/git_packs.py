@@ -9,7 +9,7 @@ import os
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,12 +25,23 @@ _FAN_OUT = 256
 _NAME_BYTES = 20
 _FAR = 0x8000_0000
 """An offset with this bit is in the index's second table: packs above 2 GB."""
-COMPRESSION = 1
-"""The fastest: memory files are small, and the time adds to a save."""
 _MAX_DELTA_DEPTH = 4_096
 """git stops at 50 by default and 4,095 at most; more is a damaged pack with a cycle."""
 
+_DAMAGE = (IndexError, KeyError, OverflowError, RecursionError, ValueError, struct.error, zlib.error)
+"""What the reading of a damaged pack raises."""
+
 Find = Callable[[str], tuple[str, bytes]]
+
+
+@contextmanager
+def _damage_reported(index: Path) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as error:
+        raise StoreError(
+            f"the pack of {index} is damaged ({error}); run `git fsck` in the history"
+        ) from error
 
 
 class GitPack:
@@ -38,15 +49,17 @@ class GitPack:
 
     def __init__(self, index: Path) -> None:
         self.index = index
-        self._index = _mapped(index)
-        if self._index[:8] != _INDEX_MAGIC:
-            raise StoreError(f"{index} is not a pack index of version 2; run `git gc` in the history")
-        self._data = _mapped(index.with_suffix(".pack"))
-        self._fan = struct.unpack(f">{_FAN_OUT}I", self._index[8 : 8 + 4 * _FAN_OUT])
+        with _damage_reported(index):
+            self._index = _mapped(index)
+            if self._index[:8] != _INDEX_MAGIC:
+                raise StoreError(f"{index} is not a pack index of version 2; run `git gc` in the history")
+            self._data = _mapped(index.with_suffix(".pack"))
+            self._fan = struct.unpack(f">{_FAN_OUT}I", self._index[8 : 8 + 4 * _FAN_OUT])
         self._names = 8 + 4 * _FAN_OUT
 
     def __contains__(self, name: str) -> bool:
-        return self._offset(bytes.fromhex(name)) is not None
+        with _damage_reported(self.index):
+            return self._offset(bytes.fromhex(name)) is not None
 
     @property
     def size(self) -> int:
@@ -56,10 +69,16 @@ class GitPack:
         """Return the id of every object in it."""
         end = self._names + _NAME_BYTES * self._fan[-1]
         table = self._index[self._names : end]
-        return [table[at : at + _NAME_BYTES].hex() for at in range(0, len(table), _NAME_BYTES)]
+        return [
+            table[at : at + _NAME_BYTES].hex() for at in range(0, len(table) - _NAME_BYTES + 1, _NAME_BYTES)
+        ]
 
     def read(self, name: str, find: Find) -> tuple[str, bytes]:
         """Return the kind and content of an object; `find` fetches the base of a delta from elsewhere."""
+        with _damage_reported(self.index):
+            return self._read(name, find)
+
+    def _read(self, name: str, find: Find) -> tuple[str, bytes]:
         offset = self._offset(bytes.fromhex(name))
         if offset is None:
             raise KeyError(name)
@@ -67,8 +86,13 @@ class GitPack:
         while len(deltas) <= _MAX_DELTA_DEPTH:
             number, size, at = self._head(offset)
             if number == _OFFSET_DELTA:
-                back, at = _back_offset(self._data, at)
-                deltas.append(self._inflated(at, size))
+                byte = self._data[at]
+                back = byte & 0x7F
+                while byte & 0x80:
+                    at += 1
+                    byte = self._data[at]
+                    back = (back + 1) << 7 | byte & 0x7F
+                deltas.append(self._inflated(at + 1, size))
                 offset -= back
                 continue
             if number == _NAMED_DELTA:
@@ -91,18 +115,15 @@ class GitPack:
             at = self._names + _NAME_BYTES * middle
             found = self._index[at : at + _NAME_BYTES]
             if found == name:
-                return self._offset_at(middle)
+                count = self._fan[-1]
+                offsets = self._names + (_NAME_BYTES + 4) * count
+                near: int = struct.unpack_from(">I", self._index, offsets + 4 * middle)[0]
+                if near < _FAR:
+                    return near
+                far: int = struct.unpack_from(">Q", self._index, offsets + 4 * count + 8 * (near - _FAR))[0]
+                return far
             low, high = (middle + 1, high) if found < name else (low, middle)
         return None
-
-    def _offset_at(self, place: int) -> int:
-        count = self._fan[-1]
-        offsets = self._names + (_NAME_BYTES + 4) * count
-        near: int = struct.unpack_from(">I", self._index, offsets + 4 * place)[0]
-        if near < _FAR:
-            return near
-        far: int = struct.unpack_from(">Q", self._index, offsets + 4 * count + 8 * (near - _FAR))[0]
-        return far
 
     def _head(self, at: int) -> tuple[int, int, int]:
         byte = self._data[at]
@@ -129,16 +150,6 @@ def _mapped(path: Path) -> mmap.mmap:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def _back_offset(data: mmap.mmap, at: int) -> tuple[int, int]:
-    byte = data[at]
-    value = byte & 0x7F
-    while byte & 0x80:
-        at += 1
-        byte = data[at]
-        value = (value + 1) << 7 | byte & 0x7F
-    return value, at + 1
-
-
 def _patched(base: bytes, delta: bytes) -> bytes:
     """Apply a delta: two sizes, then pieces copied from the base or given."""
     _, at = _varint(delta, 0)
@@ -148,7 +159,14 @@ def _patched(base: bytes, delta: bytes) -> bytes:
         code = delta[at]
         at += 1
         if code & 0x80:
-            start, length, at = _copy(code, delta, at)
+            # Each bit of the code announces one byte: four of the start, three of the length.
+            values = [0] * 7
+            for bit in range(7):
+                if code >> bit & 1:
+                    values[bit] = delta[at]
+                    at += 1
+            start = int.from_bytes(values[:4], "little")
+            length = int.from_bytes(values[4:], "little") or 0x10000
             pieces.append(base[start : start + length])
         else:
             pieces.append(delta[at : at + code])
@@ -171,26 +189,6 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return value, at
 
 
-def _copy(code: int, delta: bytes, at: int) -> tuple[int, int, int]:
-    start = length = 0
-    for bit in range(4):
-        if code >> bit & 1:
-            start |= delta[at] << 8 * bit
-            at += 1
-    for bit in range(3):
-        if code >> (4 + bit) & 1:
-            length |= delta[at] << 8 * bit
-            at += 1
-    return start, length or 0x10000, at
-
-
-@dataclass(frozen=True, slots=True)
-class _PackEntry:
-    name: str
-    checksum: int
-    offset: int
-
-
 def write_pack(folder: Path, objects: Iterable[tuple[str, str, bytes]], *, count: int) -> Path:
     """Write (id, kind, content) objects as one flushed pack with its index, and return the pack.
 
@@ -198,20 +196,21 @@ def write_pack(folder: Path, objects: Iterable[tuple[str, str, bytes]], *, count
     """
     disk.make_folder(folder)
     temp = folder / "tmp_pack_nacre"
-    placed: list[_PackEntry] = []
+    placed: list[tuple[str, int, int]] = []
     digest = hashlib.sha1(usedforsecurity=False)
-    with _opened(temp) as file:
-        for piece in itertools.chain([struct.pack(">4sII", b"PACK", 2, count)], _packed(objects, placed)):
-            digest.update(piece)
-            file.write(piece)
+    with _flushed(temp) as file:
+        entry = struct.pack(">4sII", b"PACK", 2, count)
+        digest.update(entry)
+        offset = file.write(entry)
+        for name, kind, content in objects:
+            entry = _entry_head(_NUMBERS[kind], len(content)) + zlib.compress(content, zlib.Z_BEST_SPEED)
+            placed.append((name, zlib.crc32(entry), offset))
+            digest.update(entry)
+            offset += file.write(entry)
         file.write(digest.digest())
-        file.flush()
-        os.fsync(file.fileno())
     index = folder / "tmp_idx_nacre"
-    with _opened(index) as file:
+    with _flushed(index) as file:
         file.write(_index_of(placed, digest.digest()))
-        file.flush()
-        os.fsync(file.fileno())
     pack = folder / f"pack-{digest.hexdigest()}.pack"
     temp.replace(pack)
     index.replace(pack.with_suffix(".idx"))
@@ -219,18 +218,13 @@ def write_pack(folder: Path, objects: Iterable[tuple[str, str, bytes]], *, count
     return pack
 
 
-def _opened(path: Path) -> BinaryIO:
+@contextmanager
+def _flushed(path: Path) -> Iterator[BinaryIO]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.fdopen(os.open(path, flags, disk.FILE_MODE), "wb")
-
-
-def _packed(objects: Iterable[tuple[str, str, bytes]], placed: list[_PackEntry]) -> Iterator[bytes]:
-    offset = 12
-    for name, kind, content in objects:
-        entry = _entry_head(_NUMBERS[kind], len(content)) + zlib.compress(content, COMPRESSION)
-        placed.append(_PackEntry(name, zlib.crc32(entry), offset))
-        offset += len(entry)
-        yield entry
+    with os.fdopen(os.open(path, flags, disk.FILE_MODE), "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _entry_head(number: int, size: int) -> bytes:
@@ -245,20 +239,20 @@ def _entry_head(number: int, size: int) -> bytes:
     return bytes(head)
 
 
-def _index_of(placed: list[_PackEntry], pack_digest: bytes) -> bytes:
-    ranked = sorted(placed, key=lambda one: one.name)
-    starts = [int(one.name[:2], 16) for one in ranked]
+def _index_of(placed: list[tuple[str, int, int]], pack_digest: bytes) -> bytes:
+    """Return the index of objects given as id, checksum and offset."""
+    ranked = sorted(placed)
     counts = [0] * _FAN_OUT
-    for start in starts:
-        counts[start] += 1
-    far = [one.offset for one in ranked if one.offset >= _FAR]
+    for name, _, _ in ranked:
+        counts[int(name[:2], 16)] += 1
+    far = [offset for _, _, offset in ranked if offset >= _FAR]
     places = iter(range(len(far)))
-    near = [one.offset if one.offset < _FAR else _FAR + next(places) for one in ranked]
+    near = [offset if offset < _FAR else _FAR + next(places) for _, _, offset in ranked]
     body = b"".join([
         _INDEX_MAGIC,
         struct.pack(f">{_FAN_OUT}I", *itertools.accumulate(counts)),
-        bytes.fromhex("".join(one.name for one in ranked)),
-        struct.pack(f">{len(ranked)}I", *(one.checksum for one in ranked)),
+        bytes.fromhex("".join(name for name, _, _ in ranked)),
+        struct.pack(f">{len(ranked)}I", *(checksum for _, checksum, _ in ranked)),
         struct.pack(f">{len(near)}I", *near),
         struct.pack(f">{len(far)}Q", *far),
         pack_digest,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -105,20 +105,6 @@ class History:
         """Return the id of the newest commit; empty before the first."""
         return self.repository.head()
 
-    def commit(
-        self, files: Mapping[str, bytes | None], *, author: str, reason: str, session: str = "", at: datetime
-    ) -> str:
-        """Record new contents (None = removed); files that are not named stay as they were."""
-        signed = Signature(author=author, reason=reason, session=session, at=at)
-        try:
-            self.repository.make()
-            prepared = self.prepare(files, signed)
-            self.repository.write(prepared.objects, sync=True)
-            self.repository.move_head(prepared.id)
-        except OSError as error:
-            raise StoreError(disk.explain(error, self.repository.path)) from error
-        return prepared.id
-
     def prepare(
         self, files: Mapping[str, bytes | None], signature: Signature, *, on: str = ""
     ) -> PreparedCommit:
@@ -140,19 +126,19 @@ class History:
         while at and len(found) < limit:
             head = self.head(at)
             before = self._tree(head.parent)
-            if file is None or self._id(head.tree, file) != self._id(before, file):
+            if file is None or self._trees.lookup(head.tree, file) != self._trees.lookup(before, file):
                 found.append(self._commit(at, head))
             at = head.parent
         return found
 
     def read(self, commit: str, file: str) -> bytes | None:
         """Return the content of a file after a commit, or None."""
-        name = self._id(self._tree(commit), file)
+        name = self._trees.lookup(self._tree(commit), file)
         return None if name is None else self.repository.content(name, "blob")
 
     def version(self, commit: str, file: str) -> str:
         """Return the id of a file's content after a commit; empty if there was no file."""
-        return self._id(self._tree(commit), file) or ""
+        return self._trees.lookup(self._tree(commit), file) or ""
 
     def tree(self, commit: str) -> Mapping[str, str]:
         """Return every file after a commit with the id of its content."""
@@ -162,12 +148,12 @@ class History:
         """Return the files that differ between two commits; the empty string means before the first."""
         return self._trees.compared(self._tree(before), self._tree(after))
 
-    def diff(self, one: str, other: str | None = None) -> list[FileDiff]:
-        """Return what a commit changed, or how another commit differs from it."""
-        before, after = (self.head(self.resolve(one)).parent, one) if other is None else (one, other)
+    def diff(self, commit: str) -> list[FileDiff]:
+        """Return what a commit changed."""
+        before = self.head(self.resolve(commit)).parent
         return [
             FileDiff(file=file, before=old, after=new, text=self._unified(file, old, new))
-            for file, (old, new) in sorted(self.changes(before, after).items())
+            for file, (old, new) in sorted(self.changes(before, commit).items())
         ]
 
     def one(self, commit: str) -> Commit:
@@ -197,30 +183,25 @@ class History:
         if commit not in self._heads:
             if len(self._heads) >= REMEMBERED:
                 self._heads.clear()
-            self._heads[commit] = self._head(commit)
-        return self._heads[commit]
-
-    def _head(self, commit: str) -> CommitHeader:
-        text = self.repository.content(commit, "commit").decode("utf-8", "replace")
-        head, _, message = text.partition("\n\n")
-        tree = _TREE.search(head)
-        parent = _PARENT.search(head)
-        author = _AUTHOR.search(head)
-        if tree is None or author is None:
-            raise StoreError(f"commit {commit} cannot be read; run `git fsck` in {self.repository.path}")
-        reason, _, session = message.rpartition(_SESSION)
-        session = session.strip() if reason else ""
-        return CommitHeader(
-            tree=tree[1],
-            parent=parent[1] if parent else "",
-            signature=Signature(
+            text = self.repository.content(commit, "commit").decode("utf-8", "replace")
+            head, _, message = text.partition("\n\n")
+            tree = _TREE.search(head)
+            parent = _PARENT.search(head)
+            author = _AUTHOR.search(head)
+            if tree is None or author is None:
+                raise StoreError(f"commit {commit} cannot be read; run `git fsck` in {self.repository.path}")
+            reason, _, session = message.rpartition(_SESSION)
+            session = session.strip() if reason else ""
+            signature = Signature(
                 author=author[1],
                 # A commit made with git itself names no session.
                 reason=(reason or message).strip("\n"),
                 session="" if session == _NO_SESSION else session,
                 at=datetime.fromtimestamp(int(author[2]), UTC),
-            ),
-        )
+            )
+            parent_id = parent[1] if parent else ""
+            self._heads[commit] = CommitHeader(tree=tree[1], parent=parent_id, signature=signature)
+        return self._heads[commit]
 
     def _commit(self, commit: str, head: CommitHeader) -> Commit:
         signed = head.signature
@@ -235,9 +216,6 @@ class History:
 
     def _tree(self, commit: str) -> str:
         return self.head(self.resolve(commit)).tree if commit else ""
-
-    def _id(self, tree: str, file: str) -> str | None:
-        return self._trees.lookup(tree, file)
 
     def _unified(self, file: str, old: str | None, new: str | None) -> str:
         texts = [
@@ -285,23 +263,6 @@ class PurgedHistory:
     """Objects that still hold some of it; always empty unless something is wrong."""
 
 
-def without_lines(*texts: str) -> Scrub:
-    """Return a scrub that removes every line with one of these texts, ignoring case."""
-    needles = [text.casefold() for text in texts if text]
-
-    def scrub(data: bytes) -> bytes:
-        lines = data.splitlines(keepends=True)
-        kept = [line for line in lines if not _holds(line, needles)]
-        return data if len(kept) == len(lines) else b"".join(kept)
-
-    return scrub
-
-
-def _holds(line: bytes, needles: Sequence[str]) -> bool:
-    plain = line.decode("utf-8", "replace").casefold()
-    return any(needle in plain for needle in needles)
-
-
 def purge(history: History, files: Collection[str] = (), *, scrub: Scrub = bytes) -> PurgedHistory:
     """Remove files from every commit, and text from every other file and reason.
 
@@ -315,7 +276,12 @@ def purge(history: History, files: Collection[str] = (), *, scrub: Scrub = bytes
         fresh = _HistoryRewrite(history, GitRepository(_aside(path)), frozenset(files), scrub)
         fresh.run()
         fresh.into.pack()
-        _put_in_place(path)
+        if not is_swapped(_aside(path), path):
+            # Two renames; `finish_purge` handles what a kill between them left.
+            path.rename(_old(path))
+            _aside(path).rename(path)
+            shutil.rmtree(_old(path))
+        disk.sync_folder(path.parent)
     except OSError as error:
         shutil.rmtree(_aside(path), ignore_errors=True)
         raise StoreError(disk.explain(error, path)) from error
@@ -363,16 +329,6 @@ def finish_purge(path: Path) -> None:
             shutil.rmtree(leftover)
 
 
-def _put_in_place(path: Path) -> None:
-    aside = _aside(path)
-    if not is_swapped(aside, path):
-        # Two renames; `settle` handles what a kill between them left.
-        path.rename(_old(path))
-        aside.rename(path)
-        shutil.rmtree(_old(path))
-    disk.sync_folder(path.parent)
-
-
 def _aside(path: Path) -> Path:
     return path.with_name(f".{path.name}.purging")
 
@@ -401,7 +357,12 @@ class _HistoryRewrite:
         tree = ""
         parent = ""
         before = ""
-        for name, head in self._oldest_first():
+        heads = list[tuple[str, CommitHeader]]()
+        at = self._history.newest
+        while at:
+            heads.append((at, self._history.head(at)))
+            at = heads[-1][1].parent
+        for name, head in reversed(heads):
             after, has_hit = self._tree(tree, before, head.tree)
             signed, has_hit_reason = self._signature(head.signature)
             self.commits += has_hit or has_hit_reason
@@ -416,14 +377,6 @@ class _HistoryRewrite:
         if parent:
             self.into.move_head(parent)
 
-    def _oldest_first(self) -> list[tuple[str, CommitHeader]]:
-        heads = list[tuple[str, CommitHeader]]()
-        at = self._history.newest
-        while at:
-            heads.append((at, self._history.head(at)))
-            at = heads[-1][1].parent
-        return heads[::-1]
-
     def _tree(self, tree: str, before: str, after: str) -> tuple[str, bool]:
         """Return the new tree with the commit's change, and whether any of it was purged."""
         has_hit = False
@@ -433,25 +386,20 @@ class _HistoryRewrite:
                 self.files.add(file)
                 has_hit = True
                 continue
-            files[file] = self._blob(file, new) if new else None
-            # A commit that only removes the text held it too, in the removed lines.
-            has_hit |= any(name is not None and self._is_hit(name) for name in (old, new))
+            files[file] = None
+            for name in filter(None, (old, new)):
+                data = self._history.repository.content(name, "blob")
+                kept = self._scrub(data)
+                # A commit that only removes the text held it too, in the removed lines.
+                has_hit |= kept != data
+                if name == new:
+                    blob = loose_object("blob", kept)
+                    self.into.write([blob])
+                    files[file] = blob.id
+                    self.files |= {file} if kept != data else set()
         result, trees = self._after.changed(tree, files)
         self.into.write(trees)
         return result, has_hit
-
-    def _blob(self, file: str, name: str) -> str:
-        data = self._history.repository.content(name, "blob")
-        kept = self._scrub(data)
-        if kept != data:
-            self.files.add(file)
-        blob = loose_object("blob", kept)
-        self.into.write([blob])
-        return blob.id
-
-    def _is_hit(self, name: str) -> bool:
-        data = self._history.repository.content(name, "blob")
-        return self._scrub(data) != data
 
     def _signature(self, signed: Signature) -> tuple[Signature, bool]:
         reason = self._scrub(signed.reason.encode()).decode("utf-8", "replace").strip("\n")

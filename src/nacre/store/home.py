@@ -17,34 +17,22 @@ _KEPT = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 def slug(path: str) -> str:
     """Return the folder name of a path: every UTF-16 unit outside [A-Za-z0-9] becomes a dash."""
-    units = _utf16_units(path)
+    # Lone surrogates represent undecodable bytes of a path; each counts as one unit.
+    encoded = path.encode("utf-16-le", "surrogatepass")
+    units = [encoded[i] | encoded[i + 1] << 8 for i in range(0, len(encoded), 2)]
     plain = "".join(chr(unit) if chr(unit) in _KEPT else "-" for unit in units)
     if len(plain) <= MAX_PLAIN_UNITS:
         return plain
-    return f"{plain[:MAX_PLAIN_UNITS]}-{_base36(abs(_signed_hash(units)))}"
-
-
-def _utf16_units(text: str) -> list[int]:
-    # Lone surrogates represent undecodable bytes of a path; each counts as one unit.
-    encoded = text.encode("utf-16-le", "surrogatepass")
-    return [encoded[i] | encoded[i + 1] << 8 for i in range(0, len(encoded), 2)]
-
-
-def _signed_hash(units: list[int]) -> int:
-    """Return `h * 31 + unit` in 32-bit two's complement, the string hash of Java and common in JavaScript."""
+    # The string hash of Java, common in JavaScript: 32-bit two's complement, here its absolute value.
     value = 0
     for unit in units:
         value = (value * 31 + unit) & 0xFFFF_FFFF
-    return value - 0x1_0000_0000 if value & 0x8000_0000 else value
-
-
-def _base36(number: int) -> str:
+    number = 0x1_0000_0000 - value if value & 0x8000_0000 else value
     digits = ""
-    while True:
+    while number or not digits:
         number, last = divmod(number, 36)
         digits = _DIGITS[last] + digits
-        if not number:
-            return digits
+    return f"{plain[:MAX_PLAIN_UNITS]}-{digits}"
 
 
 def home(environ: Mapping[str, str]) -> Path:
@@ -64,8 +52,7 @@ def canonical(cwd: str | os.PathLike[str]) -> str:
 
 
 def same_folder(name: str, cwd_slug: str) -> bool:
-    """Return whether a project folder may belong to this slug; runtimes differ in the hash after the 200
-    (M2)."""
+    """Return whether a project folder may belong to this slug; runtimes differ in the hash (M2)."""
     if len(cwd_slug) <= MAX_PLAIN_UNITS:
         return name == cwd_slug
     return name[: MAX_PLAIN_UNITS + 1] == cwd_slug[: MAX_PLAIN_UNITS + 1] and len(name) > MAX_PLAIN_UNITS

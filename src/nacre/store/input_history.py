@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -38,4 +37,4 @@ def write_typed(home: Path, messages: Sequence[str]) -> None:
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     data = "".join(f"{line}\n" for line in lines).encode(errors="replace")
     # All or nothing, because a full disk must not lose the old lines; two chats may end at the same time.
-    disk.replace_file(home / FILE, data, temp_name=f".{FILE}.{os.getpid()}.tmp")
+    disk.replace_file(home / FILE, data)

@@ -5,17 +5,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import socket
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from nacre.errors import SessionBusy, TranscriptError
 from nacre.store import disk
-from nacre.store.locks import LOCK_FOLDER
-
-LEASE_FOLDER = LOCK_FOLDER
+from nacre.store.locks import LOCK_FOLDER, FileLock, Timeout
 
 
 class Lease:
@@ -28,29 +25,37 @@ class Lease:
     def release(self) -> None:
         """Release the session; a second call does nothing."""
         if self._lock.is_locked:
-            self._holder.unlink(missing_ok=True)
+            # A note that stays only names a process that is gone; the next holder replaces it.
+            with contextlib.suppress(OSError):
+                self._holder.unlink(missing_ok=True)
             self._lock.release()
 
     def drop(self) -> None:
         """Release a session that is gone for good, and remove the files of its lease."""
         if self._lock.is_locked:
             # No process waits for it: a session is looked up before its lease is taken.
-            Path(self._lock.lock_file).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                Path(self._lock.lock_file).unlink(missing_ok=True)
             self.release()
 
 
 def take(home: Path, log: Path) -> Lease:
     """Take the lease on a log, or raise `SessionBusy` that names its holder."""
-    folder = home / LEASE_FOLDER
+    folder = home / LOCK_FOLDER
     name = _name(log)
     holder = folder / f"{name}.holder"
-    lock = FileLock(folder / f"{name}.lock", mode=disk.FILE_MODE, thread_local=False)
     try:
         disk.make_folder(folder)
+        # A session may be open on another machine for any time.
+        lock = FileLock(folder / f"{name}.lock", foreign_seconds=math.inf)
         lock.acquire(timeout=0)
     except Timeout:
+        process = "another process"
+        with contextlib.suppress(OSError, ValueError, RecursionError, KeyError, TypeError):
+            note = json.loads(holder.read_bytes())
+            process = f"process {int(note['pid'])} on {note['host']}"
         raise SessionBusy(
-            f"session {log.stem} is open in {_name_of(holder)}; close it there, or continue as a branch"
+            f"session {log.stem} is open in {process}; close it there, or continue as a branch"
         ) from None
     except OSError as error:
         raise TranscriptError(disk.explain(error, folder)) from error
@@ -63,17 +68,9 @@ def take(home: Path, log: Path) -> Lease:
 
 def was_taken(home: Path, log: Path) -> bool:
     """Return whether nacre ever worked on this log, which another program may have written."""
-    return (home / LEASE_FOLDER / f"{_name(log)}.lock").exists()
+    return (home / LOCK_FOLDER / f"{_name(log)}.lock").exists()
 
 
 def _name(log: Path) -> str:
     # The same id may occur in two project folders, so the path is part of the name.
     return f"{log.stem}-{hashlib.blake2b(os.fsencode(os.path.realpath(log)), digest_size=4).hexdigest()}"
-
-
-def _name_of(holder: Path) -> str:
-    try:
-        said = json.loads(holder.read_bytes())
-        return f"process {int(said['pid'])} on {said['host']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another process"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from nacre.errors import SessionNotFound, TranscriptError
+from nacre.messages.blocks import Json, JsonObject
 from nacre.store import disk
 
 CHUNK = 65_536
@@ -65,3 +67,12 @@ def line_around(block: bytes, at: int) -> tuple[int, bytes]:
     begin = block.rfind(b"\n", 0, at) + 1
     end = block.find(b"\n", at)
     return begin, block[begin : len(block) if end < 0 else end]
+
+
+def parsed(line: bytes) -> JsonObject:
+    """Return the record on a line; an empty one if there is none."""
+    try:
+        value: Json = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from nacre.errors import ForeignTranscript, SessionNotFound, TranscriptError
 from nacre.store import boundaries, disk, lease
-from nacre.store.boundaries import Boundary, BoundaryIndex, ResumeFrom
+from nacre.store.boundaries import BoundaryIndex, ResumeFrom
 from nacre.store.home import canonical, slug
 from nacre.store.lines import CHUNK, read_lines, whole_lines
 
@@ -57,13 +57,17 @@ def branch(source: Path, session: str, *, home: Path) -> SessionLog:
 
 
 class SessionLog:
-    """One session's log, leased until `close`; made by `create`, `open` or `branch`."""
+    """One session's log, leased until `close`; made by `create`, `open` or `branch`.
 
-    def __init__(self, path: Path, file: BinaryIO, held: lease.Lease, *, home: Path) -> None:
+    The file is opened for each append: an idle session holds the descriptor of its lease only, and a log that
+    was deleted is reported at the next append.
+    """
+
+    def __init__(self, path: Path, held: lease.Lease, *, home: Path) -> None:
         self.path = path
         self.home = home
         self.repaired: Repair | None = None
-        self._file = file
+        self._is_closed = False
         self._lease = held
         self._index: BoundaryIndex | None = None
         self._saved_size = 0
@@ -84,12 +88,12 @@ class SessionLog:
         try:
             with _as_transcript_error(path):
                 disk.make_folder(path.parent)
-                descriptor = disk.open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+                os.close(disk.open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
                 disk.sync_folder(path.parent)
         except BaseException:
             held.release()
             raise
-        return cls(path, os.fdopen(descriptor, "r+b", buffering=0), held, home=home)
+        return cls(path, held, home=home)
 
     @classmethod
     def open(cls, path: Path, *, home: Path) -> SessionLog:
@@ -100,15 +104,12 @@ class SessionLog:
             )
         held = lease.take(home, path)
         try:
-            with _as_transcript_error(path):
-                file = os.fdopen(disk.open_regular(path, os.O_RDWR | os.O_APPEND), "r+b", buffering=0)
-            log = cls(path, file, held, home=home)
-            try:
-                with _as_transcript_error(path):
-                    log.repaired = repair_tail(file, log.folder)
-            except BaseException:
-                file.close()
-                raise
+            log = cls(path, held, home=home)
+            with (
+                _as_transcript_error(path),
+                os.fdopen(disk.open_regular(path, os.O_RDWR | os.O_APPEND), "r+b", buffering=0) as file,
+            ):
+                log.repaired = repair_tail(file, log.folder)
         except BaseException:
             held.release()
             raise
@@ -125,16 +126,15 @@ class SessionLog:
 
     @property
     def size(self) -> int:
-        return os.fstat(self._file.fileno()).st_size
+        with _as_transcript_error(self.path):
+            return self.path.stat().st_size
 
     def append(self, lines: bytes, *, sync: bool = False) -> int:
         """Append whole lines with one write and return the new size; a failed write leaves no torn line."""
         if not lines.endswith(b"\n"):
             raise ValueError("a log takes whole lines: the bytes must end with a line end")
-        with _as_transcript_error(self.path):
-            size = disk.append_whole(self._file.fileno(), lines)
-            if sync:
-                os.fsync(self._file.fileno())
+        with self._opened() as descriptor:
+            size = disk.append_lines(descriptor, lines, sync=sync)
         if any(token in lines for token in boundaries.TOKENS):
             self._refresh()
             self._save()
@@ -142,16 +142,12 @@ class SessionLog:
 
     def sync(self) -> None:
         """Wait until everything appended is on disk."""
-        with _as_transcript_error(self.path):
-            os.fsync(self._file.fileno())
+        with self._opened() as descriptor:
+            os.fsync(descriptor)
 
     def read(self, from_offset: int = 0) -> Iterator[bytes]:
         """Yield lines from an offset to the current end, without line ends, one in memory at a time."""
         return read_lines(self.path, start=from_offset, end=self.size)
-
-    def boundaries(self) -> tuple[Boundary, ...]:
-        """Return every compaction in the log, oldest first."""
-        return self._refresh().boundaries
 
     def resume_offset(self) -> ResumeFrom:
         """Return where reading must start so that the current view is complete."""
@@ -160,20 +156,16 @@ class SessionLog:
             self._save()
         return index.resume(self.size)
 
-    def branch(self, session: str) -> SessionLog:
-        """Continue this session under a new id, next to it."""
-        return branch(self.path, session, home=self.home)
-
     def close(self) -> None:
         """Release the session; a second call does nothing."""
-        if self._file.closed:
+        if self._is_closed:
             return
+        self._is_closed = True
         try:
             if self._index is not None and self.size - self._saved_size >= SIDECAR_FROM:
                 self._refresh()
                 self._save()
         finally:
-            self._file.close()
             self._lease.release()
 
     def __enter__(self) -> SessionLog:
@@ -183,6 +175,17 @@ class SessionLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        if self._is_closed:
+            raise TranscriptError(f"session {self.session} is closed; open it again to continue")
+        with _as_transcript_error(self.path):
+            descriptor = disk.open_regular(self.path, os.O_RDWR | os.O_APPEND)
+            try:
+                yield descriptor
+            finally:
+                os.close(descriptor)
 
     def _refresh(self) -> BoundaryIndex:
         if self._index is None:
@@ -241,7 +244,13 @@ def repair_tail(file: BinaryIO, folder: Path) -> Repair | None:
     if begin == end:
         return None
     has_line_end = end < size
-    is_whole = _is_record(file, begin, end)
+    is_whole = has_line_end
+    if end - begin <= MAX_CHECKED:
+        file.seek(begin)
+        try:
+            is_whole = isinstance(json.loads(file.read(end - begin)), dict)
+        except (ValueError, RecursionError):
+            is_whole = False
     if is_whole and has_line_end:
         return None
     if is_whole:
@@ -249,9 +258,23 @@ def repair_tail(file: BinaryIO, folder: Path) -> Repair | None:
         disk.append_whole(file.fileno(), b"\n")
         os.fsync(file.fileno())
         return Repair(0, None)
-    _refuse_foreign(file, begin)
+    # A file that was never a log is not truncated: the first record, torn or not, begins like one.
+    file.seek(0)
+    start = file.read(64).lstrip()
+    if start[:1] != b"{" and (begin != 0 or start.strip(b"\0")):
+        raise ForeignTranscript(
+            f"{file.name} is not a session log: it does not begin with a JSON record; left as it is"
+        )
     kept = free_name(folder)
-    _copy_aside(file, begin, size, kept)
+    descriptor = os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, disk.FILE_MODE)
+    try:
+        file.seek(begin)
+        while chunk := file.read(CHUNK):
+            disk.write_all(descriptor, chunk)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    disk.sync_folder(kept.parent)
     os.ftruncate(file.fileno(), begin)
     os.fsync(file.fileno())
     return Repair(size - begin, kept)
@@ -275,27 +298,6 @@ def _last_line(file: BinaryIO, size: int) -> tuple[int, int]:
     return 0, end
 
 
-def _is_record(file: BinaryIO, begin: int, end: int) -> bool:
-    if end - begin > MAX_CHECKED:
-        return end < os.fstat(file.fileno()).st_size
-    file.seek(begin)
-    try:
-        return isinstance(json.loads(file.read(end - begin)), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _refuse_foreign(file: BinaryIO, torn_at: int) -> None:
-    """Refuse to truncate a file that was never a log: its first record, torn or not, begins like one."""
-    file.seek(0)
-    start = file.read(min(CHUNK, 64)).lstrip()
-    if start[:1] == b"{" or (torn_at == 0 and not start.strip(b"\0")):
-        return
-    raise ForeignTranscript(
-        f"{file.name} is not a session log: it does not begin with a JSON record; left as it is"
-    )
-
-
 def free_name(folder: Path) -> Path:
     """Return a free name for torn bytes next to a log, which does not replace earlier ones."""
     disk.make_folder(folder)
@@ -303,16 +305,3 @@ def free_name(folder: Path) -> Path:
     return next(
         folder / name for number in range(1, len(taken) + 2) if (name := f"torn-{number}.bin") not in taken
     )
-
-
-def _copy_aside(file: BinaryIO, begin: int, end: int, target: Path) -> None:
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, disk.FILE_MODE)
-    try:
-        file.seek(begin)
-        while begin < end and (chunk := file.read(min(CHUNK, end - begin))):
-            disk.write_all(descriptor, chunk)
-            begin += len(chunk)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    disk.sync_folder(target.parent)

@@ -1,21 +1,189 @@
-"""All sessions below a home: list, find, search; no log is ever changed, so any home is safe (T7)."""
+"""All sessions below a home: list, find, search; no log is ever changed, so any home is safe (T7).
+
+A search streams each log and parses only lines that could match.
+"""
 
 from __future__ import annotations
 
 import difflib
+import json
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from nacre.errors import SessionNotFound, TranscriptError
+from nacre.messages.blocks import Json, JsonObject
 from nacre.store import disk
 from nacre.store.derived import DerivedCache
 from nacre.store.home import canonical, same_folder, slug
-from nacre.store.search import Hit, LogQuery, query, search_log
-from nacre.store.summaries import SessionSummary, summarise
+from nacre.store.lines import line_around, parsed, whole_lines
+from nacre.store.summaries import SessionSummary, one_line, summarise
+
+SNIPPET_CHARS = 160
+"""Characters around a match: two lines of a terminal."""
+MIN_LITERAL = 3
+"""Characters. A shorter run of letters is on nearly every line and would filter nothing."""
+
+_UNSEARCHED = frozenset({"signature", "data", "id", "tool_use_id", "type", "media_type"})
+_TEXT_FIELDS = ("content", "summary", "customTitle", "aiTitle", "title")
+_ESCAPED = re.compile(r"""[^ !#-.0-9:;=?@A-Z\[\]^_`a-z{|}~]""")
+"""Characters that some JSON writers escape: quotes, backslash, slash, <, >, & and all outside ASCII."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A line of a log that matches."""
+
+    session: str
+    path: Path
+    line: int
+    """Counted from one."""
+    role: str | None
+    snippet: str
+    record: str | None = None
+    """Id of the record, by which a message in view is identified."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogQuery:
+    """A pattern for texts, and a test of raw bytes that every matching line passes.
+
+    The test handles ASCII case only: that `re` lets the long ſ match an s is not worth a slower search.
+    """
+
+    pattern: re.Pattern[str]
+    candidate: re.Pattern[bytes] | None
+    lowered: bool = False
+    """Whether the test is for bytes in lower case, which is many times faster than one that ignores case."""
+
+
+def query(text: str, *, regex: bool = False, ignore_case: bool = True) -> LogQuery:
+    """Return a query for plain text or a regular expression."""
+    flags = re.IGNORECASE if ignore_case else re.NOFLAG
+    if not text:
+        raise TranscriptError("nothing to search for: give some text")
+    try:
+        pattern = re.compile(text if regex else re.escape(text), flags)
+    except re.error as error:
+        raise TranscriptError(
+            f"{text!r} is not a regular expression: {error}; search for plain text?"
+        ) from error
+    literal = _sure_literal(text) if regex else _longest(_ESCAPED.split(text))
+    if literal:
+        sure = literal.lower() if ignore_case else literal
+        return LogQuery(pattern, re.compile(re.escape(sure.encode())), lowered=ignore_case)
+    return LogQuery(pattern, None if regex else _either_spelling(text, ignore_case))
+
+
+def search_log(
+    path: Path, wanted: LogQuery, *, clean: Callable[[str], str] = str, with_added: bool = False
+) -> Iterator[Hit]:
+    """Yield the matching lines of one log, in order, except those that match only in what `clean` removes.
+
+    Text that a program added, such as the memories ahead of a conversation, is searched `with_added` only.
+    """
+    lines_before = 0
+    for _, block in whole_lines(path):
+        counted = 0
+        number = lines_before
+        for begin, line in _candidates(block, wanted):
+            number += block.count(b"\n", counted, begin)
+            counted = begin
+            record = parsed(line)
+            if record.get("isMeta") is True and not with_added:
+                continue
+            texts = (clean(each) for each in _texts(record) if wanted.pattern.search(each))
+            text = next((each for each in texts if wanted.pattern.search(each)), None)
+            if text is not None:
+                message = record.get("message")
+                role = message.get("role") if isinstance(message, dict) else record.get("type")
+                match = wanted.pattern.search(text)
+                start = max(0, (match.start() if match else 0) - SNIPPET_CHARS // 3)
+                snippet = one_line(text[start : start + SNIPPET_CHARS * 2], SNIPPET_CHARS)
+                yield Hit(
+                    path.stem,
+                    path,
+                    number + 1,
+                    role if isinstance(role, str) else None,
+                    "…" * bool(start) + snippet,
+                    record_id if isinstance(record_id := record.get("uuid"), str) else None,
+                )
+        lines_before += block.count(b"\n")
+
+
+def _candidates(block: bytes, wanted: LogQuery) -> Iterator[tuple[int, bytes]]:
+    tested = block.lower() if wanted.lowered else block
+    at = 0
+    while at < len(block):
+        if wanted.candidate is not None:
+            match = wanted.candidate.search(tested, at)
+            if match is None:
+                return
+            at = match.start()
+        begin, line = line_around(block, at)
+        yield begin, line
+        at = begin + len(line) + 1
+
+
+def _either_spelling(text: str, ignore_case: bool) -> re.Pattern[bytes] | None:
+    """Return a test for text without a plain run: as UTF-8 or as escapes, cased letters in either case."""
+    if ignore_case and text.lower() != text.upper():
+        return None
+    raw = json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
+    escaped = json.dumps(text)[1:-1].encode()
+    if b"/" in raw or b"<" in raw or b">" in raw or b"&" in raw:
+        return None
+    return re.compile(re.escape(raw) + b"|(?i:" + re.escape(escaped) + b")")
+
+
+def _sure_literal(pattern: str) -> str | None:
+    """Return a run of characters in every match of a regular expression, if one is easily found.
+
+    Reads the top level only: groups, classes and alternatives are skipped, not parsed.
+    """
+    if "|" in pattern or "(?" in pattern:
+        return None
+    flat = re.sub(r"\\[^\W\d_]|\\\d+|\\.", "\0", pattern, flags=re.DOTALL)
+    flat = re.sub(r"\[\^?\]?[^\]]*\]", "\0", flat)
+    while "(" in flat:
+        shorter = re.sub(r"\([^()]*\)", "\0", flat)
+        if shorter == flat:
+            return None
+        flat = shorter
+    flat = re.sub(r".(?:[*?]|\{[^}]*\})", "\0", flat, flags=re.DOTALL)
+    return _longest(re.split(r"[\0.^$+*?{}\[\]]|" + _ESCAPED.pattern, flat))
+
+
+def _longest(runs: list[str]) -> str | None:
+    run = max(runs, key=len, default="")
+    return run if len(run) >= MIN_LITERAL else None
+
+
+def _texts(record: JsonObject) -> Iterator[str]:
+    """Return the readable text of a record: not its ids, signatures and images."""
+    message = record.get("message")
+    if isinstance(message, dict):
+        yield from _strings(message.get("content"))
+    for name in _TEXT_FIELDS:
+        yield from _strings(record.get(name))
+
+
+def _strings(value: Json) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if name not in _UNSEARCHED:
+                yield from _strings(item)
+
 
 NEAR_IDS = 3
 """Maximum number of similar ids offered if one is not found; more would not be read."""
@@ -73,7 +241,11 @@ class Sessions:
                 f"{id_or_prefix!r} is the beginning of {len(begun)} sessions: {some}; type more of it"
             )
         if not begun:
-            raise SessionNotFound(_not_found(id_or_prefix, sorted({log.path.stem for log in logs})))
+            ids = sorted({log.path.stem for log in logs})
+            near = [each for each in ids if id_or_prefix and each.startswith(id_or_prefix[:4])][:NEAR_IDS]
+            near = near or difflib.get_close_matches(id_or_prefix, ids, n=NEAR_IDS)
+            hint = f"did you mean {', '.join(near)}?" if near else "`nacre sessions list` shows what there is"
+            raise SessionNotFound(f"no session {id_or_prefix!r}; {hint}")
         return begun[0]
 
     def latest(self, cwd: str | os.PathLike[str]) -> Path | None:
@@ -96,7 +268,13 @@ class Sessions:
         """
         wanted = query(text, regex=regex, ignore_case=ignore_case)
         logs = sorted(self._logs(cwd), key=lambda log: log.mtime_ns, reverse=True)
-        return (hit for log in logs for hit in _hits(log.path, wanted, with_added=with_added))
+
+        def hits() -> Iterator[Hit]:
+            for log in logs:
+                with suppress(SessionNotFound):  # deleted since it was listed
+                    yield from search_log(log.path, wanted, with_added=with_added)
+
+        return hits()
 
     def _logs(self, cwd: str | os.PathLike[str] | None = None) -> Iterator[_LogFile]:
         """Return regular files only: a FIFO must not block a list."""
@@ -129,20 +307,6 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 def _belongs(summary: SessionSummary, cwd: str) -> bool:
     """Return whether a log is of this directory, because two can share a slug (`a_b`, `a-b`)."""
     return summary.cwd is None or canonical(summary.cwd) == cwd or slug(canonical(summary.cwd)) != slug(cwd)
-
-
-def _hits(path: Path, wanted: LogQuery, *, with_added: bool) -> Iterator[Hit]:
-    try:
-        yield from search_log(path, wanted, with_added=with_added)
-    except SessionNotFound:  # deleted since it was listed
-        return
-
-
-def _not_found(wanted: str, ids: list[str]) -> str:
-    near = [each for each in ids if wanted and each.startswith(wanted[:4])][:NEAR_IDS]
-    near = near or difflib.get_close_matches(wanted, ids, n=NEAR_IDS)
-    hint = f"did you mean {', '.join(near)}?" if near else "`nacre sessions list` shows what there is"
-    return f"no session {wanted!r}; {hint}"
 
 
 def _from_row(row: Any, log: _LogFile) -> SessionSummary | None:

@@ -5,7 +5,6 @@ A JSON string escapes its quotes, so a token in bare quotes is structure and nev
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.user_quotes import PROGRAM_OPENINGS
-from nacre.store.lines import line_around, open_log, whole_lines
+from nacre.store.lines import line_around, open_log, parsed, whole_lines
 
 TITLE_CHARS = 80
 """A title is one line of a list."""
@@ -72,7 +71,17 @@ def summarise(path: Path) -> SessionSummary:
         found = os.fstat(file.fileno())
     seen = _Findings()
     for _, block in whole_lines(path, end=found.st_size):
-        _read_types(block, seen)
+        # Messages and names in one pass: each further pass would cost as much as reading the file.
+        for match in _TYPE.finditer(block):
+            if block[max(0, match.start() - 3) : match.start()].replace(b" ", b"").endswith(b":{"):
+                continue  # nested in another record, such as a progress report
+            if match[1] in _MESSAGES:
+                seen.messages += 1
+            else:
+                record = parsed(line_around(block, match.start())[1])
+                names = (_text(record.get(key)) for key in ("customTitle", "aiTitle", "title", "summary"))
+                if name := next(filter(None, names), None):
+                    seen.names[_text(record.get("type")) or ""] = one_line(name, TITLE_CHARS)
         seen.compactions += block.count(_BOUNDARY)
         seen.usage = _last_usage(block) or seen.usage
         if seen.lines_parsed < HEAD_LINES:
@@ -93,24 +102,11 @@ def summarise(path: Path) -> SessionSummary:
     )
 
 
-def _read_types(block: bytes, seen: _Findings) -> None:
-    """Count messages and names in one pass: each further pass would cost as much as reading the file."""
-    for match in _TYPE.finditer(block):
-        if block[max(0, match.start() - 3) : match.start()].replace(b" ", b"").endswith(b":{"):
-            continue  # nested in another record, such as a progress report
-        if match[1] in _MESSAGES:
-            seen.messages += 1
-        else:
-            _note_name(line_around(block, match.start())[1], seen)
-
-
 def _read_head(block: bytes, seen: _Findings) -> None:
     at = 0
-    while (
-        at < len(block)
-        and seen.lines_parsed < HEAD_LINES
-        and not (seen.cwd and seen.started and seen.opening)
-    ):
+    while at < len(block) and seen.lines_parsed < HEAD_LINES:
+        if seen.cwd and seen.started and seen.opening:
+            return
         _, line = line_around(block, at)
         at += len(line) + 1
         seen.lines_parsed += 1
@@ -126,25 +122,12 @@ def _first_prompt(record: JsonObject) -> str | None:
     message = record.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, list):
-        content = next(
-            (
-                block.get("text")
-                for block in content
-                if isinstance(block, dict) and block.get("type") == "text"
-            ),
-            None,
-        )
+        blocks = (block for block in content if isinstance(block, dict) and block.get("type") == "text")
+        content = next((block.get("text") for block in blocks), None)
     words = _text(content)
     # Commands and injected context arrive in tags; the user did not write them.
     is_program_s = not words or words.lstrip().startswith(("<", *PROGRAM_OPENINGS))
     return None if is_program_s else one_line(words or "", TITLE_CHARS)
-
-
-def _note_name(line: bytes, seen: _Findings) -> None:
-    record = parsed(line)
-    names = (_text(record.get(key)) for key in ("customTitle", "aiTitle", "title", "summary"))
-    if name := next(filter(None, names), None):
-        seen.names[_text(record.get("type")) or ""] = one_line(name, TITLE_CHARS)
 
 
 def _last_usage(block: bytes) -> bytes:
@@ -184,15 +167,6 @@ def one_line(text: str, most: int) -> str:
     """Return the text on one line, cut to size."""
     flat = " ".join(text[: most * 8].split())
     return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"
-
-
-def parsed(line: bytes) -> JsonObject:
-    """Return the record on a line; an empty one if there is none."""
-    try:
-        value: Json = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _text(value: Json) -> str | None:

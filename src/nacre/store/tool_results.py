@@ -7,22 +7,27 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from nacre import prompts
 from nacre.errors import StoreError
-from nacre.messages.blocks import Json
+from nacre.messages.blocks import Document, Image, Json, ToolResult
+from nacre.messages.media import media_bytes, media_type
+from nacre.messages.results import WholeOutput, noted_outputs
 from nacre.store import disk
+from nacre.store.disk import ResultSettings
 
 FOLDER = "tool-results"
 """Folder of the results, next to the session's log."""
 PIECE_CHARS = 1_048_576
 """Characters encoded at a time: a text of two gigabytes is not copied whole."""
+SPACE_CHECK_BYTES = 16 * 1024 * 1024
+"""How much is written between two looks at the free space of the disk."""
 TEMP_PREFIX = ".writing-"
-"""Files that a killed process may leave; never listed, and pruned with the rest."""
+"""Files that a killed process may leave; never listed, and removed before the next result is stored."""
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
 """Ids that are their own file name: those of every known provider. The length leaves room for a suffix."""
 _ERRORS = "surrogatepass"
@@ -49,12 +54,16 @@ class ResultFile:
 class ToolResultStore:
     """The results of one session on disk; without a folder nothing can be stored."""
 
-    def __init__(self, folder: Path | None, *, sync: bool = True) -> None:
+    def __init__(
+        self, folder: Path | None, *, sync: bool = True, settings: ResultSettings | None = None
+    ) -> None:
         self.folder = folder
+        self.settings = settings or ResultSettings()
         self._sync = sync
         """Whether a file must survive a power cut before a pointer to it is recorded."""
         self._known: dict[str, set[str]] | None = None
         """Names by their form on a file system that ignores case."""
+        self._is_swept = False
 
     def path(self, call_id: str, *, structured: bool = False) -> Path | None:
         """Return the path for the result of a call; an id can contain anything, a file name cannot."""
@@ -62,7 +71,9 @@ class ToolResultStore:
             return None
         ending = ".json" if structured else ".txt"
         name = call_id + ending
-        if _PLAIN.fullmatch(call_id) is None or self._is_taken_in_another_case(name):
+        # A file system that ignores case would confuse this name with another.
+        same = self._names().get(name.casefold(), {name})
+        if _PLAIN.fullmatch(call_id) is None or name not in same:
             # No plain id contains "=", so that no other id can have this name.
             name = f"id={_digest(call_id)}{ending}"
         return self.folder / name
@@ -73,14 +84,73 @@ class ToolResultStore:
         Some servers count their ids from one in every conversation or after every restart. Raises
         `StoreError` if the disk refuses.
         """
-        path = self._place(call_id, structured=structured)
+        path = self.path(call_id, structured=structured)
+        if path is None:
+            raise StoreError("this session leaves nothing on disk, so its results cannot be kept there")
         with _as_store_error(path):
+            self.sweep()
             is_ours = not path.exists() and self._create(path, text)
             if not is_ours and not _holds(path, text):
                 path = path.with_name(f"{path.stem}={_digest(text)}{path.suffix}")
                 if not path.exists():
                     self._create(path, text)
             return StoredResult(path, path.stat().st_size)
+
+    def keep_media(self, call_id: str, block: Image | Document, number: int = 1) -> StoredResult:
+        """Store the picture or document with this number in a result as a file of its kind.
+
+        Raises `StoreError` if the disk refuses or the block holds no file.
+        """
+        path = self.path(call_id)
+        data = media_bytes(block)
+        if path is None:
+            raise StoreError("this session leaves nothing on disk, so its results cannot be kept there")
+        if not data:
+            raise StoreError("the block holds no file")
+        ending = (media_type(data) or "application/bin").partition("/")[2]
+        path = path.with_name(f"{path.stem}={number}.{ending}")
+        with _as_store_error(path):
+            self.sweep()
+            if path.exists() and path.read_bytes() != data:  # an id that is used again
+                path = path.with_name(
+                    f"{path.stem}={hashlib.blake2b(data, digest_size=16).hexdigest()}.{ending}"
+                )
+            if not path.exists():
+                self._create(path, data)
+            return StoredResult(path, len(data))
+
+    def open(self, call_id: str) -> ResultWriter:
+        """Return a file for a result that arrives in pieces; `StoreError` if the disk refuses or is full."""
+        path = self.path(call_id)
+        if path is None:
+            raise StoreError("this session leaves nothing on disk, so its results cannot be kept there")
+        with _as_store_error(path):
+            self.sweep()
+            disk.make_folder(path.parent)
+            if (free := _free_bytes(path.parent)) < self.settings.free_bytes:
+                raise StoreError(f"the disk of {path.parent} has only {free:,} bytes left; free some space")
+            return ResultWriter(self, path)
+
+    def sweep(self) -> None:
+        """Remove the half-written files of killed processes, once."""
+        if not self._is_swept:
+            disk.remove_abandoned(one.path for one in self.leavings())
+            self._is_swept = True
+
+    def whole_of(self, result: ToolResult) -> WholeOutput | None:
+        """Return the file that a tool wrote for this result and names in it; None if there is none.
+
+        A name in the text counts only if it is one that the result of this call has.
+        """
+        for one in noted_outputs(result.text):
+            path = Path(one.path)
+            own = self.path(result.call_id)
+            if own is None or not (path.name == own.name or path.name.startswith(f"{own.stem}=")):
+                continue
+            # A child agent calls MCP tools of its parent, whose results are in the parent's folder.
+            if (path.parent == self.folder or path.parent.name == FOLDER) and path.is_file():
+                return one
+        return None
 
     def read(self, call_id: str, *, structured: bool = False) -> str | None:
         """Return the stored text; None if it is not here."""
@@ -101,13 +171,7 @@ class ToolResultStore:
         """Return the half-written files of killed processes."""
         return [one for one in self._listed() if one.path.name.startswith(TEMP_PREFIX)]
 
-    def _place(self, call_id: str, *, structured: bool) -> Path:
-        path = self.path(call_id, structured=structured)
-        if path is None:
-            raise StoreError("this session leaves nothing on disk, so its results cannot be kept there")
-        return path
-
-    def _create(self, path: Path, text: str) -> bool:
+    def _create(self, path: Path, content: str | bytes) -> bool:
         """Write a temporary file, then rename it: no reader ever sees half, and no file is overwritten.
 
         False if the name was taken first.
@@ -115,26 +179,36 @@ class ToolResultStore:
         disk.make_folder(path.parent)
         descriptor, name = tempfile.mkstemp(prefix=TEMP_PREFIX, dir=path.parent)
         try:
-            try:
-                for start in range(0, len(text), PIECE_CHARS):
-                    piece = text[start : start + PIECE_CHARS]
-                    disk.write_all(descriptor, piece.encode(errors=_ERRORS))
-                if self._sync:
-                    os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            is_first = _name(Path(name), path)
+            disk.mark_in_use(descriptor)
+            for start in range(0, len(content), PIECE_CHARS):
+                piece = content[start : start + PIECE_CHARS]
+                disk.write_all(
+                    descriptor, piece if isinstance(piece, bytes) else piece.encode(errors=_ERRORS)
+                )
+            return self.install(descriptor, name, path)
         finally:
-            Path(name).unlink(missing_ok=True)
+            # One that stays is removed by the next process; the result is stored.
+            with contextlib.suppress(OSError):
+                Path(name).unlink(missing_ok=True)
+            os.close(descriptor)
+
+    def install(self, descriptor: int, name: str, path: Path) -> bool:
+        """Give a temporary file its final name; False if that was taken first."""
+        if self._sync:
+            os.fsync(descriptor)
+        is_first = True
+        try:
+            path.hardlink_to(name)
+        except FileExistsError:
+            is_first = False
+        except OSError:
+            is_first = not path.exists()
+            if is_first:  # a file system without hard links
+                Path(name).replace(path)
         if self._sync:
             disk.sync_folder(path.parent)
         self._names().setdefault(path.name.casefold(), set()).add(path.name)
         return is_first
-
-    def _is_taken_in_another_case(self, name: str) -> bool:
-        """Return whether a file system that ignores case would confuse this name with another."""
-        same = self._names().get(name.casefold(), set())
-        return bool(same) and name not in same
 
     def _names(self) -> dict[str, set[str]]:
         if self._known is None:
@@ -162,17 +236,67 @@ class ToolResultStore:
         return sorted(found, key=lambda one: (one.modified, one.path.name))
 
 
-def _name(temp: Path, path: Path) -> bool:
-    """Link a file to its name unless it is taken; without hard links, rename it."""
-    try:
-        path.hardlink_to(temp)
-    except FileExistsError:
-        return False
-    except OSError:
-        if path.exists():
-            return False
-        temp.replace(path)
-    return True
+class ResultWriter:
+    """Writes a result as it arrives; a file under its final name is complete or named as a beginning.
+
+    Until `finish` the file has a temporary name: what a killed process leaves is removed by the next one.
+    """
+
+    def __init__(self, store: ToolResultStore, path: Path) -> None:
+        self._store = store
+        self._path = path
+        self._descriptor, self._name = tempfile.mkstemp(prefix=TEMP_PREFIX, dir=path.parent)
+        disk.mark_in_use(self._descriptor)
+        self._is_open = True
+        self._unchecked = 0
+        self.size = 0
+        self.refusal = ""
+
+    def write(self, data: bytes) -> None:
+        """Append what there is room for; afterwards `refusal` tells whether more is taken."""
+        limits = self._store.settings
+        taken = data[: limits.max_bytes - self.size]
+        self._unchecked += len(taken)
+        try:
+            if self._unchecked >= SPACE_CHECK_BYTES:
+                self._unchecked = 0
+                if _free_bytes(self._path.parent) < limits.free_bytes:
+                    self.refusal = f"the disk has less than {limits.free_bytes:,} bytes left"
+                    return
+            disk.write_all(self._descriptor, taken)
+        except OSError as error:
+            self.refusal = disk.explain(error, self._path.parent)
+        # After a failed write a part of the piece may be there.
+        self.size = os.fstat(self._descriptor).st_size
+        if len(taken) < len(data) and not self.refusal:
+            self.refusal = f"a result may have {limits.max_bytes:,} bytes (results.maxBytes)"
+
+    def finish(self) -> Path:
+        """Give the file its name and return its path; `StoreError` if the disk refuses."""
+        path = self._path
+        with _as_store_error(path):
+            try:
+                if self.refusal:
+                    path = path.with_name(f"{path.stem}=beginning{path.suffix}")
+                # The second try is for an id that is used again.
+                while not self._store.install(self._descriptor, self._name, path):
+                    path = path.with_name(f"{path.stem}={os.urandom(8).hex()}{path.suffix}")
+            finally:
+                self.discard()
+        return path
+
+    def discard(self) -> None:
+        """Remove the temporary file and close it; nothing happens the second time."""
+        if self._is_open:
+            self._is_open = False
+            with contextlib.suppress(OSError):
+                Path(self._name).unlink(missing_ok=True)
+            os.close(self._descriptor)
+
+
+def _free_bytes(folder: Path) -> int:
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
 
 
 def _holds(path: Path, text: str) -> bool:
@@ -205,9 +329,9 @@ def as_result_store(results: ToolResultStore | str | os.PathLike[str]) -> ToolRe
     return results if isinstance(results, ToolResultStore) else ToolResultStore(Path(results).resolve())
 
 
-def result_store_in(folder: Path | None) -> ToolResultStore:
+def result_store_in(folder: Path | None, settings: ResultSettings | None = None) -> ToolResultStore:
     """Return the store of a session; without a folder it stores nothing."""
-    return ToolResultStore(folder / FOLDER if folder else None)
+    return ToolResultStore(folder / FOLDER if folder else None, settings=settings)
 
 
 def result_folders_named(folders: Iterable[Json], home: Path) -> set[Path]:
@@ -222,16 +346,14 @@ def result_folders_named(folders: Iterable[Json], home: Path) -> set[Path]:
 PERSISTED = prompts.load(__package__, "persisted")
 PERSISTED_CUT = prompts.load(__package__, "persisted_cut")
 """The same for a result that its tool had cut: the file does not contain all of it."""
+PERSISTED_BEGINNING = prompts.load(__package__, "persisted_beginning")
+"""The same for an output that was larger than a file may be."""
 OPENING = PERSISTED.partition("\n")[0]
 """Start of every pointer."""
 LONG_LINE_CHARS = 2_000
 """Characters that Read shows of a line: the rest of a longer one needs another tool."""
 BY_LINES = "Read it with Read (offset and limit choose the lines) or search it with Grep."
-BY_PIECES = (
-    f" It has lines of more than {LONG_LINE_CHARS:,} characters: take pieces of them in Bash with `cut -c`"
-    " or `grep -o`."
-)
-AS_JSON = " It is a JSON list of the texts that the tool gave."
+BY_PIECES = f" It has lines of more than {LONG_LINE_CHARS:,} characters: `column` of Read reaches into them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,29 +370,34 @@ USUAL = Advice()
 
 def pointer(
     tool: str,
-    texts: Sequence[str],
-    kept: StoredResult,
+    text: str,
+    kept: StoredResult | WholeOutput,
     *,
     preview_bytes: int,
     advice: Advice = USUAL,
     cut: str | None = None,
 ) -> str:
-    """Return the text that replaces these texts from now on.
+    """Return the text that replaces this one from now on.
 
-    `cut` is how much of its result the tool returned, if not all.
+    The file holds this text, or all of the output of which a tool returned a part. `cut` is how much of its
+    result the tool returned, if the rest is in no file.
     """
-    is_list = len(texts) > 1
-    by_pieces = advice.by_pieces * (is_list or has_long_line(texts[0]))
-    template, more = (PERSISTED, {}) if cut is None else (PERSISTED_CUT, {"cut": cut})
+    sizes = {"chars": f"{kept.chars if isinstance(kept, WholeOutput) else len(text):,}"}
+    template = PERSISTED
+    if isinstance(kept, WholeOutput) and kept.missing:
+        template = PERSISTED_BEGINNING
+        sizes = {"missing": kept.missing}
+    elif cut is not None:
+        template = PERSISTED_CUT
+        sizes["cut"] = cut
     return prompts.render(
         template,
-        **more,
+        **sizes,
         tool=tool,
-        chars=f"{sum(map(len, texts)):,}",
         bytes=f"{kept.bytes:,}",
         path=str(kept.path),
-        advice=advice.by_lines + AS_JSON * is_list + by_pieces,
-        preview=preview(texts[0], preview_bytes),
+        advice=advice.by_lines + advice.by_pieces * has_long_line(text),
+        preview=preview(text, preview_bytes),
     )
 
 
@@ -311,9 +438,14 @@ KEPT_CUT = (
 )
 
 
+KEPT_MEDIA = (
+    "[This old result was cleared to save room. The file that it showed is in {path}; Read shows it.]"
+)
+
+
 def pointed_to(text: str) -> str | None:
     """Return the file that a cleared result names; None if its text could not be stored."""
-    for sentence in (KEPT, KEPT_CUT):
+    for sentence in (KEPT, KEPT_CUT, KEPT_MEDIA):
         ahead, _, behind = sentence.partition("{path}")
         if text.startswith(ahead) and text.endswith(behind):
             return text[len(ahead) : -len(behind)]

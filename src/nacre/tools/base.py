@@ -4,22 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import wraps
-from typing import TYPE_CHECKING, TypeAlias, cast, get_type_hints, overload
+from dataclasses import dataclass, is_dataclass, replace
+from functools import cache, wraps
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Literal,
+    TypeAlias,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 from nacre.errors import ToolError
-from nacre.messages.blocks import Json, JsonObject, ToolResult
+from nacre.messages.blocks import Json, JsonObject, Text, ToolResult
 from nacre.messages.wire import canonical
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
     from pydantic_core import ErrorDetails
 
 Function: TypeAlias = Callable[..., object]
 
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""Names of tools that every provider accepts; others are refused with the first request."""
+
 MAX_SECONDS = 900.0
 """Longer than the longest command that Bash allows, plus the time to end it."""
+EXTRA = "unexpected_keyword_argument"
+"""Pydantic's type of error for an argument that the function does not have."""
+REMARKS = frozenset({"comment", "description", "explanation", "reason", "reasoning", "thought", "timeout"})
+"""Arguments that models add by habit; ignored also where the tool changes something, as they change nothing.
+
+Any other extra argument of such a tool could mean something else than the call would do without it.
+"""
 SHOWN_PROBLEMS = 3
 """How many wrong arguments an error names."""
 SHOWN_VALUE_CHARS = 60
@@ -47,11 +71,30 @@ class Tool:
     """A guard decides about every call and may ask the user."""
     clearable: bool = False
     """Its results can be obtained again, so old ones may be cleared; not needed for nacre's own tools."""
+    deferred: bool = False
+    """Its definition is not in the prompt until ToolSearch loads it, where the model supports that (P12)."""
 
     @property
     def definition(self) -> JsonObject:
         """The definition in a request."""
-        return {"name": self.name, "description": self.description, "input_schema": self.input_schema}
+        deferred: JsonObject = {"defer_loading": True} if self.deferred else {}
+        return {
+            "name": self.name,
+            "description": self.description,
+            "input_schema": self.input_schema,
+            **deferred,
+        }
+
+
+async def call_with_timeout(tool: Tool, arguments: JsonObject) -> ToolResult | str:
+    """Call a tool; `ToolError` if it takes longer than it may."""
+    try:
+        async with asyncio.timeout(tool.max_seconds) as limit:
+            return await tool.call(arguments)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise ToolError(f"{tool.name} was stopped after {tool.max_seconds:g} s.") from None
 
 
 @overload
@@ -90,7 +133,7 @@ def tool(
             raise TypeError(f"{name}: {parameter} cannot be given by name, so a model cannot give it")
         if parameter.name not in hints:
             raise TypeError(f"{name}: {parameter.name} needs a type hint")
-    schema, call = _schema_and_call(_as_async(function), name)
+    schema, call = _schema_and_call(function, name, read_only=read_only)
     return Tool(name=name, description=description, input_schema=schema, call=call, read_only=read_only)
 
 
@@ -105,42 +148,136 @@ def as_tools(tools: Iterable[Tool | Function]) -> list[Tool]:
         if not isinstance(given, Tool) and not inspect.isroutine(given):
             raise TypeError(f"tools takes functions and @tool objects, not a {type(given).__name__}")
         one = given if isinstance(given, Tool) else tool(given)
+        if not NAME.fullmatch(one.name):
+            raise TypeError(
+                f"{one.name!r} is no tool name; use 1 to 64 letters, digits, _ or - with @tool(name=…)"
+            )
         if one.name in made:
             raise TypeError(f"two tools are named {one.name}; rename one with @tool(name=…)")
         made[one.name] = one
     return list(made.values())
 
 
-def _as_async(function: Function) -> Callable[..., Awaitable[object]]:
-    if inspect.iscoroutinefunction(function):
-        return function
-
+def _schema_and_call(
+    function: Function, name: str, *, read_only: bool
+) -> tuple[JsonObject, Callable[[JsonObject], Awaitable[ToolResult | str]]]:
     @wraps(function)
     async def in_thread(*values: object, **named: object) -> object:
         return await asyncio.to_thread(function, *values, **named)
 
-    return in_thread
+    run = function if inspect.iscoroutinefunction(function) else in_thread
 
+    @cache
+    def adapter() -> TypeAdapter[object]:
+        # Importing pydantic and building the adapters takes a sixth of a start; only a call needs them.
+        from pydantic import TypeAdapter  # noqa: PLC0415
 
-def _schema_and_call(
-    function: Callable[..., Awaitable[object]], name: str
-) -> tuple[JsonObject, Callable[[JsonObject], Awaitable[ToolResult | str]]]:
-    # Not at import: pydantic takes longer to import than the rest of nacre.
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
-    from pydantic_core import ArgsKwargs  # noqa: PLC0415
+        return TypeAdapter[object](cast("type[object]", run))
 
-    adapter = TypeAdapter[object](cast("type[object]", function))
-    schema = _input_schema(cast("JsonObject", adapter.json_schema()), function)
+    try:
+        defs: JsonObject = {}
+        generated = _plain_object(run, defs)
+        generated |= {"$defs": defs} if defs else {}
+    except LookupError:
+        generated = cast("JsonObject", adapter().json_schema())
+    schema = _input_schema(generated, run)
 
     async def call(arguments: JsonObject) -> ToolResult | str:
+        from pydantic import ValidationError  # noqa: PLC0415 - see adapter
+        from pydantic_core import ArgsKwargs  # noqa: PLC0415 - see adapter
+
+        ignored: list[str] = []
         try:
-            running = adapter.validate_python(ArgsKwargs((), arguments))
+            running = adapter().validate_python(ArgsKwargs((), arguments))
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False)
-            raise ToolError(_explain(problems, name, schema)) from None
-        return _as_answer(await cast("Awaitable[object]", running))
+            ignored = [str(one["loc"][0]) for one in problems if one["type"] == EXTRA]
+            if len(ignored) < len(problems) or not (read_only or REMARKS.issuperset(ignored)):
+                raise ToolError(_explain(problems, name, schema)) from None
+            known = {key: value for key, value in arguments.items() if key not in ignored}
+            running = adapter().validate_python(ArgsKwargs((), known))
+        answer = await cast("Awaitable[object]", running)
+        result = answer if isinstance(answer, ToolResult | str) else _as_text(answer)
+        return _with_note(result, name, ignored) if ignored else result
 
     return schema, call
+
+
+def _with_note(result: ToolResult | str, name: str, ignored: list[str]) -> ToolResult | str:
+    """Return a result followed by a line on the arguments that were ignored."""
+    are = "is no argument" if len(ignored) == 1 else "are no arguments"
+    note = f"(ignored: {', '.join(ignored)} {are} of {name})"
+    if isinstance(result, str):
+        return f"{result}\n{note}" if result else note
+    return replace(result, content=(*result.content, Text(note)))
+
+
+def _as_text(answer: object) -> str:
+    """Return a result as JSON, also models and dataclasses at any depth; other objects as their `str`."""
+    if answer is None:
+        return ""
+    try:
+        return canonical(cast("Json", answer)).decode()
+    except (TypeError, ValueError):
+        pass
+    has_fields = is_dataclass(answer) or hasattr(type(answer), "model_dump")
+    if not (has_fields or isinstance(answer, Mapping | list | tuple | set | frozenset)):
+        return str(answer)
+    from pydantic_core import PydanticSerializationError, to_jsonable_python  # noqa: PLC0415 - see adapter
+
+    try:
+        return canonical(cast("Json", to_jsonable_python(answer, serialize_unknown=False))).decode()
+    except (PydanticSerializationError, TypeError, ValueError):
+        return str(answer)
+
+
+_PLAIN_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
+
+
+def _plain_object(function: Callable[..., object], defs: JsonObject) -> JsonObject:
+    """Return the schema of the parameters of a function or dataclass exactly as pydantic generates it.
+
+    Adds the schemas of dataclasses to `defs`. Raises `LookupError` if only pydantic knows a hint.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    properties: JsonObject = {}
+    required: list[Json] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        hint = hints[name]
+        if get_origin(hint) is Annotated and all(isinstance(note, str) for note in hint.__metadata__):
+            hint = get_args(hint)[0]
+        schema = _plain_schema(hint, defs)
+        if parameter.default is parameter.empty:
+            required.append(name)
+        elif type(parameter.default) in {str, int, bool, NoneType}:
+            schema["default"] = parameter.default
+        else:
+            raise LookupError(name)
+        properties[name] = dict(sorted(schema.items()))
+    return {"properties": properties, "required": required, "type": "object"}
+
+
+def _plain_schema(hint: object, defs: JsonObject) -> JsonObject:
+    arguments = get_args(hint)
+    match get_origin(hint):
+        case None if is_dataclass(hint) and isinstance(hint, type):
+            if hint.__name__ in defs or not hint.__doc__ or any("pydantic" in name for name in dir(hint)):
+                raise LookupError(hint)
+            defs[hint.__name__] = {}
+            schema = _plain_object(hint, defs)
+            defs[hint.__name__] = {"description": inspect.cleandoc(hint.__doc__), **schema}
+            return {"$ref": f"#/$defs/{hint.__name__}"}
+        case None if isinstance(hint, type):
+            return {"type": _PLAIN_TYPES[hint]}
+        case origin if origin is Literal and len(arguments) > 1 and {*map(type, arguments)} == {str}:
+            return {"enum": [*arguments], "type": "string"}
+        case origin if origin is Union or origin is UnionType:
+            return {"anyOf": [_plain_schema(one, defs) for one in arguments]}
+        case origin if origin is list:
+            return {"items": _plain_schema(arguments[0], defs), "type": "array"}
+        case origin if origin is dict and arguments[0] is str:
+            return {"additionalProperties": _plain_schema(arguments[1], defs), "type": "object"}
+    raise LookupError(hint)
 
 
 def _input_schema(generated: JsonObject, function: Function) -> JsonObject:
@@ -164,20 +301,20 @@ def _without_titles(schema: Json) -> Json:
     """Remove titles, which repeat the names, cost tokens and depend on the pydantic version."""
     match schema:
         case dict():
-            return {key: _bare_member(key, value) for key, value in schema.items() if key != "title"}
+            bare: JsonObject = {}
+            for key, value in schema.items():
+                if key in {"default", "const", "enum", "examples"}:
+                    bare[key] = value
+                elif key in {"properties", "$defs", "patternProperties"} and isinstance(value, dict):
+                    # Here the keys are names chosen by the author, possibly "title".
+                    bare[key] = {name: _without_titles(item) for name, item in value.items()}
+                elif key != "title":
+                    bare[key] = _without_titles(value)
+            return bare
         case list():
             return [_without_titles(item) for item in schema]
         case _:
             return schema
-
-
-def _bare_member(key: str, value: Json) -> Json:
-    if key in {"default", "const", "enum", "examples"}:
-        return value
-    if key in {"properties", "$defs", "patternProperties"} and isinstance(value, dict):
-        # Here the keys are names chosen by the author, possibly "title".
-        return {name: _without_titles(item) for name, item in value.items()}
-    return _without_titles(value)
 
 
 def _explain(problems: list[ErrorDetails], name: str, schema: JsonObject) -> str:
@@ -193,18 +330,14 @@ def _explain_one(problem: ErrorDetails, properties: Mapping[str, JsonObject]) ->
     expected = _expectation(properties.get(argument, {}))
     if problem["type"].startswith("missing") and len(problem["loc"]) == 1:
         return f"{argument} is missing ({expected})"
-    if problem["type"] == "unexpected_keyword_argument":
+    if problem["type"] == EXTRA:
         return f"{argument} is not an argument (takes {', '.join(properties) or 'none'})"
     place = ".".join(str(part) for part in problem["loc"])
     value = " ".join(repr(problem["input"])[: SHOWN_VALUE_CHARS + 1].split())
     if len(value) > SHOWN_VALUE_CHARS:
         value = value[:SHOWN_VALUE_CHARS] + "…"
     reason = problem["msg"][:1].lower() + problem["msg"][1:]
-    return (
-        f"{place}: expected {expected}, got {value}"
-        if place == argument
-        else f"{place}: {reason}, got {value}"
-    )
+    return f"{place}: {f'expected {expected}' if place == argument else reason}, got {value}"
 
 
 def _expectation(schema: JsonObject) -> str:
@@ -219,17 +352,3 @@ def _expectation(schema: JsonObject) -> str:
             return {"null": "null"}.get(kind, f"an {kind}" if kind[0] in "aio" else f"a {kind}")
         case _:
             return "another value"
-
-
-def _as_answer(value: object) -> ToolResult | str:
-    """Return text unchanged and other values as JSON where possible."""
-    match value:
-        case ToolResult() | str():
-            return value
-        case None:
-            return ""
-        case _:
-            try:
-                return canonical(cast("Json", value)).decode()
-            except (TypeError, ValueError):
-                return str(value)

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from nacre import prompts
 from nacre.errors import ToolError
 from nacre.messages.blocks import Text, ToolResult
-from nacre.process import ProcessExit, ProcessOutput, ProcessSpec, run
+from nacre.process import ProcessExit, ProcessSpec, run
 from nacre.tools.base import Tool, tool
-from nacre.tools.git_config import EVERY_LINE, READ_ONLY, environment
+from nacre.tools.output import ToolOutput
 from nacre.tools.shell import explain
 from nacre.tools.workspace import Workspace
 
+if TYPE_CHECKING:
+    from nacre.tools.sandbox import Sandbox
+
 DESCRIPTION = prompts.load("nacre.tools", "bash")
+SANDBOXED = prompts.load("nacre.tools", "bash_sandbox")
+ONLINE = "The network can be used."
+OFFLINE = "There is no network."
 
 # The trap reports the last directory even if the command calls `exit`, through the descriptor of a file
 # without a name: nothing to clean up, nothing for another process to guess. `set -P`: `cd` resolves links
@@ -40,14 +46,20 @@ class BashSettings:
     failure_chars: int = 10_000
     """Half from the beginning, half from the end, where errors are."""
     max_bytes: int = 64 * 1024 * 1024
-    """A command with more output is ended: a thousand times what is shown."""
+    """Of output that is kept in no file: a command with more is ended."""
+    sandbox: Sandbox | None = None
+    """None: a command can do what the user can."""
 
 
 def bash_tool(workspace: Workspace, settings: BashSettings | None = None) -> Tool:
     """Return the tool that runs shell commands; a `cd` applies to the next call."""
     limits = settings or BashSettings()
+    description_text = DESCRIPTION
+    if limits.sandbox is not None:
+        network = ONLINE if limits.sandbox.network else OFFLINE
+        description_text += "\n" + prompts.render(SANDBOXED, network=network)
 
-    @tool(name="Bash", description=DESCRIPTION)
+    @tool(name="Bash", description=description_text)
     async def bash(
         command: Annotated[str, "The command."],
         timeout: Annotated[  # noqa: ASYNC109  # the model's word for it
@@ -58,28 +70,36 @@ def bash_tool(workspace: Workspace, settings: BashSettings | None = None) -> Too
         if timeout is not None and timeout <= 0:
             raise ToolError("timeout must be a positive number of milliseconds.")
         seconds = min(limits.seconds if timeout is None else timeout / 1000, limits.max_seconds)
-        return await _run(command, workspace, limits, seconds=seconds)
+        output = ToolOutput(
+            workspace.opens_output,
+            head=limits.success_chars,
+            tail=limits.failure_chars // 2,
+            max_bytes=limits.max_bytes,
+        )
+        with output:
+            return await _run(command, workspace, limits, output, seconds=seconds)
 
     return bash
 
 
-def _environment(environ: Mapping[str, str], command: str) -> dict[str, str]:
+def _environment(command: str, sandbox: Sandbox | None, cwd: Path) -> dict[str, str]:
     """Return the environment of a command: no pager, and git starts no program of a repository.
 
-    In a command that only reads, git runs no hook either.
+    In a sandbox there are no credentials; git has the user's name, although it cannot read their settings.
     """
-    is_read_only = explain(command).read_only
-    return {
-        **environment(environ, READ_ONLY if is_read_only else EVERY_LINE),
-        **({"GIT_OPTIONAL_LOCKS": "0"} if is_read_only else {}),
-        "GIT_PAGER": "cat",
-        "PAGER": "cat",
-        # A `cd` leads where it says, as the permission check assumes.
-        "CDPATH": "",
-    }
+    from nacre.tools.git import environment, identity, line_environment  # noqa: PLC0415 - only commands need it
+
+    environ = os.environ if sandbox is None else sandbox.environ(os.environ)
+    environ = line_environment(environ, read_only=explain(command).read_only)
+    if sandbox is not None:
+        environ = environment(environ, identity(cwd))
+    # Without CDPATH a `cd` leads where it says, as the permission check assumes.
+    return {**environ, "CDPATH": ""}
 
 
-async def _run(command: str, workspace: Workspace, limits: BashSettings, *, seconds: float) -> ToolResult:
+async def _run(
+    command: str, workspace: Workspace, limits: BashSettings, output: ToolOutput, *, seconds: float
+) -> ToolResult:
     shell = shutil.which("bash")
     if shell is None:
         raise ToolError("There is no bash on PATH; install it to run commands.")
@@ -87,15 +107,19 @@ async def _run(command: str, workspace: Workspace, limits: BashSettings, *, seco
     if not workspace.cwd.is_dir():
         note = f"[The working directory {workspace.cwd} is gone; this ran in {workspace.root}.]"
         workspace.cwd = workspace.root
-    output = ProcessOutput(head=limits.success_chars, tail=limits.failure_chars // 2)
+    sandbox = limits.sandbox
     with tempfile.TemporaryFile() as report:
+        argv: tuple[str, ...] = (shell, "-c", _SHELL.format(fd=report.fileno()), "bash", command)
+        if sandbox is not None:
+            argv = await asyncio.to_thread(sandbox.command, argv, workspace.cwd)
+        environ = await asyncio.to_thread(_environment, command, sandbox, workspace.cwd)
         spec = ProcessSpec(
-            argv=(shell, "-c", _SHELL.format(fd=report.fileno()), "bash", command),
+            argv=argv,
             cwd=workspace.cwd,
             seconds=seconds,
-            max_bytes=limits.max_bytes,
+            max_bytes=None,
             pass_fds=(report.fileno(),),
-            environ=_environment(os.environ, command),
+            environ=environ,
         )
         try:
             ended = await run(spec, output.feed)
@@ -103,51 +127,54 @@ async def _run(command: str, workspace: Workspace, limits: BashSettings, *, seco
             raise ToolError(
                 f"The command could not be started ({error}); put a long one into a file."
             ) from None
-        _follow(workspace, report)
+        # The directory in which the command ended, if it reported one.
+        report.seek(0)
+        place = report.read().removesuffix(b"\n").decode(errors="surrogateescape")
+        if place and sandbox is not None and not sandbox.shows(Path(place)):
+            note = f"[{place} exists for one command only; the next one starts in {workspace.cwd}.]"
+        elif place and Path(place).is_dir():  # noqa: ASYNC240  # one look at a local directory
+            workspace.cwd = Path(place)
     if ended.group is not None:
         workspace.keep_running(ended.group)
     failed = ended.why != "exited" or ended.exit_code != 0
-    shown = _excerpt(output, limits) if failed else _beginning(output)
-    parts = [note, _verdict(ended, seconds, limits), shown, _background(ended)]
+    await output.finish(is_cut=failed and output.text.characters > limits.failure_chars)
+    parts = [
+        note,
+        _verdict(ended, seconds, output, limits),
+        _shown(output, limits, failed=failed),
+        _background(ended),
+    ]
     return ToolResult("", (Text("\n".join(part for part in parts if part)),), is_error=failed)
 
 
-def _follow(workspace: Workspace, report: IO[bytes]) -> None:
-    """Set the working directory to the one in which the command ended, if it reported one."""
-    report.seek(0)
-    place = report.read().removesuffix(b"\n").decode(errors="surrogateescape")
-    if place and Path(place).is_dir():
-        workspace.cwd = Path(place)
-
-
-def _verdict(ended: ProcessExit, seconds: float, limits: BashSettings) -> str:
+def _verdict(ended: ProcessExit, seconds: float, output: ToolOutput, limits: BashSettings) -> str:
     match ended.why:
         case "timeout":
             return f"Stopped after {seconds:g} s with all its processes; set timeout for longer commands."
+        case "flood" if output.whole is not None:
+            return f"Stopped: it printed more than can be kept, {output.problem}; send its output to a file."
         case "flood":
             return f"Stopped: it printed more than {limits.max_bytes:,} bytes; send its output to a file."
         case "exited":
             return f"Exit code {ended.exit_code}" if ended.exit_code else ""
 
 
-def _beginning(output: ProcessOutput) -> str:
-    left_out = output.characters - len(output.head)
-    if not left_out:
-        return output.head.removesuffix("\n") or "(no output)"
-    return (
-        f"{output.head}\n[{left_out:,} more characters left out; use head, tail, grep or a file to see them.]"
-    )
-
-
-def _excerpt(output: ProcessOutput, limits: BashSettings) -> str:
-    """Return the beginning and the end of a failed command's output."""
-    if output.characters <= limits.failure_chars:
-        return output.head.removesuffix("\n")
+def _shown(output: ToolOutput, limits: BashSettings, *, failed: bool) -> str:
+    """Return the beginning of the output, and of a failed command's also the end."""
+    text = output.text
+    if not failed:
+        left_out = text.characters - len(text.head)
+        if not left_out:
+            return text.head.removesuffix("\n") or "(no output)"
+        note = output.note(
+            f"{left_out:,} more characters left out", "use head, tail, grep or a file to see them"
+        )
+        return f"{text.head}\n{note}"
+    if text.characters <= limits.failure_chars:
+        return text.head.removesuffix("\n")
     half = limits.failure_chars // 2
-    left_out = output.characters - 2 * half
-    return f"{output.head[:half]}\n[{left_out:,} characters left out]\n{output.tail[-half:]}".removesuffix(
-        "\n"
-    )
+    note = output.note(f"{text.characters - 2 * half:,} characters left out")
+    return f"{text.head[:half]}\n{note}\n{text.tail[-half:]}".removesuffix("\n")
 
 
 def _background(ended: ProcessExit) -> str:

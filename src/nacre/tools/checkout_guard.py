@@ -16,57 +16,42 @@ from nacre.tools.rules import EDITORS
 from nacre.tools.shell import explain, programs
 from nacre.tools.workspace import Workspace
 
-SHELL = "Bash"
-
 
 def deny_other_checkouts(tools: Iterable[Tool], workspace: Workspace, policy: PermissionPolicy) -> list[Tool]:
     """Return the tools, wrapped so that none writes into a checkout of the policy's `twins`."""
+
+    def wrap(tool: Tool, twin: Path) -> Tool:
+        async def call(arguments: JsonObject) -> ToolResult | str:
+            for path in _written(tool.name, arguments, workspace, twin=twin, inside=policy.root):
+                if path and path.is_relative_to(twin) and not path.is_relative_to(policy.root):
+                    raise ToolError(
+                        f"Not allowed: {path} belongs to another checkout. You work in a copy: {policy.root}"
+                    )
+            return await tool.call(arguments)
+
+        return replace(tool, call=call) if tool.name in {*EDITORS, "Bash"} else tool
+
     wrapped = list(tools)
     for twin in policy.twins:
-        boundary = _CheckoutBoundary(workspace, twin, policy.root)
-        wrapped = [_wrap(one, boundary) if one.name in {*EDITORS, SHELL} else one for one in wrapped]
+        wrapped = [wrap(one, twin) for one in wrapped]
     return wrapped
 
 
-class _CheckoutBoundary:
-    def __init__(self, workspace: Workspace, outside: Path, inside: Path) -> None:
-        self._workspace = workspace
-        self._outside = outside
-        self.inside = inside
-
-    def crossed(self, tool: str, arguments: JsonObject) -> Path | None:
-        """Return the file of the other checkout that a call would write, as far as its arguments show it."""
-        if tool == SHELL:
-            paths = self._written(str(arguments.get("command", "")))
-        else:
-            paths = [self._workspace.aim(str(arguments.get("file_path", "")))]
-        for path in paths:
-            if path and path.is_relative_to(self._outside) and not path.is_relative_to(self.inside):
-                return path
-        return None
-
-    def _written(self, command: str) -> list[Path | None]:
-        """Return all paths that a command names, unless it only reads."""
-        if explain(command).read_only:
-            return []
-        # Also inside quotes: the effect of a word such as `eval` is unknown.
-        if str(self._outside) in command.replace(str(self.inside), ""):
-            return [self._outside]
-        parts = programs(command) or ()
-        cwd = self._workspace.cwd
-        targets = (one.target.text for part in parts for one in part.redirections)
-        return [
-            *(one.path for one in named(parts, cwd)),
-            *(Path(os.path.realpath(cwd / target)) for target in targets),
-        ]
-
-
-def _wrap(tool: Tool, boundary: _CheckoutBoundary) -> Tool:
-    async def call(arguments: JsonObject) -> ToolResult | str:
-        if (path := boundary.crossed(tool.name, arguments)) is not None:
-            raise ToolError(
-                f"Not allowed: {path} belongs to another checkout. You work in a copy: {boundary.inside}"
-            )
-        return await tool.call(arguments)
-
-    return replace(tool, call=call)
+def _written(
+    tool: str, arguments: JsonObject, workspace: Workspace, *, twin: Path, inside: Path
+) -> list[Path | None]:
+    """Return the paths that a call may write, as far as its arguments show them."""
+    if tool != "Bash":
+        return [workspace.aim(str(arguments.get("file_path", "")))]
+    command = str(arguments.get("command", ""))
+    if explain(command).read_only:
+        return []
+    # Also inside quotes: the effect of a word such as `eval` is unknown.
+    if str(twin) in command.replace(str(inside), ""):
+        return [twin]
+    parts = programs(command) or ()
+    targets = (one.target.text for part in parts for one in part.redirections)
+    return [
+        *(one.path for one in named(parts, workspace.cwd)),
+        *(Path(os.path.realpath(workspace.cwd / target)) for target in targets),
+    ]

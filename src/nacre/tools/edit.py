@@ -1,53 +1,93 @@
-"""Edit: replace an exact text in a file that was read; everything else keeps its bytes."""
+"""Edit and Write: replace an exact text in a file, or a whole file; an existing one must have been read."""
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from nacre import prompts
 from nacre.errors import ToolError
 from nacre.tools.base import Tool, tool
 from nacre.tools.files import decode, read_whole
-from nacre.tools.workspace import Version, Workspace, check_seen, in_thread, put
+from nacre.tools.workspace import Workspace, check_seen, in_thread, put
 
-DESCRIPTION = prompts.load("nacre.tools", "edit")
+EDIT_DESCRIPTION = prompts.load("nacre.tools", "edit")
+WRITE_DESCRIPTION = prompts.load("nacre.tools", "write")
 
 SHOWN_LINES = 10
 """How many line numbers a result lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    old: str
-    new: str
-    everywhere: bool
-
-
 def edit_tool(workspace: Workspace) -> Tool:
-    """Return the tool that edits files that were read before."""
+    """Return the tool that edits files that were read before; all but the replaced text keeps its bytes."""
 
-    @tool(name="Edit", description=DESCRIPTION)
+    @tool(name="Edit", description=EDIT_DESCRIPTION)
     async def edit(
         file_path: Annotated[str, "The file."],
         old_string: Annotated[str, "The text to replace, exactly as it stands in the file."],
         new_string: Annotated[str, "The text to put in its place."],
         replace_all: Annotated[bool, "Replace every occurrence instead of exactly one."] = False,
     ) -> str:
-        _check(old_string, new_string)
+        if not old_string:
+            raise ToolError("old_string is empty; use Write to create a file or replace it whole.")
+        if old_string == new_string:
+            raise ToolError("old_string and new_string are identical; nothing would change.")
+        _encoded(new_string, "new_string")
         path = workspace.locate(file_path)
         seen = workspace.seen(path)
         await workspace.before_change(path)
-        change = _Change(old_string, new_string, replace_all)
-        content, before, lines = await in_thread(lambda _: _edited(path, file_path, change, seen=seen))
+
+        def edited() -> tuple[bytes, os.stat_result, list[int]]:
+            content, before = read_whole(path, file_path)
+            check_seen(seen, content, file_path)
+            text, encoding = decode(content, file_path)
+            text, lines = replaced(text, old_string, new_string)
+            if not lines:
+                raise ToolError(
+                    f"old_string is not in {file_path}; copy it exactly as Read shows it, "
+                    "without the line numbers."
+                )
+            if len(lines) > 1 and not replace_all:
+                raise ToolError(
+                    f"old_string is in {file_path} {len(lines)} times ({_numbers(lines)}); "
+                    "add lines around it to make it unique, or set replace_all."
+                )
+            return encoding.mark + text.encode(encoding.name, encoding.errors), before, lines
+
+        content, before, lines = await in_thread(lambda _: edited())
         workspace.saw(path, await put(workspace, path, content, before=before))
         places = f"{len(lines)} place{'s' if len(lines) > 1 else ''}"
         return f"Edited {file_path}: {places}, {_numbers(lines)}."
 
     return edit
+
+
+def write_tool(workspace: Workspace) -> Tool:
+    """Return the tool that creates files or replaces them whole."""
+
+    @tool(name="Write", description=WRITE_DESCRIPTION)
+    async def write(
+        file_path: Annotated[str, "The file; missing directories are made."],
+        content: Annotated[str, "Everything the file shall hold."],
+    ) -> str:
+        path = workspace.locate(file_path)
+        wanted = _encoded(content, "content")
+        seen = workspace.seen(path)
+        await workspace.before_change(path)
+
+        def checked() -> os.stat_result | None:
+            if not os.path.lexists(path):
+                return None
+            existing, before = read_whole(path, file_path)
+            check_seen(seen, existing, file_path)
+            return before
+
+        before = await in_thread(lambda _: checked())
+        workspace.saw(path, await put(workspace, path, wanted, before=before))
+        return f"{'Replaced' if before else 'Created'} {file_path} ({len(wanted):,} bytes)."
+
+    return write
 
 
 def replaced(text: str, old: str, new: str) -> tuple[str, list[int]]:
@@ -73,37 +113,13 @@ def replaced(text: str, old: str, new: str) -> tuple[str, list[int]]:
     return "".join([*pieces, text[end:]]), lines
 
 
-def _check(old: str, new: str) -> None:
-    if not old:
-        raise ToolError("old_string is empty; use Write to create a file or replace it whole.")
-    if old == new:
-        raise ToolError("old_string and new_string are identical; nothing would change.")
+def _encoded(text: str, argument: str) -> bytes:
     try:
-        new.encode()
+        return text.encode()
     except UnicodeEncodeError:
         raise ToolError(
-            "new_string holds half a character (a lone surrogate) and cannot be written."
+            f"{argument} holds half a character (a lone surrogate) and cannot be written."
         ) from None
-
-
-def _edited(
-    path: Path, shown: str, change: _Change, *, seen: Version | None
-) -> tuple[bytes, os.stat_result, list[int]]:
-    """Return the new content, the stat of the file and the lines that change."""
-    content, found = read_whole(path, shown)
-    check_seen(seen, content, shown)
-    text, encoding = decode(content, shown)
-    edited, lines = replaced(text, change.old, change.new)
-    if not lines:
-        raise ToolError(
-            f"old_string is not in {shown}; copy it exactly as Read shows it, without the line numbers."
-        )
-    if len(lines) > 1 and not change.everywhere:
-        raise ToolError(
-            f"old_string is in {shown} {len(lines)} times ({_numbers(lines)}); "
-            "add lines around it to make it unique, or set replace_all."
-        )
-    return encoding.mark + edited.encode(encoding.name, encoding.errors), found, lines
 
 
 def _numbers(lines: list[int]) -> str:

@@ -8,7 +8,6 @@ import difflib
 import errno
 import io
 import os
-import re
 import stat
 import threading
 from collections.abc import Iterator
@@ -35,7 +34,10 @@ MAX_LINKS = 40
 
 _MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 """Errors for a name that does not exist."""
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Opens a directory on the way to a file; `O_PATH` needs no permission to list it."""
+NEW_DIRECTORY_MODE = 0o777
+"""The mode of a new directory before the umask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +85,87 @@ def resolve(path: Path) -> Path:
     return Path(found)
 
 
+class LinkInPathError(OSError):
+    """Raised when a resolved path has a symbolic link in it: it was put there after the check."""
+
+
+def open_real(path: Path, flags: int, *, make: bool = False) -> int:
+    """Open a path that was resolved before, and follow no link in it; `make` creates missing directories.
+
+    Each directory is opened by its name in the one before. A path that `resolve` returned holds no link, so a
+    link that is found here replaced something since, and `LinkInPathError` is raised.
+    """
+    *folders, name = path.parts[1:] or (".",)
+    here = os.open("/", _STEP)
+    try:
+        for folder in folders:
+            inner = _open_step(here, folder, make=make)
+            os.close(here)
+            here = inner
+        try:
+            return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, NEW_FILE_MODE, dir_fd=here)
+        except FileNotFoundError:
+            if not (make and flags & os.O_DIRECTORY):
+                raise
+            os.close(_open_step(here, name, make=True))
+            return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+        except OSError:
+            _refuse_link(here, name)
+            raise
+    finally:
+        os.close(here)
+
+
+def _open_step(here: int, name: str, *, make: bool) -> int:
+    try:
+        return os.open(name, _STEP, dir_fd=here)
+    except FileNotFoundError:
+        if not make:
+            raise
+    except OSError:
+        _refuse_link(here, name)
+        raise
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, NEW_DIRECTORY_MODE, dir_fd=here)
+    return _open_step(here, name, make=False)
+
+
+def _refuse_link(here: int, name: str) -> None:
+    try:
+        is_link = stat.S_ISLNK(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode)
+    except OSError:
+        return
+    if is_link:
+        raise LinkInPathError(errno.ELOOP, "a symbolic link was put into its path after the check", name)
+
+
+def read_real(path: Path, most: int) -> tuple[bytes, os.stat_result]:
+    """Return at most so many bytes of a regular file at its resolved path; `OSError` for anything else."""
+    try:
+        handle = open_real(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket
+            raise OSError(errno.EINVAL, "not a regular file", str(path)) from error
+        raise
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    with os.fdopen(handle, "rb") as source:
+        return source.read(most), found
+
+
 @contextlib.contextmanager
 def hold_directory(path: Path, shown: str) -> Iterator[Path]:
-    """Check that a directory is at its path, and keep it open.
+    """Open a directory at its resolved path, and keep it open.
 
     Yields a path for the start of a process, which leads to this directory even if a link replaces it.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        handle = open_real(path, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise ToolError(f"Cannot search {shown}: {_reason(error)}.") from None
     try:
-        _check_place(handle, path, shown)
         held = Path(f"/proc/self/fd/{handle}")
         yield held if held.exists() else path
     finally:
@@ -102,10 +173,10 @@ def hold_directory(path: Path, shown: str) -> Iterator[Path]:
 
 
 def open_regular(path: Path, shown: str) -> tuple[io.BufferedReader, os.stat_result]:
-    """Open a regular file for reading without blocking; `ToolError` for anything else."""
+    """Open a regular file at its resolved path without blocking; `ToolError` for anything else."""
     try:
         # Opening a named pipe would otherwise block until there is a writer.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = open_real(path, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:
         raise ToolError(f"There is no file {shown}.{_similar(path)}") from None
     except OSError as error:
@@ -114,13 +185,7 @@ def open_regular(path: Path, shown: str) -> tuple[io.BufferedReader, os.stat_res
     if not stat.S_ISREG(found.st_mode):
         os.close(handle)
         raise ToolError(f"{shown} is {_kind(found.st_mode)}.")
-    source = os.fdopen(handle, "rb")
-    try:
-        _check_place(handle, path, shown)
-    except ToolError:
-        source.close()
-        raise
-    return source, found
+    return os.fdopen(handle, "rb"), found
 
 
 def read_whole(path: Path, shown: str) -> tuple[bytes, os.stat_result]:
@@ -156,27 +221,40 @@ def decode(content: bytes, shown: str) -> tuple[str, Encoding]:
         raise ToolError(f"{shown} is not valid {encoding.name} text.") from None
 
 
-def printable(text: str) -> str:
-    """Return text that is valid in a request: lone surrogates become the replacement character."""
-    return text if text.isascii() else _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
 def replace_file(
-    path: Path, content: bytes, *, before: os.stat_result | None, stop: threading.Event
+    path: Path,
+    content: bytes,
+    *,
+    before: os.stat_result | None = None,
+    mode: int | None = None,
+    stop: threading.Event | None = None,
 ) -> os.stat_result:
-    """Write a temporary file, flush it to disk and rename it; mode and owner are kept.
+    """Write a temporary file, flush it to disk and rename it; mode and owner of `before` are kept.
 
-    `path` must not be a link, which the rename would replace.
+    The directory of a new file is created with its parents. `path` is resolved; no link in it is followed.
     """
     beside = f".nacre-{SYSTEM_CLOCK.new_id()}.tmp"
     try:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = open_real(path.parent, os.O_RDONLY | os.O_DIRECTORY, make=before is None)
     except OSError as error:
         raise ToolError(f"Cannot write {path}: {_reason(error)}.") from None
     try:
-        _check_place(folder, path.parent, str(path))
-        written = _write_temporary(folder, beside, content, before)
-        if stop.is_set():
+        handle = os.open(
+            beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, NEW_FILE_MODE, dir_fd=folder
+        )
+        with os.fdopen(handle, "wb") as target:
+            if before is not None:
+                # Owner first: a change of owner clears the set-user bits, which the mode restores.
+                with contextlib.suppress(PermissionError):
+                    os.fchown(handle, before.st_uid, before.st_gid)
+                mode = stat.S_IMODE(before.st_mode)
+            if mode is not None:
+                os.fchmod(handle, mode)
+            target.write(content)
+            target.flush()
+            os.fsync(handle)
+            written = os.fstat(handle)
+        if stop is not None and stop.is_set():
             raise ToolError(f"Stopped before {path} was replaced.")
         os.replace(beside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
         # Otherwise a power failure may undo the rename; some file systems do not support it.
@@ -189,38 +267,6 @@ def replace_file(
             os.unlink(beside, dir_fd=folder)
         os.close(folder)
     return written
-
-
-def make_directory(directory: Path, shown: str) -> None:
-    """Create the directory of a new file, with its parents."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ToolError(f"Cannot make the directory of {shown}: {_reason(error)}.") from None
-
-
-def _write_temporary(folder: int, name: str, content: bytes, before: os.stat_result | None) -> os.stat_result:
-    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, NEW_FILE_MODE, dir_fd=folder)
-    with os.fdopen(handle, "wb") as target:
-        if before is not None:
-            # Owner first: a change of owner clears the set-user bits, which the mode restores.
-            with contextlib.suppress(PermissionError):
-                os.fchown(handle, before.st_uid, before.st_gid)
-            os.fchmod(handle, stat.S_IMODE(before.st_mode))
-        target.write(content)
-        target.flush()
-        os.fsync(handle)
-        return os.fstat(handle)
-
-
-def _check_place(handle: int, path: Path, shown: str) -> None:
-    """Refuse a file or directory that is not at its path, because a link was placed there meanwhile."""
-    try:
-        place = Path(f"/proc/self/fd/{handle}").readlink()
-    except OSError:
-        return  # a system without /proc; the path was resolved just before
-    if place != path and not str(place).endswith(" (deleted)"):
-        raise ToolError(f"{shown} moved to {place} while it was being opened; try again.")
 
 
 def _reason(error: OSError) -> str:

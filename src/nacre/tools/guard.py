@@ -8,15 +8,17 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from nacre.errors import ToolError
 from nacre.messages.blocks import JsonObject, ToolResult
+from nacre.messages.untrusted_text import printable
 from nacre.messages.wire import canonical
-from nacre.tools.base import Tool
+from nacre.tools.base import Tool, call_with_timeout
 from nacre.tools.edit import replaced
-from nacre.tools.files import decode, printable, read_whole
+from nacre.tools.files import decode, read_whole
 from nacre.tools.policy import PermissionDecision, PermissionPolicy
 from nacre.tools.rules import PermissionRule
 from nacre.tools.workspace import Workspace, expecting, in_thread
@@ -78,6 +80,8 @@ class Guard:
         self._shared_policy = [policy]
         self.denials = 0
         """The number of calls refused so far."""
+        self.denied_writes = 0
+        """Those among them of tools that can change something."""
         self._workspace = workspace
         self._ask = ask
         self._learn = learn
@@ -134,21 +138,25 @@ class Guard:
     def _guarded(self, tool: Tool) -> Tool:
         async def call(arguments: JsonObject) -> ToolResult | str:
             override = _override.get()
-            decision = self._decided(tool, arguments, override)
+            decision = await self._decided(tool, arguments, override)
             if decision.effect == "ask":
                 decision = await self._asked(tool, arguments, override)
             if decision.effect == "deny":
                 self.denials += 1
+                self.denied_writes += not tool.read_only
                 raise ToolError(f"Not allowed: {decision.reason}. {self.policy.summary()}")
-            with expecting(decision.path), permission_override(None):
+            # The timeout begins after the user was asked.
+            with expecting(decision.path, decision.hidden), permission_override(None):
                 return await call_with_timeout(tool, arguments)
 
         return replace(tool, call=call, max_seconds=None, guarded=True)
 
-    def _decided(
+    async def _decided(
         self, tool: Tool, arguments: JsonObject, override: PermissionOverride | None
     ) -> PermissionDecision:
-        decision = self.policy.decide(tool, arguments, self._workspace)
+        decide = partial(self.policy.decide, tool, arguments, self._workspace)
+        # For a command git may run, in each directory that the line names.
+        decision = await asyncio.to_thread(decide) if tool.name == "Bash" else decide()
         match override:
             case PermissionOverride("allow") if decision.effect == "ask" and not decision.is_ruled:
                 return replace(decision, effect="allow")
@@ -163,46 +171,32 @@ class Guard:
         # One question at a time; and an earlier "always" may have answered this one already.
         with self.waiting():
             async with self._one_at_a_time:
-                return await self._answered(tool, arguments, override)
-
-    async def _answered(
-        self, tool: Tool, arguments: JsonObject, override: PermissionOverride | None
-    ) -> PermissionDecision:
-        decision = self._decided(tool, arguments, override)
-        if decision.effect != "ask":
-            return decision
-        if self._ask is None:
-            return replace(
-                decision,
-                effect="deny",
-                reason=f"{decision.reason}, and there is no one to ask for permission",
-            )
-        rule = self.policy.rule_for(tool, arguments, self._workspace)
-        shown = await preview(tool.name, arguments, self._workspace)
-        question = PermissionQuestion(
-            tool=tool.name, arguments=arguments, reason=decision.reason, preview=shown, rule=rule
-        )
-        match await self._ask(question):
-            case "once":
+                decision = await self._decided(tool, arguments, override)
+                if decision.effect != "ask":
+                    return decision
+                rule = self.policy.rule_for(tool, arguments, self._workspace)
+                if self._ask is None:
+                    # A rule that requires the question precedes one that allows the call.
+                    is_offered = not decision.is_ruled and len(rule.text) <= MAX_RULE_CHARS
+                    other = f" or allow it with the rule {rule.text}" if is_offered else ""
+                    advice = f"run it in a terminal{other}"
+                    reason = f"{decision.reason}, and this session cannot ask for permission; {advice}"
+                    return replace(decision, effect="deny", reason=reason)
+                with expecting(decision.path):
+                    shown = await preview(tool.name, arguments, self._workspace)
+                question = PermissionQuestion(
+                    tool=tool.name, arguments=arguments, reason=decision.reason, preview=shown, rule=rule
+                )
+                answer = await self._ask(question)
+                if answer == "no":
+                    return replace(decision, effect="deny", reason="the user said no")
+                if answer == "always":
+                    self._add_rule(rule)
                 return replace(decision, effect="allow")
-            case "always":
-                self._add_rule(rule)
-                return replace(decision, effect="allow")
-            case "no":
-                return replace(decision, effect="deny", reason="the user said no")
 
 
-async def call_with_timeout(tool: Tool, arguments: JsonObject) -> ToolResult | str:
-    """Call a tool with its timeout, which begins after the user was asked."""
-    try:
-        async with asyncio.timeout(tool.max_seconds) as limit:
-            return await tool.call(arguments)
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        raise ToolError(f"{tool.name} was stopped after {tool.max_seconds:g} s.") from None
-
-
+MAX_RULE_CHARS = 100
+"""Of a rule in a refusal; a longer one is a command for this call only."""
 MAX_LINES = 60
 """Of a diff: one screen."""
 MAX_CHARS = 8_000
@@ -242,9 +236,9 @@ def _diff(tool: str, arguments: JsonObject, path: Path, named: str) -> str:
             printable(before).splitlines(), printable(after).splitlines(), named, named, lineterm="", n=2
         )
     )
-    shown = lines[:MAX_LINES]
-    more = [f"… {len(lines) - MAX_LINES} more lines"] if len(lines) > MAX_LINES else []
-    return _short("\n".join([*shown, *more]) or f"{named}: no change")
+    if len(lines) > MAX_LINES:
+        lines[MAX_LINES:] = [f"… {len(lines) - MAX_LINES} more lines"]
+    return _short("\n".join(lines) or f"{named}: no change")
 
 
 def _short(text: str) -> str:

@@ -14,17 +14,31 @@ from urllib.parse import urlsplit
 from nacre.errors import ToolError
 from nacre.messages.blocks import JsonObject
 from nacre.tools.base import Tool
-from nacre.tools.git_config import repository_problem
 from nacre.tools.patterns import named_place
-from nacre.tools.reach import named
-from nacre.tools.rules import EDITORS, READERS, Effect, PermissionRule, meets_command, meets_host, meets_path
+from nacre.tools.reach import (
+    below,
+    named,
+    prints_unnamed_files,
+    prints_untracked_files,
+    revision_paths,
+)
+from nacre.tools.rules import (
+    EDITORS,
+    READERS,
+    Effect,
+    PermissionRule,
+    meets_command,
+    meets_host,
+    meets_path,
+    path_expression,
+)
 from nacre.tools.shell import EXTRACTION, Allowed, SimpleCommand, explain, objection, programs
-from nacre.tools.workspace import UnresolvedPathError, Workspace
+from nacre.tools.workspace import NO_FILE, Hidden, UnresolvedPathError, Workspace
 
 Mode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions"]
 """What is allowed where no rule matches: reads, edits in the project, or everything."""
 HARMLESS = frozenset(
-    {"Agent", "Pin", "SendMessage", "Skill", "TaskList", "TaskStop", "TeamTasks"}
+    {"Agent", "Pin", "SendMessage", "Skill", "TaskList", "TaskStop", "TeamTasks", "ToolSearch"}
     | {"remember", "recall", "forget", "correct"}
 )
 """Tools that change only the session, its agents, and memory, where every change can be undone.
@@ -40,6 +54,11 @@ SUBCOMMANDS = frozenset(
 
 SUBJECTS = {"Agent": ("subagent_type", "general"), "SendMessage": ("to", ""), "Skill": ("skill", "")}
 """The argument that the pattern of a rule matches for these tools, and its default."""
+MAX_ERROR_CHARS = 200
+"""How much of an unexpected error a reason quotes."""
+SEARCHERS = frozenset({"Grep", "Glob"})
+ANY_NAME = "\0"
+"""Stands for every file of a directory; no real file has this name."""
 WILD = re.compile(r"[*?\[{]")
 WRITTEN_OUT = r"[\g<0>]"
 """Special characters of a path pattern, and the replacement that escapes them."""
@@ -53,8 +72,13 @@ class PermissionDecision:
     reason: str = ""
     path: Path | None = None
     """The real file that was checked; the tool must open the same one."""
+    hidden: Hidden = ()
+    """What a search of the directory leaves out."""
     is_ruled: bool = False
     """A rule requires the question: only the user's own answer can allow it."""
+
+
+_ALLOW = PermissionDecision("allow")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,37 +114,55 @@ class PermissionPolicy:
         """Return the policy with these rules appended."""
         return replace(self, rules=(*self.rules, *rules))
 
+    def denies(self, tool: str) -> bool:
+        """Return whether a rule denies every call of a tool, which is then not offered to the model."""
+        return any(one.effect == "deny" and not one.pattern and one.names(tool) for one in self.rules)
+
     def narrowed(self, narrowing: Narrowing) -> PermissionPolicy:
         """Return the policy with a narrowing; questions become denials."""
         return replace(self, narrowing=narrowing, mode="default")
 
     def decide(self, tool: Tool, arguments: JsonObject, workspace: Workspace) -> PermissionDecision:
-        """Decide about a call; malformed arguments pass, because the tool itself refuses them."""
+        """Decide about a call; only the user may allow a call whose check fails.
+
+        Malformed arguments pass, because the tool itself refuses them; it cannot open a file with them.
+        """
+        try:
+            return self._checked(tool, arguments, workspace)
+        except Exception as error:  # noqa: BLE001  # whatever fails here must not allow the call
+            shown = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR_CHARS]
+            return self._unchecked(f"the permission check failed ({shown})")
+
+    def _checked(self, tool: Tool, arguments: JsonObject, workspace: Workspace) -> PermissionDecision:
         try:
             path = _path(tool.name, arguments, workspace)
         except UnresolvedPathError as error:
             return self._unresolved(tool.name, arguments, workspace, error)
         except ToolError:
-            return PermissionDecision("allow")
+            return PermissionDecision("allow", path=NO_FILE)
         decision = self._by_rule(tool.name, arguments, path, workspace)
-        if self.narrowing is not None and (decision is None or decision.effect != "deny"):
-            ruled = decision
-            decision = self._by_narrowing(self.narrowing, tool.name, arguments, path)
-            # Writes are limited by the narrowing alone; all else is decided as for the parent.
-            if decision.effect == "allow" and tool.name not in EDITORS:
-                decision = ruled or self._for_reader(self.narrowing, tool, arguments, path, workspace)
+        limits = self.narrowing
+        if limits is None:
+            decision = decision or self._by_default(tool, arguments, path, workspace)
+        elif decision is None or decision.effect != "deny":
+            if why := _exceeds(limits, tool.name, arguments, path):
+                decision = PermissionDecision("deny", why)
+            elif tool.name in EDITORS:
+                decision = _ALLOW  # writes are limited by the narrowing alone
+            elif decision is None:
+                # Decided by the parent's policy, with the directories of the narrowing.
+                places = (*self.directories, *limits.writes_in, *limits.reads_in)
+                whole = replace(self, narrowing=None, directories=places)
+                decision = whole._by_default(tool, arguments, path, workspace)
             if decision.effect == "ask":
-                decision = replace(
-                    decision, effect="deny", reason=f"{decision.reason}, and nobody can be asked here"
-                )
-        if decision is None:
-            decision = self._by_default(tool, arguments, path, workspace)
-        return replace(decision, path=path)
+                reason = f"{decision.reason}, and this task cannot ask for permission"
+                decision = replace(decision, effect="deny", reason=reason)
+        return replace(decision, path=path, hidden=self._hidden(tool.name, arguments, path, workspace))
 
     def summary(self) -> str:
         """Return what the model may do without permission, for the answer to a refused call."""
         if self.narrowing is None:
-            return f"Reading below {self.root} and read-only commands need no permission."
+            return self._free_of_questions()
         allowed = ", ".join(sorted(self.narrowing.tools))
         where = ", ".join(map(str, self.narrowing.writes_in))
         writes = f" Write only below {where}." if where else " Nothing may be written."
@@ -128,8 +170,32 @@ class PermissionPolicy:
         commands = f" In Bash only {programs}." if "Bash" in self.narrowing.tools else ""
         return f"You may use: {allowed}.{writes}{commands}"
 
+    def _free_of_questions(self) -> str:
+        """Return what the model may do without permission, as far as no rule restricts it."""
+        against = [rule for rule in self.rules if rule.effect != "allow"]
+        whole = {
+            tool
+            for tool in ("Read", "Bash")
+            if any(rule.names(tool) and not rule.pattern for rule in against)
+        }
+        if "Read" in whole:
+            return "By the rules, reading needs permission, too."
+        reading = f"Reading below {self.root}"
+        words = f"{reading} needs" if "Bash" in whole else f"{reading} and read-only commands need"
+        is_restricted = any(rule.names("Read") or rule.names("Bash") for rule in against if rule.pattern)
+        return f"{words} no permission{', unless a rule says otherwise' if is_restricted else ''}."
+
     def rule_for(self, tool: Tool, arguments: JsonObject, workspace: Workspace) -> PermissionRule:
-        """What "always for this" means: this command, this file, this host, or this tool."""
+        """Return what "always" allows: this command or subcommand, this file, this host, or this tool.
+
+        For a call that cannot be checked, the rule matches nothing, and the next such call is asked about.
+        """
+        try:
+            return self._rule_for(tool, arguments, workspace)
+        except Exception:  # noqa: BLE001  # as in `decide`
+            return PermissionRule("allow", tool.name, "only this call", "your answer")
+
+    def _rule_for(self, tool: Tool, arguments: JsonObject, workspace: Workspace) -> PermissionRule:
         try:
             path = _path(tool.name, arguments, workspace)
         except UnresolvedPathError:
@@ -141,7 +207,12 @@ class PermissionPolicy:
             # Exactly this file: `[id].tsx` is a name here, not a character set.
             pattern = WILD.sub(WRITTEN_OUT, pattern)
         elif tool.name == "Bash":
-            pattern = _command_pattern(str(arguments.get("command", "")))
+            pattern = _command(arguments).strip()
+            parts = _parts(arguments)
+            words = parts[0].words if parts and len(parts) == 1 else ()
+            is_named = len(words) > 1 and words[0].text in SUBCOMMANDS and not words[1].text.startswith("-")
+            if is_named and all(word.is_literal for word in words[:2]):
+                pattern = f"{words[0].text} {words[1].text}:*"
         elif tool.name == "WebFetch":
             pattern = f"domain:{_host(arguments)}"
         return PermissionRule("allow", tool.name, pattern, "your answer")
@@ -158,10 +229,14 @@ class PermissionPolicy:
         reason = str(error).removesuffix(".")
         for rule in self.rules:
             is_denial = rule.effect == "deny" and rule.names(tool)
-            if is_denial and self._meets(rule, arguments, written, workspace):
+            if is_denial and self._meets(rule, tool, arguments, written, workspace):
                 return _ruled(rule)
+        return self._unchecked(reason)
+
+    def _unchecked(self, reason: str) -> PermissionDecision:
+        """Return the decision about a call that cannot be checked."""
         if self.narrowing is not None:
-            return PermissionDecision("deny", f"{reason}, and nobody can be asked here")
+            return PermissionDecision("deny", f"{reason}, and this task cannot ask for permission")
         return PermissionDecision("ask", reason, is_ruled=True)
 
     def _by_rule(
@@ -169,19 +244,25 @@ class PermissionPolicy:
     ) -> PermissionDecision | None:
         met = [rule for rule in self.rules if rule.names(tool)]
         shields = self._shields(arguments, workspace) if tool == "Bash" else []
+        is_unparsed = tool == "Bash" and _parts(arguments) is None
         for effect in ("deny", "ask", "allow"):
             for rule in (*met, *shields):
-                is_met = rule in shields or self._meets(rule, arguments, path, workspace)
+                is_met = rule in shields or self._meets(rule, tool, arguments, path, workspace)
                 if rule.effect == effect and is_met:
                     return _ruled(rule)
-                if effect == "ask" and tool == "Bash" and _dodges(rule, arguments):
+                if effect == "ask" and is_unparsed and rule.effect != "allow" and rule.pattern:
                     unsure = f"{rule.text} cannot be checked on a line like this"
                     return PermissionDecision("ask", unsure, is_ruled=True)
         is_allowed_in_parts = tool == "Bash" and self._allows_each_part(arguments, met, workspace)
-        return PermissionDecision("allow") if is_allowed_in_parts else None
+        return _ALLOW if is_allowed_in_parts else None
 
     def _meets(
-        self, rule: PermissionRule, arguments: JsonObject, path: Path | None, workspace: Workspace
+        self,
+        rule: PermissionRule,
+        tool: str,
+        arguments: JsonObject,
+        path: Path | None,
+        workspace: Workspace,
     ) -> bool:
         if not rule.pattern:
             return True
@@ -189,17 +270,19 @@ class PermissionPolicy:
             # A rule against a file applies to every name of it; a rule for one only to its real path.
             others = [workspace.behind(path), _as_named(arguments, workspace)]
             paths = {path} if rule.effect == "allow" else self._copies(path, *others)
+            if rule.effect != "allow" and tool in SEARCHERS:
+                # A rule against all files of a directory is one against a search of it.
+                paths |= {one / ANY_NAME for one in paths}
             return any(meets_path(rule.pattern, one, root=self.root) for one in paths)
         if "url" in arguments:
             return meets_host(rule.pattern, _host(arguments))
         if (subject := SUBJECTS.get(rule.tool)) is not None:
             return fnmatchcase(str(arguments.get(*subject)).strip().lstrip("/"), rule.pattern)
-        command = str(arguments.get("command", ""))
         if rule.effect == "allow":
             # A pattern is about one command, and a line of several is checked part by part below; but a line
             # that was allowed literally is allowed.
-            return rule.pattern == command.strip()
-        parts = programs(command) or ()
+            return rule.pattern == _command(arguments).strip()
+        parts = _parts(arguments) or ()
         return any(meets_command(rule.pattern, part) for part in (*parts, *map(_bare, parts)))
 
     def _copies(self, *paths: Path) -> set[Path]:
@@ -209,13 +292,33 @@ class PermissionPolicy:
         found = {root / path.relative_to(home) for path, home in homes.items() if home for root in roots}
         return {*paths, *found}
 
+    @property
+    def _against_reading(self) -> list[PermissionRule]:
+        return [rule for rule in self.rules if rule.effect != "allow" and rule.pattern and rule.names("Read")]
+
+    def _hidden(self, tool: str, arguments: JsonObject, path: Path | None, workspace: Workspace) -> Hidden:
+        """Return what a search leaves out: files below the directory that a rule is against.
+
+        A rule against the directory itself was decided about, and the user may have allowed it.
+        """
+        if tool not in SEARCHERS or path is None:
+            return ()
+        names = self._copies(path, workspace.behind(path), _as_named(arguments, workspace))
+        rules = [
+            rule for rule in self._against_reading if not self._meets(rule, tool, arguments, path, workspace)
+        ]
+        expressions = sorted({path_expression(rule.pattern, root=self.root) for rule in rules})
+        return tuple((str(name), one) for name in sorted(names) for one in expressions)
+
     def _shields(self, arguments: JsonObject, workspace: Workspace) -> list[PermissionRule]:
         """Return Read rules against files that a command names: `cat` must not read what Read may not."""
-        against = [
-            rule for rule in self.rules if rule.effect != "allow" and rule.pattern and rule.names("Read")
-        ]
-        parts = (programs(str(arguments.get("command", ""))) or ()) if against else ()
-        paths = {one.path or _guessed(one.word, workspace) for one in named(parts, workspace.cwd)}
+        against = self._against_reading
+        parts = (_parts(arguments) or ()) if against else ()
+        found = list(named(parts, workspace.cwd))
+        paths = {one.path or _likely_path(one.word, workspace) for one in found}
+        paths |= {*revision_paths(parts, workspace.cwd)}
+        searched = {one.path for one in found if one.is_searched and one.path is not None}
+        paths |= {path for directory in searched for path in below(directory)}
         paths = self._copies(*paths, *map(workspace.behind, paths))
         return [
             rule for rule in against if any(meets_path(rule.pattern, path, root=self.root) for path in paths)
@@ -225,7 +328,7 @@ class PermissionPolicy:
         self, arguments: JsonObject, rules: Iterable[PermissionRule], workspace: Workspace
     ) -> bool:
         """Return whether rules allow all commands of a line, except those that only read in the project."""
-        parts = programs(str(arguments.get("command", ""))) or ()
+        parts = _parts(arguments) or ()
         allowing = [rule for rule in rules if rule.effect == "allow" and rule.pattern]
         others = [part for part in parts if not any(_allows(rule, part) for rule in allowing)]
         if len(others) == len(parts) or not others:
@@ -234,88 +337,77 @@ class PermissionPolicy:
         others = [part for part in parts if part in others or part.argv[:1] == ("cd",)]
         if any(map(objection, others)) or _outside(others, self._roots, workspace):
             return False
-        return not self._git_problem(others, workspace)
-
-    def _by_narrowing(
-        self, limits: Narrowing, tool: str, arguments: JsonObject, path: Path | None
-    ) -> PermissionDecision:
-        if tool not in limits.tools:
-            return PermissionDecision("deny", f"{tool} is not for this agent")
-        if tool in EDITORS and not (path and any(path.is_relative_to(place) for place in limits.writes_in)):
-            return PermissionDecision("deny", "this agent may not write there")
-        if tool == "Bash":
-            verdict = explain(str(arguments.get("command", "")), allowed=limits.commands)
-            return (
-                PermissionDecision("allow")
-                if verdict.read_only
-                else PermissionDecision("deny", verdict.reason)
-            )
-        return PermissionDecision("allow")
-
-    def _for_reader(
-        self, limits: Narrowing, tool: Tool, arguments: JsonObject, path: Path | None, workspace: Workspace
-    ) -> PermissionDecision:
-        """Decide about a read by the parent's policy, with the directories of the narrowing."""
-        if tool.name not in READERS | {"Bash"}:
-            return PermissionDecision("allow")
-        places = (*self.directories, *limits.writes_in, *limits.reads_in)
-        whole = replace(self, narrowing=None, directories=places)
-        return whole._by_default(tool, arguments, path, workspace)
+        return not (
+            self._git_problem(others, workspace, only_reads=False) or self._shown_problem(others, workspace)
+        )
 
     def _by_default(
         self, tool: Tool, arguments: JsonObject, path: Path | None, workspace: Workspace
     ) -> PermissionDecision:
         if self.mode == "bypassPermissions" or tool.name in HARMLESS:
-            return PermissionDecision("allow")
+            return _ALLOW
+        reason = ""
         if path is not None:
-            return self._for_path(tool.name, path)
-        if tool.name == "Bash":
-            return self._for_command(str(arguments.get("command", "")), workspace)
-        if tool.name == "WebFetch":
-            return PermissionDecision("ask", f"it would fetch a page from {_host(arguments)}")
-        return PermissionDecision("ask", f"{tool.name} comes from outside and may do anything")
+            reason = self._path_problem(tool.name, path)
+        elif tool.name == "Bash":
+            verdict = explain(_command(arguments))
+            parts = _parts(arguments) or ()
+            if not verdict.read_only:
+                reason = verdict.reason
+            elif outside := _outside(parts, self._roots, workspace):
+                reason = outside
+            elif problem := self._git_problem(parts, workspace, only_reads=True):
+                reason = f"git may start a program or read elsewhere in this repository: {problem}"
+            elif shown := self._shown_problem(parts, workspace):
+                reason = shown
+        elif tool.name == "WebFetch":
+            reason = f"it would fetch a page from {_host(arguments)}"
+        else:
+            reason = f"{tool.name} comes from outside and may do anything"
+        return PermissionDecision("ask", reason) if reason else _ALLOW
 
-    def _for_path(self, tool: str, path: Path) -> PermissionDecision:
+    def _path_problem(self, tool: str, path: Path) -> str:
+        """Return why a file may not be read or changed without a question; empty if it may."""
         is_inside = any(path.is_relative_to(place) for place in self._roots)
         if tool in READERS:
-            return (
-                PermissionDecision("allow")
-                if is_inside
-                else PermissionDecision("ask", f"{path} is outside the project")
-            )
+            return "" if is_inside else f"{path} is outside the project"
         if not is_inside:
-            return PermissionDecision("ask", f"it would write outside the project, to {path}")
+            return f"it would write outside the project, to {path}"
         is_own = self.in_worktree and path.is_relative_to(self.root)
         if GUARDED_FOLDERS & set(path.relative_to(self.root).parts if is_own else path.parts):
-            return PermissionDecision("ask", f"{path} decides what programs run later")
-        return (
-            PermissionDecision("allow")
-            if self.mode == "acceptEdits"
-            else PermissionDecision("ask", f"it would change {path}")
-        )
+            return f"{path} decides what programs run later"
+        return "" if self.mode == "acceptEdits" else f"it would change {path}"
 
-    def _for_command(self, command: str, workspace: Workspace) -> PermissionDecision:
-        verdict = explain(command)
-        if not verdict.read_only:
-            return PermissionDecision("ask", verdict.reason)
-        parts = programs(command) or ()
-        if outside := _outside(parts, self._roots, workspace):
-            return PermissionDecision("ask", outside)
-        if problem := self._git_problem(parts, workspace):
-            return PermissionDecision(
-                "ask", f"git may start a program or read elsewhere in this repository: {problem}"
-            )
-        return PermissionDecision("allow")
-
-    def _git_problem(self, parts: Sequence[SimpleCommand], workspace: Workspace) -> str:
+    def _git_problem(self, parts: Sequence[SimpleCommand], workspace: Workspace, *, only_reads: bool) -> str:
         """Return why git may not run without a question where a line runs it; empty if it may."""
-        if not any(_bare(part).argv[:1] == ("git",) for part in parts):
+        from nacre.tools.git_config import repository_problem  # noqa: PLC0415 - only commands need it
+
+        programs = {part.argv[0] for part in parts if _bare(part).argv[:1] == ("git",)}
+        if not programs:
             return ""
         entered = (one.path for one in named(parts, workspace.cwd) if one.is_entered)
         places = dict.fromkeys(place for place in entered if place is not None)
         is_grep = any("grep" in part.argv[1:] for part in parts)
-        problems = (repository_problem(place, self._roots, is_grep=is_grep) for place in places)
+        # A git named by its path may be of another version than the one that is asked.
+        only_reads = only_reads and programs == {"git"}
+        problems = (
+            repository_problem(place, self._roots, is_grep=is_grep, only_reads=only_reads) for place in places
+        )
         return next(filter(None, problems), "")
+
+    def _shown_problem(self, parts: Sequence[SimpleCommand], workspace: Workspace) -> str:
+        """Return why git may print a file that a Read rule is against although no word names it."""
+        from nacre.tools.git_config import tracked_file  # noqa: PLC0415 - only commands need it
+
+        rules = {rule.pattern: rule.text for rule in self._against_reading}
+        entered = (one.path for one in named(parts, workspace.cwd) if rules and one.is_entered)
+        places = list(dict.fromkeys(place for place in entered if place is not None))
+        if not rules or not any(prints_unnamed_files(part, places) for part in parts):
+            return ""
+        beyond = any(map(prints_untracked_files, parts))
+        traces = (tracked_file(place, rules, self.root, or_untracked=beyond) for place in places)
+        found = next(filter(None, traces), "")
+        return f"it may print what {', '.join(rules.values())} is against: {found}" if found else ""
 
 
 def _ruled(rule: PermissionRule) -> PermissionDecision:
@@ -327,9 +419,8 @@ def _path(tool: str, arguments: JsonObject, workspace: Workspace) -> Path | None
     """Return the real file or directory of a call, if it has one."""
     if tool not in READERS | EDITORS:
         return None
-    given = arguments.get("path") if tool in {"Grep", "Glob"} else arguments.get("file_path")
-    if given is None and tool in {"Grep", "Glob"}:
-        given = "."
+    # As the tools: an empty path of a search is the working directory.
+    given = (arguments.get("path") or ".") if tool in {"Grep", "Glob"} else arguments.get("file_path")
     if not isinstance(given, str):
         raise ToolError("no path")
     if tool == "Glob":
@@ -337,7 +428,24 @@ def _path(tool: str, arguments: JsonObject, workspace: Workspace) -> Path | None
     return workspace.aim(given)
 
 
-def _guessed(word: str, workspace: Workspace) -> Path:
+def _command(arguments: JsonObject) -> str:
+    return str(arguments.get("command", ""))
+
+
+def _parts(arguments: JsonObject) -> tuple[SimpleCommand, ...] | None:
+    return programs(_command(arguments))
+
+
+def _exceeds(limits: Narrowing, tool: str, arguments: JsonObject, path: Path | None) -> str:
+    """Return why a call exceeds a narrowing; empty if it does not."""
+    if tool not in limits.tools:
+        return f"{tool} is not for this agent"
+    if tool in EDITORS and not (path and any(path.is_relative_to(place) for place in limits.writes_in)):
+        return "this agent may not write there"
+    return explain(_command(arguments), allowed=limits.commands).reason if tool == "Bash" else ""
+
+
+def _likely_path(word: str, workspace: Workspace) -> Path:
     """Return a likely path for a word that cannot be resolved, for rules that deny or ask."""
     path = workspace.cwd / os.path.expanduser(word)  # noqa: PTH111  # no error on an unknown ~user
     try:
@@ -369,22 +477,6 @@ def _bare(part: SimpleCommand) -> SimpleCommand:
     """Return the command without the directory of its program: a rule against `rm` covers /bin/rm."""
     words = tuple(replace(word, text=word.text.rpartition("/")[2]) for word in part.words[:1])
     return replace(part, words=(*words, *part.words[1:]))
-
-
-def _dodges(rule: PermissionRule, arguments: JsonObject) -> bool:
-    """Return whether a rule against commands cannot be checked, because the line cannot be parsed."""
-    is_against = rule.effect != "allow" and bool(rule.pattern)
-    return is_against and programs(str(arguments.get("command", ""))) is None
-
-
-def _command_pattern(command: str) -> str:
-    """Return the pattern for "always": `git commit:*` for a subcommand, else the exact line."""
-    parts = programs(command)
-    words = parts[0].words if parts and len(parts) == 1 else ()
-    is_named = len(words) > 1 and words[0].text in SUBCOMMANDS and not words[1].text.startswith("-")
-    if is_named and all(word.is_literal for word in words[:2]):
-        return f"{words[0].text} {words[1].text}:*"
-    return command.strip()
 
 
 def _outside(parts: Iterable[SimpleCommand], roots: tuple[Path, ...], workspace: Workspace) -> str:

@@ -1,4 +1,4 @@
-"""Read: return the lines of a file with numbers, within limits for lines, line length and tokens."""
+"""Read: return the lines of a file with numbers, within limits, or a picture or PDF file as a block."""
 
 from __future__ import annotations
 
@@ -11,23 +11,30 @@ from typing import IO, Annotated
 
 from nacre import prompts
 from nacre.errors import ToolError
+from nacre.messages.blocks import Text, ToolResult
+from nacre.messages.media import media_block, media_facts, media_type
 from nacre.messages.tokens import estimate_text
+from nacre.messages.untrusted_text import printable
 from nacre.tools.base import Tool, tool
-from nacre.tools.files import MAX_WHOLE_BYTES, SNIFF_BYTES, open_regular, printable, sniff
+from nacre.tools.files import MAX_WHOLE_BYTES, SNIFF_BYTES, open_regular, sniff
 from nacre.tools.workspace import Version, Workspace, in_thread, version_of
 
 DESCRIPTION = prompts.load("nacre.tools", "read")
 
 PIECE_CHARS = 65_536
 """How much of an overlong line is read at once."""
-MAX_LINE_CHARS = 10_000_000
-"""A longer line is refused: the file is no text with lines."""
-PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tiff"})
+MAX_COUNTED_CHARS = 10_000_000
+"""Of a line behind what is shown: the rest of a longer one is not counted, and no line after it shown."""
+OTHER_PICTURES = (".bmp", ".ico", ".tif", ".tiff", ".heic", ".avif")
 UNREADABLE = {
-    **dict.fromkeys(PICTURES, "Pictures cannot be read yet"),
-    ".pdf": "PDF files cannot be read yet; try pdftotext in Bash",
+    **dict.fromkeys(OTHER_PICTURES, "Only PNG, JPEG, GIF and WebP pictures can be shown; convert it in Bash"),
     ".ipynb": "Notebooks cannot be read yet; try jq in Bash",
 }
+SMALLER = {
+    "image": "convert it in Bash first",
+    "application": "try pdftotext in Bash, or take out pages",
+}
+"""What to do about a file that cannot be shown, by the first part of its media type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,18 +47,12 @@ class ReadSettings:
     """Longer lines are data or minified code."""
     tokens: int = 25_000
     """An eighth of a usual window."""
-    wraps: bool = False
-    """Every piece of a longer line counts as a line, for agents without another tool to read the rest."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Range:
-    first: int
-    count: int
+    column_chars: int = 50_000
+    """Of the line that `column` reaches into."""
 
 
 def read_tool(workspace: Workspace, settings: ReadSettings | None = None) -> Tool:
-    """Return the tool that reads text files; a file that was read may be edited."""
+    """Return the tool that reads text files, pictures and PDF files; a file that was read may be edited."""
     limits = settings or ReadSettings()
 
     @tool(name="Read", description=DESCRIPTION, read_only=True)
@@ -59,31 +60,47 @@ def read_tool(workspace: Workspace, settings: ReadSettings | None = None) -> Too
         file_path: Annotated[str, "The file."],
         offset: Annotated[int | None, "The line to begin with, counted from 1."] = None,
         limit: Annotated[int | None, "How many lines; 2000 unless given."] = None,
-    ) -> str:
+        column: Annotated[
+            int | None, "The character of the first line to begin with, counted from 1; for very long lines."
+        ] = None,
+    ) -> ToolResult | str:
         if limit is not None and limit < 1:
             raise ToolError("limit must be at least 1.")
-        wanted = _Range(max(offset or 1, 1), limit or limits.lines)
+        first = max(offset or 1, 1)
+        wanted = _Wanted(range(first, first + (limit or limits.lines)), column and max(column, 1))
         path = workspace.locate(file_path)
-        text, version = await in_thread(lambda stop: _read(path, file_path, wanted, limits=limits, stop=stop))
+        found, version = await in_thread(
+            lambda stop: _read(path, file_path, wanted, limits=limits, stop=stop)
+        )
         workspace.saw(path, version)
-        return text
+        return found
 
     # Never offloaded: later edits need the text, and offloaded results are read with this tool.
     return replace(read, max_result_chars=float("inf"))
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a call asks for."""
+
+    lines: range
+    column: int | None
+
+
 def _read(
-    path: Path, shown: str, wanted: _Range, *, limits: ReadSettings, stop: threading.Event
-) -> tuple[str, Version]:
+    path: Path, shown: str, wanted: _Wanted, *, limits: ReadSettings, stop: threading.Event
+) -> tuple[ToolResult | str, Version]:
     source, found = open_regular(path, shown)
     with source:
         if why := UNREADABLE.get(path.suffix.lower()):
             raise ToolError(f"{why}: {shown}.")
         content = source.read(MAX_WHOLE_BYTES + 1) or b""
-        encoding = sniff(content[:SNIFF_BYTES], shown)
         is_whole = len(content) <= MAX_WHOLE_BYTES
-        stream: IO[bytes] = io.BytesIO(content) if is_whole else source
         version = version_of(content, found) if is_whole else Version(found.st_mtime_ns, found.st_size, None)
+        if (kind := media_type(content)) is not None:
+            return _shown(content, kind, shown), version
+        encoding = sniff(content[:SNIFF_BYTES], shown)
+        stream: IO[bytes] = io.BytesIO(content) if is_whole else source
         del content
         stream.seek(len(encoding.mark))
         # newline="\n": a lone carriage return is no line end for grep, editors and compilers.
@@ -96,13 +113,22 @@ def _read(
             text.detach()
 
 
-def _numbered(text: io.TextIOWrapper, wanted: _Range, limits: ReadSettings, stop: threading.Event) -> str:
+def _shown(content: bytes, kind: str, path: str) -> ToolResult:
+    """Return a picture or PDF file, with a line that describes it to a model that cannot see it."""
+    try:
+        block = media_block(content)
+    except ValueError as error:
+        raise ToolError(f"{path} cannot be shown: {error}; {SMALLER[kind.partition('/')[0]]}.") from None
+    return ToolResult("", (Text(f"[{path}: {media_facts(block).text}]"), block))
+
+
+def _numbered(text: io.TextIOWrapper, wanted: _Wanted, limits: ReadSettings, stop: threading.Event) -> str:
     shown: list[str] = []
     tokens = 0
     number = 0
-    lines = (_pieces if limits.wraps else _lines)(text, limits.line_chars, stop)
-    for number, line in enumerate(lines, start=1):
-        if number < wanted.first:
+    first = wanted.lines.start
+    for number, line in enumerate(_lines(text, wanted, limits, stop), start=1):
+        if number < first:
             continue
         row = f"{number:>6}\t{line}"
         tokens += estimate_text(row) + 1
@@ -112,7 +138,7 @@ def _numbered(text: io.TextIOWrapper, wanted: _Range, limits: ReadSettings, stop
             )
             break
         shown.append(row)
-        if len(shown) == wanted.count:
+        if len(shown) == len(wanted.lines):
             if text.read(1):
                 shown.append(f"[More lines follow; go on with offset={number + 1}.]")
             break
@@ -120,37 +146,41 @@ def _numbered(text: io.TextIOWrapper, wanted: _Range, limits: ReadSettings, stop
         return "\n".join(shown)
     if not number:
         return "[The file is empty.]"
-    return f"[The file has only {number:,} lines; offset={wanted.first} is past its end.]"
+    return f"[The file has only {number:,} lines; offset={first} is past its end.]"
 
 
-def _lines(text: io.TextIOWrapper, line_chars: int, stop: threading.Event) -> Iterator[str]:
+def _lines(
+    text: io.TextIOWrapper, wanted: _Wanted, limits: ReadSettings, stop: threading.Event
+) -> Iterator[str]:
     """Yield lines without line ends, overlong ones cut; a line is never held whole."""
+    number = 0
     while piece := text.readline(PIECE_CHARS):
-        if stop.is_set():
-            raise ToolError("Stopped while reading.")
-        length = len(piece)
-        beginning = piece[:line_chars]
-        ended = piece.endswith("\n")
-        while not ended and (piece := text.readline(PIECE_CHARS)):
-            ended = piece.endswith("\n")
+        number += 1
+        begin = 0
+        end = limits.line_chars
+        if wanted.column is not None and number == wanted.lines.start:
+            begin = wanted.column - 1
+            end = begin + limits.column_chars
+        length = 0
+        parts: list[str] = []
+        while piece:
+            if stop.is_set():
+                raise ToolError("Stopped while reading.")
+            if number >= wanted.lines.start:
+                parts.append(piece[max(begin - length, 0) : max(end - length, 0)])
             length += len(piece)
-            if length > MAX_LINE_CHARS:
-                raise ToolError(
-                    f"A line there is longer than {MAX_LINE_CHARS:,} characters; use cut in Bash."
-                )
-        length -= 2 if piece.endswith("\r\n") else ended
-        line = beginning.removesuffix("\n").removesuffix("\r")
-        cut = f" [… {length - line_chars:,} more characters in this line]" if length > line_chars else ""
-        yield printable(line) + cut
+            if piece.endswith("\n"):
+                break
+            if number >= wanted.lines.start and length > end + MAX_COUNTED_CHARS:
+                yield printable("".join(parts)) + _cut_note(number, end, f"more than {length - end:,}")
+                return
+            piece = text.readline(PIECE_CHARS)
+        length -= 2 if piece.endswith("\r\n") else piece.endswith("\n")
+        line = printable("".join(parts)[: max(length - begin, 0)])
+        if begin and begin >= length:
+            line = f"[This line has only {length:,} characters.]"
+        yield line if length <= end else line + _cut_note(number, end, f"{length - end:,}")
 
 
-def _pieces(text: io.TextIOWrapper, line_chars: int, stop: threading.Event) -> Iterator[str]:
-    """Yield lines without line ends, overlong ones in pieces."""
-    goes_on = False
-    while piece := text.readline(line_chars):
-        if stop.is_set():
-            raise ToolError("Stopped while reading.")
-        line = piece.removesuffix("\r\n" if piece.endswith("\r\n") else "\n")
-        if line or not goes_on:
-            yield printable(line)
-        goes_on = not piece.endswith("\n")
+def _cut_note(number: int, end: int, more: str) -> str:
+    return f" [… {more} more characters in this line; go on with offset={number} column={end + 1}]"

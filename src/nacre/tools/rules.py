@@ -7,14 +7,17 @@ host of a web page. Without a pattern it applies to every call of the tool.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from nacre.errors import ConfigError
-from nacre.tools.patterns import translate
-from nacre.tools.shell import SimpleCommand
+from nacre.tools.patterns import matches, translate
+
+if TYPE_CHECKING:
+    from nacre.tools.shell import SimpleCommand
 
 Effect: TypeAlias = Literal["allow", "ask", "deny"]
 
@@ -83,6 +86,17 @@ def meets_path(pattern: str, path: Path, *, root: Path) -> bool:
 
     As in a .gitignore, a pattern without a slash matches a name at any depth, and a directory its content.
     """
+    base, rest = _base_and_rest(pattern, root)
+    return path.is_relative_to(base) and matches(rest, path.relative_to(base).as_posix(), or_below=True)
+
+
+def path_expression(pattern: str, *, root: Path) -> str:
+    """Return a regular expression for the absolute paths of the files that a pattern matches."""
+    base, rest = _base_and_rest(pattern, root)
+    return f"{re.escape(base.as_posix().rstrip('/'))}/{translate(rest)}(?:/.*)?"
+
+
+def _base_and_rest(pattern: str, root: Path) -> tuple[Path, str]:
     if pattern.startswith("//"):
         base = Path("/")
         rest = pattern[2:]
@@ -95,10 +109,13 @@ def meets_path(pattern: str, path: Path, *, root: Path) -> bool:
         rest = pattern.removeprefix("./").removeprefix("/")
         if "/" not in pattern.removeprefix("./").rstrip("/"):
             rest = f"**/{rest}"
-    if not path.is_relative_to(base):
-        return False
-    matched = translate(rest.rstrip("/")) + r"(?:/.*)?"
-    return re.fullmatch(matched, path.relative_to(base).as_posix(), re.DOTALL) is not None
+    return base, rest.rstrip("/")
+
+
+def rule_against(rules: Iterable[PermissionRule], path: Path, *, root: Path) -> PermissionRule | None:
+    """Return the first rule with a pattern that denies reading a file or asks for it."""
+    against = (rule for rule in rules if rule.effect != "allow" and rule.pattern and rule.names("Read"))
+    return next((rule for rule in against if meets_path(rule.pattern, path, root=root)), None)
 
 
 def meets_host(pattern: str, host: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Self
 from nacre.errors import ToolError
 from nacre.messages.blocks import ToolCall, ToolResult, result_of
 from nacre.messages.events import ToolResultEvent
-from nacre.tools.base import Tool
+from nacre.tools.base import Tool, call_with_timeout
 
 READERS_AT_ONCE = 10
 """More would not be faster on one machine and would open too many files and processes."""
@@ -137,14 +137,9 @@ class ToolCallRunner:
 async def _run_one(call: ToolCall, tool: Tool) -> ToolResult:
     """Return the result of a tool; any failure becomes an error result, only cancellation is raised."""
     try:
-        async with asyncio.timeout(tool.max_seconds) as limit:
-            answer = await tool.call(call.input)
+        answer = await call_with_timeout(tool, call.input)
     except ToolError as error:
         return result_of(call, str(error)[:MAX_ERROR_CHARS], is_error=True)
-    except TimeoutError as error:
-        if limit.expired():
-            return result_of(call, f"{call.name} was stopped after {tool.max_seconds:g} s.", is_error=True)
-        return result_of(call, _one_line(error), is_error=True)
     except asyncio.CancelledError as error:
         running = asyncio.current_task()
         if running is None or running.cancelling():

@@ -70,18 +70,14 @@ def task_list_tool(board: TaskBoard) -> Tool:
     @tool(name="TaskList", description=DESCRIPTION)
     async def task_list(tasks: Annotated[list[Task] | None, "The whole list, in order."] = None) -> str:
         if tasks is not None:
-            _check(tasks)
+            if len(tasks) > MAX_TASKS:
+                raise ToolError(f"{len(tasks)} tasks are too many; keep at most {MAX_TASKS}.")
+            if not all(0 < len(task.title.strip()) <= MAX_TITLE_CHARS for task in tasks):
+                raise ToolError(f"Every task needs a title of at most {MAX_TITLE_CHARS} characters.")
             await board.set([Task(" ".join(task.title.split()), task.state) for task in tasks])
         return str(board)
 
     return task_list
-
-
-def _check(tasks: list[Task]) -> None:
-    if len(tasks) > MAX_TASKS:
-        raise ToolError(f"{len(tasks)} tasks are too many; keep at most {MAX_TASKS}.")
-    if not all(0 < len(task.title.strip()) <= MAX_TITLE_CHARS for task in tasks):
-        raise ToolError(f"Every task needs a title of at most {MAX_TITLE_CHARS} characters.")
 
 
 async def _ignore(tasks: tuple[Task, ...]) -> None:

@@ -15,7 +15,8 @@ from typing import TypeAlias, TypeVar
 
 from nacre.errors import ToolError
 from nacre.process import end_group, group_is_alive
-from nacre.tools.files import make_directory, replace_file, resolve
+from nacre.tools.files import replace_file, resolve
+from nacre.tools.output import OpenOutput
 
 T = TypeVar("T")
 Writer: TypeAlias = Callable[[Path, bytes], Awaitable[None]]
@@ -46,18 +47,29 @@ class Copies:
     write: Writer
 
 
+Hidden: TypeAlias = tuple[tuple[str, str], ...]
+"""Names of a searched directory, each with a regular expression for files below that are left out."""
 _judged: ContextVar[Path | None] = ContextVar("judged", default=None)
 """The real file that the guard allowed for the current call."""
+_hidden: ContextVar[Hidden] = ContextVar("hidden", default=())
+"""What a search leaves out in the current call."""
+NO_FILE = Path("/dev/null/none")
+"""Stands for no file at all, for a call whose arguments name none; no path leads there."""
 
 
 @contextmanager
-def expecting(path: Path | None) -> Iterator[None]:
-    """Bind a call to the file that was checked: a tool that resolves another one is refused."""
+def expecting(path: Path | None, hidden: Hidden = ()) -> Iterator[None]:
+    """Bind a call to the file that was checked: a tool that resolves another one is refused.
+
+    A search of a directory leaves the hidden files out.
+    """
     token = _judged.set(path)
+    hiding = _hidden.set(hidden)
     try:
         yield
     finally:
         _judged.reset(token)
+        _hidden.reset(hiding)
 
 
 class UnresolvedPathError(ToolError):
@@ -77,15 +89,25 @@ class Workspace:
         self.copies: Copies | None = None
         self.before_change: Callable[[Path], Awaitable[None]] = _nothing
         """Called with the real file before a change; an exception stops the change."""
+        self.opens_output: OpenOutput | None = None
+        """Opens the files for outputs that are too long to be shown; None: they are only cut."""
 
     def locate(self, file_path: str) -> Path:
         """Return the file to open, which must be the one that was allowed; creates a copy if needed."""
         path = self.aim(file_path)
-        if (judged := _judged.get()) is not None and judged != path:
+        judged = _judged.get()
+        if judged == NO_FILE:
+            raise ToolError(f"The path {file_path} was not checked; give the path of one file.")
+        if judged is not None and judged != path:
             raise ToolError(f"{file_path} led to {judged} when it was allowed and leads to {path} now.")
         if self.copies is not None:
             self.copies.make(path)
         return path
+
+    @property
+    def hidden(self) -> Hidden:
+        """What a search leaves out in the current call, because a rule is against reading it."""
+        return _hidden.get()
 
     def aim(self, file_path: str) -> Path:
         """Return the real file of a path, links followed; relative paths start at the working directory."""
@@ -131,6 +153,7 @@ class Workspace:
         copy = Workspace(self.root)
         copy.cwd = self.cwd
         copy._seen = dict(self._seen)
+        copy.opens_output = self.opens_output
         return copy
 
     def keep_running(self, group: int) -> None:
@@ -153,15 +176,11 @@ async def put(workspace: Workspace, path: Path, content: bytes, *, before: os.st
     if owner is not None:
         await owner(path, content)
         return version_of(content, await in_thread(lambda _: path.stat()))
-    return await in_thread(lambda stop: _replace(path, content, before, stop, workspace.shown(path)))
 
+    def write(stop: threading.Event) -> Version:
+        return version_of(content, replace_file(path, content, before=before, stop=stop))
 
-def _replace(
-    path: Path, content: bytes, before: os.stat_result | None, stop: threading.Event, shown: str
-) -> Version:
-    if before is None:
-        make_directory(path.parent, shown)
-    return version_of(content, replace_file(path, content, before=before, stop=stop))
+    return await in_thread(write)
 
 
 async def _nothing(path: Path) -> None:

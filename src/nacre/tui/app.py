@@ -1,10 +1,13 @@
-"""The full-screen chat: transcript, input and meter."""
+"""The full-screen chat: transcript, input and status lines; the terminal is restored however it ends."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import os
+import signal
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -24,18 +27,19 @@ from nacre.session.background import IN_BACKGROUND
 from nacre.session.session import Session
 from nacre.store.input_history import read_typed, write_typed
 from nacre.tools.guard import PermissionAnswer, PermissionQuestion
-from nacre.tui.editing import Editor
-from nacre.tui.memory import MemoryBrowser
-from nacre.tui.meter import Meter, pill_words
+from nacre.tui.dialogs import SETTLE_SECONDS, Editor, QuestionDialog, SessionPicker, WorkDialog
+from nacre.tui.memory import MemoryBrowser, SessionMemories
+from nacre.tui.meter import StatusLines, pill_words
 from nacre.tui.pieces import NoticeLine, Piece
 from nacre.tui.prompt import Prompt
-from nacre.tui.question import SETTLE_SECONDS, QuestionDialog
-from nacre.tui.sessions import SessionPicker
-from nacre.tui.shelf import Shelf
-from nacre.tui.talk import Screenful, Start, Talk
-from nacre.tui.transcript import Transcript
-from nacre.tui.work import WorkDialog
+from nacre.tui.talk import ScreenCallbacks, Start, Talk
+from nacre.tui.transcript import TranscriptPane
 
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+LIGHT_BACKGROUNDS = frozenset({"7", "15"})
+"""White and bright white in COLORFGBG."""
+SIGNALLED = 128
+"""Exit codes above this name a signal."""
 TICK_SECONDS = 0.5
 """Seconds between two updates of background work."""
 STOP_SECONDS = 10.0
@@ -53,7 +57,8 @@ OWN_COMMANDS = {
 KEYS = """\
 Ctrl+J begins a new line, ↑ and ↓ bring back what was typed before, Tab completes.
 Ctrl+O opens the newest call; Shift+Tab goes to the calls above, Enter opens one.
-PgUp PgDn scroll, F2 memory, F3 sessions, F4 background, Ctrl-C stops, Ctrl-D leaves."""
+PgUp PgDn scroll, F2 memory, F3 sessions, F4 background, F5 confirms an unverified memory.
+Ctrl-C stops, Ctrl-D leaves."""
 
 
 class ChatApp(App[int]):
@@ -71,6 +76,7 @@ class ChatApp(App[int]):
         Binding("f2", "memories", "memory", show=False),
         Binding("f3", "sessions", "sessions", show=False),
         Binding("f4", "work", "background", show=False),
+        Binding("f5", "confirm", "confirm what was saved last", show=False),
         Binding("pageup", "page(-1)", show=False),
         Binding("pagedown", "page(1)", show=False),
     ]
@@ -81,12 +87,25 @@ class ChatApp(App[int]):
         """The error that ended the app, if any."""
         self.last_words: list[str] = []
         """Lines to print after the screen is closed."""
-        self.meter = Meter()
+        self.meter = StatusLines()
         home = start.settings.home
         commands = {**start.slash.commands, **OWN_COMMANDS}
         self.prompt = Prompt(commands, read_typed(home) if start.keeps else [])
-        self.transcript = Transcript(self.prompt.take)
-        self.talk = Talk(start, self._screenful())
+        self.transcript = TranscriptPane(self.prompt.take)
+        self.talk = Talk(
+            start,
+            ScreenCallbacks(
+                show=self.transcript.add,
+                later=self._later,
+                show_earlier=self.transcript.show_earlier,
+                finish=self.transcript.finish,
+                clear=self.transcript.clear,
+                meter=self.meter.show,
+                settle=self._settle,
+                ask=self._ask,
+                countdown=self._count_down,
+            ),
+        )
         self._start = start
         self._settle_seconds = settle_seconds
         self._leaving = ClosingScreen()
@@ -103,19 +122,6 @@ class ChatApp(App[int]):
         self._countdown = ""
         self._hinted_at: float | None = None
         """When the hint on how to leave was last shown."""
-
-    def _screenful(self) -> Screenful:
-        return Screenful(
-            show=self.transcript.add,
-            later=self._later,
-            show_earlier=self.transcript.show_earlier,
-            finish=self.transcript.finish,
-            clear=self.transcript.clear,
-            meter=self.meter.show,
-            settle=self._settle,
-            ask=self._ask,
-            countdown=self._count_down,
-        )
 
     def compose(self) -> ComposeResult:
         yield self.transcript
@@ -252,17 +258,16 @@ class ChatApp(App[int]):
             with suppress(WorkerFailed, WorkerCancelled):
                 await work.wait()
 
-    def _save_history(self) -> None:
-        """A history that cannot be written must not end the chat with an error."""
-        if self._start.keeps:
-            with suppress(OSError):
-                write_typed(self._start.settings.home, self.prompt.past.typed)
-
     def action_toggle_last(self) -> None:
         self.transcript.toggle_last()
 
     def action_page(self, pages: int) -> None:
         self.transcript.scroll_relative(y=pages * max(1, self.transcript.size.height - 1), animate=False)
+
+    def action_confirm(self) -> None:
+        """Confirm the unverified memory that was saved last."""
+        self._queue.append("/confirm")
+        self._next()
 
     def action_work(self) -> None:
         if self.talk.ready is not None:
@@ -294,8 +299,8 @@ class ChatApp(App[int]):
             self._later(NoticeLine("this session has no memory; `nacre doctor` says why", "warning"))
             return
         session = ready.agent.session
-        shelf = Shelf(ready.memories, self.talk.settings.home, session.id, self._start.clock)
-        self.push_screen(MemoryBrowser(shelf))
+        memories = SessionMemories(ready.memories, self.talk.settings.home, session.id, self._start.clock)
+        self.push_screen(MemoryBrowser(memories))
 
     async def _edit_plan(self) -> None:
         """Edit on the screen instead of in an editor, which would need the terminal."""
@@ -318,7 +323,9 @@ class ChatApp(App[int]):
 
     async def abandon(self) -> None:
         """The screen is gone: save the input, stop everything, wait for nothing."""
-        self._save_history()
+        if self._start.keeps:
+            with suppress(OSError):
+                write_typed(self._start.settings.home, self.prompt.past.typed)
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=STOP_SECONDS)
@@ -392,3 +399,41 @@ class ClosingScreen(ModalScreen[None]):
     def tell(self, line: str) -> None:
         if self.is_mounted:
             self.query_one("#countdown", Static).update(printable(line) or "closing the session")
+
+
+@dataclass(frozen=True, slots=True)
+class ChatResult:
+    """How the chat ended."""
+
+    code: int
+    last_words: tuple[str, ...] = ()
+    """Results that were not shown."""
+
+
+def run_tui(start: Start) -> ChatResult:
+    """Run the chat until the user leaves; raises an error that it could not handle."""
+    app = ChatApp(start)
+    app.theme = theme_for(os.environ)
+    return asyncio.run(_held(app))
+
+
+def theme_for(environ: Mapping[str, str]) -> str:
+    """Return the theme for the terminal's background."""
+    background = environ.get("COLORFGBG", "").rpartition(";")[2]
+    return "ansi-light" if background in LIGHT_BACKGROUNDS else "ansi-dark"
+
+
+async def _held(app: ChatApp) -> ChatResult:
+    loop = asyncio.get_running_loop()
+    for number in ENDING:
+        # An ignored signal, as with `nohup`, stays ignored.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, app.end_by, SIGNALLED + number)
+    loop.add_signal_handler(signal.SIGINT, app.action_stop)
+    try:
+        await app.run_async()
+    finally:
+        await app.abandon()
+    if app.crash is not None:
+        raise app.crash
+    return ChatResult(app.return_code or 0, tuple(app.last_words))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal, TypeAlias
@@ -17,10 +20,180 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from nacre.app.editor import edited_by_hand, put_aside
-from nacre.errors import ConfigError, NacreError
-from nacre.formatting import printable
-from nacre.tui.editing import Editor
-from nacre.tui.shelf import MemoryRow, Shelf
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import ConfigError, NacreError, StoreError
+from nacre.formatting import human_age, human_count, printable, shorten
+from nacre.inspect.memory_origin import change_line, origin_lines
+from nacre.inspect.original_words import original_words
+from nacre.memory.checks.review import Proposal, accept, reject, rejected_line, waiting
+from nacre.memory.files.folder import Folder, version_of
+from nacre.memory.files.transaction import pick_up
+from nacre.memory.files.undo import newest_in_force, unconfirmed_changes, undo
+from nacre.memory.format.entry import MemoryChange, read_entry
+from nacre.memory.memory import Memory
+from nacre.store.history import Commit
+from nacre.tui.dialogs import Editor
+
+MOST_CHANGES = 1_000
+"""Changes of one memory that are listed."""
+DESCRIPTION_CHARS = 60
+"""Columns of a description."""
+NAME_CELLS = 24
+_WHOSE = {"user": "yours", "team": "team", "agent": "agent"}
+"""Scope by the source of its location; all others are the project's."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRow:
+    """A memory, a change of it, or a proposal."""
+
+    memory: Memory
+    file: str
+    line: str
+    commit: str = ""
+    proposal: Proposal | None = None
+
+    def is_same(self, other: MemoryRow) -> bool:
+        """Whether both rows stand for the same thing."""
+        return (self.memory.location, self.file, self.commit, self.proposal and self.proposal.id) == (
+            other.memory.location,
+            other.file,
+            other.commit,
+            other.proposal and other.proposal.id,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMemories:
+    """All memories of a session."""
+
+    memories: Sequence[Memory]
+    home: Path
+    session: str
+    clock: Clock = SYSTEM_CLOCK
+
+    async def entries(self) -> list[MemoryRow]:
+        """Return every memory, newest first in each directory."""
+        rows = []
+        for memory in self.memories:
+            doubted = await self._doubted(memory)
+            for each in (await memory.scan()).entries:
+                when = each.modified or each.written
+                age = human_age(when, self.clock.now()) if when else "-"
+                marks = f"({each.origin}) " * (not each.is_trusted) + "(unconfirmed edit) " * (
+                    each.file in doubted
+                )
+                about = shorten(f"{marks}{each.description or '-'}", DESCRIPTION_CHARS)
+                whose = _WHOSE.get(memory.location.source, "project")
+                line = f"{whose:<8}{age:>10}  {_in_cells(each.file)}  {about}"
+                rows.append(MemoryRow(memory, each.file, printable(line)))
+        return rows
+
+    async def _doubted(self, memory: Memory) -> Collection[str]:
+        """Return the unconfirmed files; an unreadable history must not hide the memories."""
+        try:
+            return (await asyncio.to_thread(unconfirmed_changes, memory.location)).files.keys()
+        except StoreError:
+            return ()
+
+    async def changes(self, row: MemoryRow) -> list[MemoryRow]:
+        """Return the changes of a memory, newest first."""
+        await pick_up(row.memory.location)  # what was edited by other means is a change, too
+        confirmed = (await asyncio.to_thread(unconfirmed_changes, row.memory.location)).confirmed
+        commits = await row.memory.log(limit=MOST_CHANGES, file=row.file)
+        return [
+            MemoryRow(row.memory, row.file, printable(change_line(one, confirmed)), one.id) for one in commits
+        ]
+
+    def proposals(self) -> list[MemoryRow]:
+        """Return the proposals that wait for review."""
+        return [
+            MemoryRow(
+                memory,
+                one.file,
+                printable(f"{one.id}  {one.what:<6}  {one.author:<10}  {one.file}"),
+                proposal=one,
+            )
+            for memory in self.memories
+            for one in waiting(memory.location)
+        ]
+
+    async def text(self, row: MemoryRow) -> str:
+        """Return the file's text."""
+        data = await asyncio.to_thread(Folder(row.memory.location.directory).read, row.file)
+        return (data or b"").decode(errors="replace")
+
+    async def diff(self, row: MemoryRow) -> str:
+        """Return the diff of a change or a proposal."""
+        if row.proposal is not None:
+            return "\n".join(row.proposal.diff())
+        return "\n".join(each.text for each in await row.memory.diff(row.commit) if each.file == row.file)
+
+    async def why(self, row: MemoryRow) -> str:
+        """Return the origin of a memory, with the original words if a log still has them."""
+        data = Folder(row.memory.location.directory).read(row.file)
+        entry = read_entry(row.file, data or b"")
+        commits = await row.memory.log(limit=MOST_CHANGES, file=row.file)
+        doubted = await asyncio.to_thread(unconfirmed_changes, row.memory.location)
+        homes = (row.memory.location.base, self.home)
+        words = await asyncio.to_thread(original_words, homes, entry.sources)
+        message = [f"  {said.role} said: {said.text}" for said in words]
+        return "\n".join([*origin_lines(entry, commits, doubted, is_there=data is not None), *message])
+
+    async def keep(self, row: MemoryRow, before: str, after: str) -> None:
+        """Write the edited file; raises if another process changed it meanwhile."""
+        await row.memory.put(
+            row.file, after.encode(), self._by_hand("edited by hand"), if_version=version_of(before.encode())
+        )
+
+    async def forget(self, row: MemoryRow) -> str:
+        entry, _ = await row.memory.forget(row.file, self._by_hand("forgotten by hand"))
+        return f"forgot {entry.file}; u brings it back"
+
+    async def take_back(self, memory: Memory, commit: str) -> str:
+        """Undo a change; later changes stay."""
+        change = self._by_hand(f"undo {commit[:10]}")
+        await undo(memory.location, commit, change=change, clock=memory.clock, watch=memory.watch)
+        return f"took back {commit[:10]}"
+
+    async def newest(self) -> tuple[Memory, str] | None:
+        """Return the newest change that is not undone, in any directory."""
+        found = [(memory, await asyncio.to_thread(_newest, memory)) for memory in self.memories]
+        changes = [(memory, commit) for memory, commit in found if commit is not None]
+        if not changes:
+            return None
+        memory, commit = max(changes, key=lambda one: one[1].at)
+        return memory, commit.id
+
+    async def accept(self, row: MemoryRow) -> str:
+        assert row.proposal is not None, "only proposals are accepted"
+        await accept(row.memory, row.proposal.id)
+        done = "confirmed" if row.proposal.what == "confirm" else "saved"
+        return f"{done} {row.file}; u in its history takes it back"
+
+    async def reject(self, row: MemoryRow) -> str:
+        assert row.proposal is not None, "only proposals are rejected"
+        one = await reject(row.memory, row.proposal.id)
+        return rejected_line(one)
+
+    def size(self, row: MemoryRow, text: str) -> str:
+        """Return the heading of a memory."""
+        return f"{row.memory.location.directory / row.file} ({human_count(len(text.encode()))} bytes)"
+
+    def _by_hand(self, reason: str) -> MemoryChange:
+        return MemoryChange(author="user", reason=reason, session=self.session)
+
+
+def _in_cells(name: str) -> str:
+    """Pad names to equal width: Chinese characters take two columns."""
+    return Content(name).truncate(NAME_CELLS, ellipsis=True, pad=True).plain
+
+
+def _newest(memory: Memory) -> Commit | None:
+    with suppress(StoreError):  # nothing was ever changed, or all of it taken back
+        return newest_in_force(memory.location)
+    return None
+
 
 Mode: TypeAlias = Literal["entries", "changes", "proposals"]
 KEYS = {
@@ -57,9 +230,9 @@ class MemoryBrowser(ModalScreen[None]):
         Binding("pageup", "scroll(-1)", show=False, priority=True),
     ]
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, memories: SessionMemories) -> None:
         super().__init__()
-        self._shelf = shelf
+        self._memories = memories
         self._mode: Mode = "entries"
         self._rows: Sequence[MemoryRow] = ()
         self._about: MemoryRow | None = None
@@ -72,7 +245,7 @@ class MemoryBrowser(ModalScreen[None]):
             yield OptionList(id="rows", compact=True, markup=False)
             with VerticalScroll(classes="preview", can_focus=False):
                 yield Static(id="detail", markup=False)
-            yield Static(id="told", markup=False)
+            yield Static(id="status", markup=False)
 
     async def on_mount(self) -> None:
         await self._list("entries")
@@ -83,20 +256,20 @@ class MemoryBrowser(ModalScreen[None]):
         at = self.query_one("#rows", OptionList).highlighted
         return self._rows[at] if at is not None and at < len(self._rows) else None
 
-    async def _list(self, mode: Mode, told: str = "") -> None:
+    async def _list(self, mode: Mode, message: str = "") -> None:
         """Refresh the list; the selected row stays selected even if another one moved to the top."""
         chosen = self.chosen if mode == self._mode else self._about
         self._mode = mode
         try:
             self._rows = await self._found(mode)
         except NacreError as error:
-            self._rows, told = (), str(error)
+            self._rows, message = (), str(error)
         shown = self.query_one("#rows", OptionList)
         at = self._place(chosen, shown.highlighted or 0)
         shown.set_options(Option(Content(row.line)) for row in self._rows)
         title = TITLES[mode].format(file=self._about.file if self._about else "")
         self.query_one("#title", Static).update(Content.styled(printable(title), "bold"))
-        self._tell(told)
+        self._show_status(message)
         if self._rows:
             shown.highlighted = at
             await self._look()
@@ -110,16 +283,16 @@ class MemoryBrowser(ModalScreen[None]):
     async def _found(self, mode: Mode) -> Sequence[MemoryRow]:
         match mode:
             case "entries":
-                return await self._shelf.entries()
+                return await self._memories.entries()
             case "changes":
                 assert self._about is not None, "changes are those of a memory"
-                return await self._shelf.changes(self._about)
+                return await self._memories.changes(self._about)
             case "proposals":
-                return self._shelf.proposals()
+                return self._memories.proposals()
 
-    def _tell(self, line: str, style: str = "$warning") -> None:
-        told = Content.styled(printable(line), style) if line else Content.styled(KEYS[self._mode], "dim")
-        self.query_one("#told", Static).update(told)
+    def _show_status(self, line: str, style: str = "$warning") -> None:
+        message = Content.styled(printable(line), style) if line else Content.styled(KEYS[self._mode], "dim")
+        self.query_one("#status", Static).update(message)
 
     async def on_option_list_option_highlighted(self) -> None:
         await self._look()
@@ -134,14 +307,14 @@ class MemoryBrowser(ModalScreen[None]):
             return
         try:
             if self._mode != "entries":
-                self._detail(await self._shelf.diff(row), is_diff=True)
+                self._detail(await self._memories.diff(row), is_diff=True)
             elif self._shows == "why":
-                self._detail(await self._shelf.why(row))
+                self._detail(await self._memories.why(row))
             else:
-                text = await self._shelf.text(row)
-                self._detail(f"{self._shelf.size(row, text)}\n\n{text}")
+                text = await self._memories.text(row)
+                self._detail(f"{self._memories.size(row, text)}\n\n{text}")
         except NacreError as error:
-            self._tell(str(error), "$error")
+            self._show_status(str(error), "$error")
 
     def _detail(self, text: str, *, is_diff: bool = False) -> None:
         styles = _STYLES if is_diff else {}
@@ -176,7 +349,7 @@ class MemoryBrowser(ModalScreen[None]):
         if found is None:
             return
         row, before = found
-        keep: Callable[[str], Awaitable[None]] = partial(self._shelf.keep, row, before)
+        keep: Callable[[str], Awaitable[None]] = partial(self._memories.keep, row, before)
         self.app.push_screen(Editor(row.file, before, keep), self._edited)
 
     async def _edited(self, is_kept: bool | None) -> None:
@@ -187,9 +360,9 @@ class MemoryBrowser(ModalScreen[None]):
         if self._mode != "entries" or row is None:
             return None
         try:
-            return row, await self._shelf.text(row)
+            return row, await self._memories.text(row)
         except NacreError as error:
-            self._tell(str(error), "$error")
+            self._show_status(str(error), "$error")
             return None
 
     async def action_edit_elsewhere(self) -> None:
@@ -200,16 +373,16 @@ class MemoryBrowser(ModalScreen[None]):
         try:
             after = self._in_editor(row, before)
         except NacreError as error:
-            self._tell(str(error), "$error")
+            self._show_status(str(error), "$error")
             return
-        told = "it is as it was"
+        message = "it is as it was"
         if after != before:
             try:
-                await self._shelf.keep(row, before, after)
-                told = "kept; u takes it back"
+                await self._memories.keep(row, before, after)
+                message = "kept; u takes it back"
             except NacreError as error:
-                told = f"{error}; your text is in {put_aside(after.encode(), row.file)}"
-        await self._list("entries", told)
+                message = f"{error}; your text is in {put_aside(after.encode(), row.file)}"
+        await self._list("entries", message)
 
     def _in_editor(self, row: MemoryRow, text: str) -> str:
         """Suspend the app while the editor uses the terminal."""
@@ -232,32 +405,32 @@ class MemoryBrowser(ModalScreen[None]):
 
     async def action_forget(self) -> None:
         if self._mode == "entries" and (row := self.chosen) is not None:
-            await self._act(self._shelf.forget(row), "entries")
+            await self._act(self._memories.forget(row), "entries")
 
     async def action_undo(self) -> None:
         """In the history, undo the selected change; in the list, the newest of all."""
         row = self.chosen
         if self._mode == "changes" and row is not None:
-            await self._act(self._shelf.take_back(row.memory, row.commit), "changes")
+            await self._act(self._memories.take_back(row.memory, row.commit), "changes")
         elif self._mode == "entries":
-            found = await self._shelf.newest()
+            found = await self._memories.newest()
             if found is None:
-                self._tell("nothing was changed yet")
+                self._show_status("nothing was changed yet")
             else:
-                await self._act(self._shelf.take_back(*found), "entries")
+                await self._act(self._memories.take_back(*found), "entries")
 
     async def action_accept(self) -> None:
         if self._mode == "proposals" and (row := self.chosen) is not None:
-            await self._act(self._shelf.accept(row), "proposals")
+            await self._act(self._memories.accept(row), "proposals")
 
     async def action_reject(self) -> None:
         if self._mode == "proposals" and (row := self.chosen) is not None:
-            await self._act(self._shelf.reject(row), "proposals")
+            await self._act(self._memories.reject(row), "proposals")
 
     async def _act(self, work: Awaitable[str], mode: Mode) -> None:
         try:
-            told = await work
+            message = await work
         except NacreError as error:
-            self._tell(str(error), "$error")
+            self._show_status(str(error), "$error")
             return
-        await self._list(mode, told)
+        await self._list(mode, message)

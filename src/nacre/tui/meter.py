@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from nacre.formatting import human_count, printable, shorten
 from nacre.inspect.context_usage import Contents
-from nacre.inspect.savings import UNTOLD, Savings
+from nacre.inspect.savings import WITHOUT_ESTIMATE, Savings
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "system": ("system", "tools"),
@@ -59,7 +59,7 @@ def meter_line(contents: Contents, width: int) -> Content:
     used = contents.used
     window = contents.thresholds.window
     meter = contents.meter
-    price = f"{meter.about}${meter.cost_usd:.4f}" + "+" * bool(meter.unpriced)
+    price = meter.price()
     words = (
         f" {human_count(used)}/{human_count(window)} ({used / window:.0%}) · cache {meter.usage.hit_rate:.0%}"
     )
@@ -76,7 +76,11 @@ def meter_line(contents: Contents, width: int) -> Content:
 
 def saved_words(layers: Savings) -> list[str]:
     """Return savings by layer, in money or else in tokens; each variant is shorter."""
-    acted = {name.replace("_", " "): one for name, one in layers.items() if name not in UNTOLD and one.times}
+    acted = {
+        name.replace("_", " "): one
+        for name, one in layers.items()
+        if name not in WITHOUT_ESTIMATE and one.times
+    }
     money = {name: one.saved_usd - one.spent_usd for name, one in acted.items() if one.has_price}
     if sum(money.values()) > 0:
         total = f"saved ≈${sum(money.values()):.4f}"
@@ -121,7 +125,7 @@ def pill_words(pills: Sequence[str], turn: str = "", limit: int = PILL_CHARS) ->
     return " · ".join(part for part in (turn, beside) if part)
 
 
-class Meter(Static):
+class StatusLines(Static):
     """Displays both lines."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from nacre.app.session_text import call_line, result_line
 from nacre.formatting import clean, printable
-from nacre.messages.blocks import Json, Text, Thinking, ToolCall, ToolResult
+from nacre.messages.blocks import Text, Thinking, ToolCall, ToolResult
 from nacre.messages.events import (
     Event,
     Notice,
@@ -121,7 +121,9 @@ def pieces_of(record: Said) -> Iterator[Piece]:
 
 
 def _called(call: ToolCall) -> Called:
-    detail = "\n".join(f"{name}: {_value(value)}" for name, value in call.input.items())
+    detail = "\n".join(
+        f"{name}: {value if isinstance(value, str) else repr(value)}" for name, value in call.input.items()
+    )
     return Called(call.id, printable(call_line(call)), _cut(detail))
 
 
@@ -129,10 +131,6 @@ def _resulted(result: ToolResult) -> Resulted:
     return Resulted(
         result.call_id, printable(result_line(result)), _cut(result.text), is_error=result.is_error
     )
-
-
-def _value(value: Json) -> str:
-    return value if isinstance(value, str) else repr(value)
 
 
 def _cut(text: str) -> str:

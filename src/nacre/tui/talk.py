@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
+import io
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import aclosing, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from nacre.agents.registry import AgentState
 from nacre.app.chat_session import Ending, OpenedChat, Reopen, open_chat, other_sessions, switch_session
@@ -20,24 +22,40 @@ from nacre.inspect.savings import booked
 from nacre.messages.events import Notice, Reply, TurnDone
 from nacre.messages.records import Record, Said
 from nacre.providers.choose import preload
+from nacre.session.log_writer import SessionLogWriter
 from nacre.session.session import Session
-from nacre.session.session_log import SessionLogWriter
 from nacre.settings import Settings
 from nacre.store.summaries import SessionSummary
 from nacre.tools.guard import Ask
 from nacre.tui.pieces import Level, NoticeLine, Piece, UserText, piece_of, pieces_of
-from nacre.tui.slash import Obeying, Slash
+
+T = TypeVar("T")
+ERROR_BEGINS = "nacre: "
+"""Prefix of errors on the command line, which is redundant on the screen."""
+Run: TypeAlias = Callable[[Coroutine[Any, Any, Any]], Any]
+RunSlash: TypeAlias = Callable[[str, OpenedAgent, Run, Callable[[OpenedAgent], None]], Ending]
+"""Runs a line: the session, a function that runs a coroutine there, a function that continues the turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCommands:
+    """The available commands and the function that runs them."""
+
+    commands: Mapping[str, str]
+    """Each with its help line."""
+    run: RunSlash
+
 
 NOT_BEGUN = "stopped before anything was sent; ↑ brings your words back"
 SHOWN_OF_THE_PAST = 40
 """Messages shown of a resumed session."""
 
 
-class EnterPlace(Protocol):
+class OpenChat(Protocol):
     """Opens a session."""
 
     def __call__(
-        self, settings: Settings, session: str | None, *, ask: Ask | None, tell: Callable[[str], None]
+        self, settings: Settings, session: str | None, *, ask: Ask | None, on_countdown: Callable[[str], None]
     ) -> Awaitable[OpenedChat]: ...
 
 
@@ -47,15 +65,15 @@ class Start:
 
     settings: Settings
     session: str | None
-    slash: Slash
+    slash: SlashCommands
     keeps: bool = True
     """Whether the input history may be stored."""
-    open_chat: EnterPlace = open_chat
+    open_chat: OpenChat = open_chat
     clock: Clock = SYSTEM_CLOCK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Screenful:
+class ScreenCallbacks:
     """What a conversation needs of its screen."""
 
     show: Callable[[Piece], Awaitable[None]]
@@ -76,11 +94,12 @@ class Screenful:
 class Talk:
     """The current session and its events."""
 
-    def __init__(self, start: Start, screen: Screenful) -> None:
+    def __init__(self, start: Start, screen: ScreenCallbacks) -> None:
         self.settings = replace(start.settings, is_interactive=True)
         self._start = start
         self._screen = screen
-        self._obeying = Obeying(start.slash)
+        self._under_way: Future[Any] | None = None
+        """What a slash command waits for."""
         self._place: OpenedChat | None = None
         self._past: list[Record] = []
         """Records of the log that the session does not hold, and the number of records when it was opened."""
@@ -125,19 +144,45 @@ class Talk:
         """Run a slash command; it may switch sessions."""
         assert self._place is not None, "a session is open before anything is said"
         await self._screen.show(UserText(line))
+        loop = asyncio.get_running_loop()
+        ready = self._place.ready
+        again: list[OpenedAgent] = []
+        out = io.StringIO()
+        err = io.StringIO()
+
+        def run(work: Coroutine[Any, Any, T]) -> T:
+            self._under_way = under_way = asyncio.run_coroutine_threadsafe(work, loop)
+            try:
+                return under_way.result()
+            except CancelledError:
+                raise KeyboardInterrupt from None  # as commands know it from a terminal
+            finally:
+                self._under_way = None
+
+        def act() -> Ending:
+            with redirect_stdout(out), redirect_stderr(err):
+                try:
+                    return self._start.slash.run(line, ready, run, again.append)
+                except KeyboardInterrupt:
+                    print("stopped")  # noqa: T201 - into the conversation, as all that commands say
+                    return None
+
         try:
-            done = await self._obeying.obey(line, self._place.ready)
+            # In a thread, because commands wait for the session's event loop.
+            ending = await asyncio.to_thread(act)
         except NacreError as error:
             await self._tell(str(error))
             return None
-        if isinstance(done.ending, Reopen):
-            await self.switch_session(done.ending)
-        for told in done.lines:
-            await self._screen.show(told)
-        if done.goes_on:
+        if isinstance(ending, Reopen):
+            await self.switch_session(ending)
+        if text := out.getvalue().rstrip():
+            await self._screen.show(NoticeLine(text, "plain"))
+        for error_line in err.getvalue().rstrip().splitlines():
+            await self._screen.show(NoticeLine(error_line.removeprefix(ERROR_BEGINS), "error"))
+        if again:
             await self.play(None)
         self.measure()
-        return None if isinstance(done.ending, Reopen) else done.ending
+        return None if isinstance(ending, Reopen) else ending
 
     async def switch_session(self, to: Reopen) -> None:
         """Go on with another session; where that fails, the person stays."""
@@ -155,7 +200,7 @@ class Talk:
 
     def stop(self) -> bool:
         """Stop what a command waits for; returns False if nothing runs."""
-        return self._obeying.stop()
+        return self._under_way is not None and self._under_way.cancel()
 
     async def leave(self) -> list[str]:
         """Close the session and wait for its background work; returns lines to print."""
@@ -163,7 +208,7 @@ class Talk:
         self._place = None
         if place is None:
             return []
-        place.leaves("prompt_input_exit")
+        place.set_end_reason("prompt_input_exit")
         await place.held.aclose()
         return [one.text for one in place.ready.agent.session.notices()]
 
@@ -190,7 +235,7 @@ class Talk:
 
     async def _enter(self, session: str | None) -> OpenedChat:
         return await self._start.open_chat(
-            self.settings, session, ask=self._screen.ask, tell=self._screen.countdown
+            self.settings, session, ask=self._screen.ask, on_countdown=self._screen.countdown
         )
 
     async def _let_go(self, place: OpenedChat) -> None:
@@ -212,26 +257,25 @@ class Talk:
         assert self._place is not None, "greeted in a session"
         ready = self._place.ready
         session = ready.agent.session
-        await self._earlier_records(session)
+        writer = session.writer
+        self._known = len(session.transcript.records)
+        self._past = []
+        if self._known and isinstance(writer, SessionLogWriter) and writer.path.exists():
+            self._past = await asyncio.to_thread(booked, writer.path)
         for line in (*(one.line for one in self.settings.problems), *ready.notices):
             await self._tell(line, "warning")
         if ready.choice is not None:
             await self._tell(ready.choice.reason, "bold")
             if ready.choice.offer:
                 await self._tell(ready.choice.offer, "info")
-        await self._screen.show_earlier(_past_pieces(session.transcript.records))
+        said = [one for one in session.transcript.records if isinstance(one, Said) and not one.aside]
+        await self._screen.show_earlier(
+            [piece for one in said[-SHOWN_OF_THE_PAST:] for piece in pieces_of(one)]
+        )
         if ready.team is not None:
             self._running = {each.name for each in ready.team.states() if each.is_running}
             ready.team.shared.registry.on_change.append(self._changed)
         self.measure()
-
-    async def _earlier_records(self, session: Session) -> None:
-        """Return records of the log that the session no longer holds."""
-        writer = session.writer
-        self._known = len(session.transcript.records)
-        self._past = []
-        if self._known and isinstance(writer, SessionLogWriter) and writer.path.exists():
-            self._past = await asyncio.to_thread(booked, writer.path)
 
     def _changed(self, state: AgentState) -> None:
         """Report a background agent that has ended."""
@@ -244,9 +288,3 @@ class Talk:
 
     async def _tell(self, line: str, level: Level = "error") -> None:
         await self._screen.show(NoticeLine(printable(line), level))
-
-
-def _past_pieces(records: Sequence[Record]) -> list[Piece]:
-    """Return the newest messages of a resumed session."""
-    said = [record for record in records if isinstance(record, Said) and not record.aside]
-    return [piece for record in said[-SHOWN_OF_THE_PAST:] for piece in pieces_of(record)]

@@ -3,19 +3,118 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import ClassVar, TypeAlias
 
+from textual import events
+from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.message import Message
 from textual.widget import MountError, Widget
 from textual.widgets import Markdown, Static
 from textual.widgets.markdown import MarkdownStream
 
-from nacre.formatting import human_count
+from nacre.formatting import human_count, printable
 from nacre.messages.view import View
-from nacre.tui.call_row import CallRow, TypeOn
 from nacre.tui.pieces import Called, NoticeLine, Piece, ReplyText, Resulted, UserText, Void
+
+NAMED_PARTS = 2
+"""Path components shown on one line: a file and its folder."""
+TypeText: TypeAlias = Callable[[str], None]
+"""Moves the focus back to the input, with the keys typed elsewhere."""
+
+
+class CallRow(Static, can_focus=True):
+    """One tool call; Enter, a click or Ctrl+O opens it; other keys go to the input."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "open", show=False),
+        Binding("up", "app.focus_previous", show=False),
+        Binding("down", "app.focus_next", show=False),
+        Binding("escape", "type", show=False),
+    ]
+
+    @dataclass
+    class Pressed(Message):
+        """The user opened or closed it."""
+
+        row: CallRow
+
+    def __init__(self, called: Called, type_on: TypeText) -> None:
+        super().__init__(classes="call")
+        self._type_on = type_on
+        self.called = called
+        self.resulted: Resulted | None = None
+        self.kept = ""
+        """The file with the whole result, if it was offloaded."""
+        self._kept_out = ""
+        """How much of it is not in the window."""
+        self.is_open = False
+        self._show()
+
+    def answer(self, resulted: Resulted) -> None:
+        self.resulted = resulted
+        self._show()
+
+    def keep(self, path: str, kept_out: str) -> None:
+        self.kept = path
+        self._kept_out = kept_out
+        self._show()
+
+    def action_open(self) -> None:
+        self.post_message(self.Pressed(self))
+
+    def toggle(self) -> None:
+        self.is_open = not self.is_open
+        self.set_class(self.is_open, "-open")
+        self._show()
+
+    def action_type(self) -> None:
+        self._type_on("")
+
+    def on_key(self, event: events.Key) -> None:
+        if event.is_printable and event.character is not None:
+            event.stop()
+            self._type_on(event.character)
+
+    def on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        self._type_on(event.text)
+
+    def on_click(self) -> None:
+        self.action_open()
+
+    def _show(self) -> None:
+        parts: list[Content] = [
+            Content.assemble((f"{'▾' if self.is_open else '▸'} ", "$secondary"), self.called.line)
+        ]
+        if self.is_open and self.called.detail:
+            parts.append(Content.styled(_indented(self.called.detail), "dim"))
+        if self.resulted is not None:
+            style = "$error" if self.resulted.is_error else "dim"
+            text = _indented(self.resulted.detail) if self.is_open else f"  └ {self.resulted.line}"
+            parts.append(Content.styled(text, style))
+        if self.kept:
+            where = self.kept if self.is_open else _end_of(self.kept)
+            parts.append(Content.styled(printable(f"  ⇲ {self._kept_out} kept in {where}"), "$secondary"))
+        # Textual keeps the height that a widget had before its first idle moment.
+        self.styles.height = "auto" if self.is_open else len(parts)
+        self.update(Content("\n").join(parts))
+
+
+def _end_of(path: str) -> str:
+    """Return the end of a path, which distinguishes it from others on one line."""
+    parts = PurePath(path).parts
+    return f"…/{'/'.join(parts[-NAMED_PARTS:])}" if len(parts) > NAMED_PARTS else path
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
 
 KEPT_ON_SCREEN = 200
 """Items that can be scrolled back to: a hundred with tables take 30 MB, and the log has all."""
@@ -40,10 +139,10 @@ class Line(Static):
         super().__init__(content, classes=classes)
 
 
-class Transcript(VerticalScroll, can_focus=False):
+class TranscriptPane(VerticalScroll, can_focus=False):
     """Displays items in order and stays at the end unless the user scrolled up."""
 
-    def __init__(self, type_on: TypeOn) -> None:
+    def __init__(self, type_on: TypeText) -> None:
         super().__init__(id="transcript")
         self._type_on = type_on
         self._stream: MarkdownStream | None = None
@@ -74,7 +173,9 @@ class Transcript(VerticalScroll, can_focus=False):
         if not self._is_shown:
             return
         async with self._one_at_a_time:
-            if isinstance(piece, NoticeLine) and self._is_shown_at_call(piece):
+            if isinstance(piece, NoticeLine) and any(
+                row.kept and row.kept in piece.text for row in self._calls.values()
+            ):
                 return
             if isinstance(piece, NoticeLine) and self._stream is not None:
                 self._waiting.append(piece)
@@ -91,11 +192,20 @@ class Transcript(VerticalScroll, can_focus=False):
     async def _add(self, piece: Piece) -> None:
         match piece:
             case ReplyText(text, is_thinking=True):
-                await self._think(text)
+                if self._thought is None:
+                    await self._finish()
+                    self._thought = Static(classes="thought", markup=False)
+                    await self._put(self._thought)
+                self._thinking += text
+                self._thought.update(Content.styled(self._thinking.strip("\n"), "dim italic"))
             case ReplyText(text):
                 await self._say(text)
             case Void(reason):
-                await self._void(reason)
+                reply = self._reply
+                await self._finish()
+                if reply is not None:
+                    await reply.remove()
+                await self._put(Line(Content.styled(f"… starting over: {reason}", "$warning")))
             case Resulted():
                 self._widget(piece)
             case _:
@@ -134,10 +244,6 @@ class Transcript(VerticalScroll, can_focus=False):
                 pass
         return None
 
-    def _is_shown_at_call(self, piece: NoticeLine) -> bool:
-        """Whether a notice repeats where a call's result was stored."""
-        return any(row.kept and row.kept in piece.text for row in self._calls.values())
-
     async def _finish(self) -> None:
         stream = self._stream
         self._stream = None
@@ -163,8 +269,8 @@ class Transcript(VerticalScroll, can_focus=False):
             row = self._calls.get(str(note.fact("call")))
             if row is not None and not row.kept:
                 tokens = note.fact("tokens_kept_out")
-                told = f"{human_count(tokens)} tokens" if isinstance(tokens, int) else "the whole of it"
-                row.keep(str(note.fact("path")), told)
+                text = f"{human_count(tokens)} tokens" if isinstance(tokens, int) else "the whole of it"
+                row.keep(str(note.fact("path")), text)
 
     def toggle_last(self) -> None:
         """Open or close the newest call."""
@@ -203,21 +309,6 @@ class Transcript(VerticalScroll, can_focus=False):
             self._stream = Markdown.get_stream(self._reply)
         await self._stream.write(text)
 
-    async def _think(self, text: str) -> None:
-        if self._thought is None:
-            await self._finish()
-            self._thought = Static(classes="thought", markup=False)
-            await self._put(self._thought)
-        self._thinking += text
-        self._thought.update(Content.styled(self._thinking.strip("\n"), "dim italic"))
-
-    async def _void(self, reason: str) -> None:
-        reply = self._reply
-        await self._finish()
-        if reply is not None:
-            await reply.remove()
-        await self._put(Line(Content.styled(f"… starting over: {reason}", "$warning")))
-
     async def _put(self, *widgets: Widget | None) -> None:
         new = [widget for widget in widgets if widget is not None]
         if not new or not self._is_shown:
@@ -233,14 +324,11 @@ class Transcript(VerticalScroll, can_focus=False):
             self._calls = {call: row for call, row in self._calls.items() if row not in gone}
             await self.remove_children(list(gone))
         if is_at_end:  # never under the eyes of somebody who has scrolled up
-            self._fold()
-
-    def _fold(self) -> None:
-        """Remove distant items from the layout."""
-        laid_out = [child for child in self.children if child.display]
-        if len(laid_out) > MOST_LAID_OUT:
-            for child in laid_out[:-LEAST_LAID_OUT]:
-                child.display = False
+            # Remove distant items from the layout.
+            laid_out = [child for child in self.children if child.display]
+            if len(laid_out) > MOST_LAID_OUT:
+                for child in laid_out[:-LEAST_LAID_OUT]:
+                    child.display = False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)

@@ -22,7 +22,7 @@ from nacre.layers.l7_mail.uds import send, serve
 from nacre.messages.blocks import Text
 from nacre.messages.records import Said
 from nacre.process import is_alive, start_time
-from nacre.session.session_log import start
+from nacre.session.log_writer import start
 from tests.cli.program import nacre, world
 
 

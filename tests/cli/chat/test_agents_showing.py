@@ -11,7 +11,7 @@ import pytest
 from nacre.agents.registry import AgentState
 from nacre.app.session_text import ended_line, pills, waiting_line
 from nacre.cli.chat.chat import AgentNotices
-from nacre.cli.chat.render import TurnPrinter
+from nacre.cli.chat.terminal import TurnPrinter
 from nacre.messages.blocks import ToolCall
 from nacre.messages.events import Event, TextDelta, ToolCallEvent
 from nacre.testing import FrozenClock
@@ -111,11 +111,32 @@ async def test_how_long_somebody_is_waited_for_is_told_anew_until_the_turn_ends(
     assert (beside.printer, len(printer.shown)) == (None, shown)
 
 
+@pytest.mark.parametrize("colour", [True, False], ids=["usual", "dumb"])
+def test_a_long_wait_is_shown_on_every_terminal(
+    colour: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Patched, because the output of a test is no terminal, and nobody waits for minutes."""
+    monkeypatch.setattr("nacre.cli.chat.terminal.has_colour", lambda: colour)
+    monkeypatch.setattr("nacre.cli.chat.terminal.is_terminal", lambda: True)
+    now = 0.0
+    monkeypatch.setattr("nacre.cli.chat.terminal.time.monotonic", lambda: now)
+    printer = TurnPrinter()
+    printer.start()
+    for second in range(100):
+        now = float(second)
+        printer.tick()
+    shown = capsys.readouterr().out
+    if colour:
+        assert "working 3 s" in shown and "working 99 s" in shown and "\n" not in shown
+    else:
+        assert shown.splitlines() == [f"… working {seconds} s" for seconds in (10, 20, 40, 80)]
+
+
 def test_a_passing_line_is_gone_before_anything_else_is_shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Patched, because the output of a test is no terminal."""
-    monkeypatch.setattr("nacre.cli.chat.render.has_colour", lambda: True)
+    monkeypatch.setattr("nacre.cli.chat.terminal.has_colour", lambda: True)
     monkeypatch.setenv("COLUMNS", "20")
     printer = TurnPrinter()
     printer.passing("weaver: Reading a\x1b[2Jlong name.py")

@@ -39,7 +39,7 @@ async def test_what_was_remembered_corrected_and_drawn_is_all_told(
         await saved_here(ready, "")
         told = capsys.readouterr().out.splitlines()
         assert [line.partition(" (undo: nacre memory undo ")[0] for line in told] == [
-            "saved, as drawn from the conversation: where_the_user_lives.md",
+            "saved, as drawn from the conversation: user_home.md",
             "corrected deploys_are_on_tuesday.md",
             "saved deploys_are_on_tuesday.md",
         ]

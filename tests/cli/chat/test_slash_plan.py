@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from nacre.cli.chat.slash_plan import plan
+from nacre.cli.chat.slash import plan
 from nacre.context.plan import Plan
 from nacre.errors import StoreError
-from nacre.session.session import Base, Session
 from nacre.testing import FrozenClock
 from tests.cli.chat.test_chat import chat, logs
 
 
 @pytest.fixture
 def planning(clock: FrozenClock, tmp_path: Path) -> Plan:
-    return Plan(Session(Base("m", "s", []), clock=clock), tmp_path / "session")
+    return Plan(tmp_path / "session")
 
 
 def editor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str) -> None:

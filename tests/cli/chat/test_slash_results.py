@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nacre.cli.chat.slash_results import pin_result, unpin_result
+from nacre.cli.chat.slash import pin_result, unpin_result
 from nacre.messages.results import pinned
 from nacre.session.session import Base, Session
 from nacre.testing import FrozenClock

@@ -59,7 +59,9 @@ def test_with_nothing_configured_all_is_well_and_the_embedded_engine_answers(tmp
     assert isinstance(checks, list) and [row["name"] for row in checks if isinstance(row, dict)] == [
         "settings",
         "model",
+        "recall",
         "disk",
+        "sandbox",
     ]
     assert isinstance(extras, dict) and set(extras) == {"anthropic", "openai", "tui", "mcp", "embed"}
     assert isinstance(facts, dict) and (facts["entries"], facts["read_only"], facts["mode"]) == (
@@ -80,14 +82,14 @@ def test_each_value_is_shown_with_its_origin(tmp_path: Path) -> None:
         '{"maxTurns": 7, "smallModel": "s", "switches": {"notes": false}}'
     )
     (tmp_path / ".nacre").mkdir()
-    (tmp_path / ".nacre/settings.json").write_text('{"smallModel": "p"}')
+    (tmp_path / ".nacre/settings.json").write_text('{"smallModel": "claude-haiku-5-5"}')
     found = report(tmp_path, "--model", "claude-haiku-4-5", NACRE_CACHE_TTL="1h", ANTHROPIC_API_KEY=SECRET)
     assert {
         name: in_force(found, name) for name in ("model", "maxTurns", "smallModel", "cacheTtl", "retry.tries")
     } == {
         "model": ("claude-haiku-4-5", "command line"),
         "maxTurns": (7, f"user {tmp_path}/home/settings.json"),
-        "smallModel": ("p", f"project {tmp_path}/.nacre/settings.json"),
+        "smallModel": ("claude-haiku-5-5", f"project {tmp_path}/.nacre/settings.json"),
         "cacheTtl": ("1h", "environment NACRE_CACHE_TTL"),
         "retry.tries": (None, "default"),
     }
@@ -271,3 +273,124 @@ def test_doctor_flags_credentials_in_sessions_by_kind_and_line(tmp_path: Path) -
     found = report(tmp_path, code=1)
     (line,) = [line for line in marked(found, "secrets") if ":3: " in line]
     assert "AWS" in line and key not in json.dumps(found)
+
+
+def sandbox_check(found: JsonObject) -> JsonObject:
+    assert isinstance(found["checks"], list)
+    row = next(row for row in found["checks"] if isinstance(row, dict) and row["name"] == "sandbox")
+    assert isinstance(row, dict)
+    return row
+
+
+def test_the_sandbox_is_really_run(tmp_path: Path) -> None:
+    """A program that ends without an error counts as one that works, and only that."""
+    (folder := tmp_path / "bin").mkdir()
+    (program := folder / "bwrap").write_text("#!/bin/sh\nexit 0\n")
+    program.chmod(0o755)
+    path = f"{folder}:/usr/bin:/bin"
+    # The home of these tests is in the working directory, and would not be hidden.
+    row = sandbox_check(report(tmp_path, PATH=path))
+    assert (row["ok"], row["is_note"]) == (True, True)
+    assert "but with --sandbox Bash would be refused here" in str(row["message"])
+    row = sandbox_check(report(tmp_path, "--sandbox", code=1, PATH=path))
+    assert "home is to be hidden" in str(row["message"])
+    (work := tmp_path / "work").mkdir()
+    elsewhere = {"PATH": path, "NACRE_HOME": str(tmp_path / "home"), "HOME": str(tmp_path / "home")}
+    row = sandbox_check(report(work, **elsewhere))
+    assert (row["ok"], row["is_note"]) == (True, True)
+    assert row["message"] == "off: commands can do what you can; bubblewrap works"
+    found = report(work, "--sandbox", **elsewhere)
+    assert sandbox_check(found)["message"] == "bubblewrap works"
+    assert isinstance(found["leaves"], list)
+    assert {
+        "what": "commands",
+        "to": "nowhere",
+        "detail": "Bash runs in a sandbox without a network",
+    } in found["leaves"]
+    program.write_text("#!/bin/sh\necho 'bwrap: No permissions to create a new namespace' >&2\nexit 1\n")
+    row = sandbox_check(report(work, "--sandbox", code=1, **elsewhere))
+    assert row["ok"] is False
+    assert str(row["message"]).startswith(f"Bash is refused: {program} does not work here (No permissions")
+
+
+def test_doctor_lists_what_the_sandbox_shows_and_what_is_missing(tmp_path: Path) -> None:
+    """The option works after the command's name; nothing is created by the check."""
+    (folder := tmp_path / "bin").mkdir()
+    (program := folder / "bwrap").write_text("#!/bin/sh\nexit 0\n")
+    program.chmod(0o755)
+    (work := tmp_path / "work").mkdir()
+    home = tmp_path / "home"
+    environ = {
+        "PATH": f"{folder}:/usr/bin:/bin",
+        "NACRE_HOME": str(home),
+        "HOME": str(home),
+        "NACRE_SANDBOX_READABLE": json.dumps([str(folder), "~/absent"]),
+    }
+    ended = nacre(work, "doctor", "--json", "--sandbox", **environ)
+    found = json.loads(ended.stdout)
+    assert found["sandbox"][str(work)] == "can be read and written"
+    assert found["sandbox"][str(folder)] == "can be read"
+    assert found["sandbox"]["network"] == "cannot be used"
+    lines = [row["message"] for row in found["checks"] if row["name"] == "sandbox"]
+    missing = (
+        f"the settings name a directory that does not exist for the sandbox: sandbox.readable {home}/absent"
+    )
+    assert lines == ["bubblewrap works", missing]
+    assert list(work.iterdir()) == []
+    assert "in the sandbox" in nacre(work, "doctor", "--sandbox", **environ).stdout
+    assert "sandbox" not in json.loads(nacre(work, "doctor", "--json", **environ).stdout)
+    environ["NACRE_SANDBOX_READABLE"] = '["~nosuchuser/x"]'
+    ended = nacre(work, "doctor", "--json", "--sandbox", **environ)
+    assert "'~nosuchuser/x' names no directory" in ended.stdout
+    assert (ended.returncode, ended.stderr) == (1, "")
+
+
+@pytest.mark.parametrize("place", ["home", "/tmp", "settings"])
+def test_doctor_says_where_bash_would_be_refused(tmp_path: Path, place: str) -> None:
+    (folder := tmp_path / "bin").mkdir()
+    (program := folder / "bwrap").write_text("#!/bin/sh\nexit 0\n")
+    program.chmod(0o755)
+    (home := tmp_path / "home").mkdir()
+    environ = {"PATH": f"{folder}:/usr/bin:/bin", "NACRE_HOME": str(home / ".nacre"), "HOME": str(home)}
+    if place == "settings":
+        environ["NACRE_SANDBOX_WRITABLE"] = '["~"]'
+    cwd = {"home": home, "/tmp": Path("/tmp"), "settings": folder}[place]
+    row = sandbox_check(report(cwd, "--sandbox", code=1, **environ))
+    assert row["ok"] is False
+    assert str(row["message"]).startswith("Bash is refused: ") and "is to be hidden" in str(row["message"])
+
+
+def test_a_rule_that_matches_nothing_is_noted(tmp_path: Path) -> None:
+    """A typo must not look like protection."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / ".env").write_text("x")
+    rules = ["Raed(.env)", "Read(.evn)", "Read(/etc/passwd)", "Read(.env)", "Edit(src/**)", "Bash(rm:*)"]
+    rules += ["Read(//etc/passwd)", "mcp__tracker", "Read"]
+    found = report(tmp_path, NACRE_PERMISSIONS_DENY=json.dumps(rules))
+    assert isinstance(found["checks"], list)
+    rows = [one for one in found["checks"] if isinstance(one, dict) and one["name"] == "permissions"]
+    assert all(one["ok"] and one["is_note"] for one in rows)
+    noted = [str(one["message"]).partition(" (")[0] for one in rows]
+    assert noted == ["Raed(.env)", "Read(.evn)", "Read(/etc/passwd)", "mcp__tracker"]
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({}, "by the local index alone: no small model is named; set smallModel to let one choose"),
+        ({"NACRE_RECALL_SELECTOR": "0"}, "by the local index alone: switches.recall_selector is false"),
+        ({"NACRE_RECALL": "0"}, "off"),
+        (
+            {"ANTHROPIC_API_KEY": SECRET, "NACRE_SMALL_MODEL": "claude-haiku-4-5"},
+            "by the local index and claude-haiku-4-5, for up to 400 ms a message: named in the settings",
+        ),
+    ],
+)
+def test_it_says_whether_a_small_model_chooses_memories_and_why(
+    environ: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    """R5"""
+    checks = report(tmp_path, **environ)["checks"]
+    assert isinstance(checks, list)
+    (found,) = [row for row in checks if isinstance(row, dict) and row["name"] == "recall"]
+    assert (found["ok"], found["message"]) == (True, message)

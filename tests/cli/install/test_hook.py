@@ -12,7 +12,7 @@ import pytest
 
 from nacre.errors import NacreError
 from nacre.integrations.claude_code.hooks import answer
-from nacre.integrations.claude_code.input import told, transcript_of
+from nacre.integrations.claude_code.input import parse_input, transcript_of
 from tests.cli.hooks_of_a_client import ClientWorld, waited_for
 
 
@@ -76,7 +76,8 @@ def test_what_must_stay_or_nobody_vouches_for_is_not_told(client: ClientWorld) -
 def test_at_most_five_come_and_no_more_than_the_client_passes_on(client: ClientWorld) -> None:
     """R5; beyond 10,000 characters the client shows the model a preview instead."""
     for number in range(7):
-        client.remember(f"releases_{number}.md", f"{RELEASES} Note {number}." + " Much more of it." * 200)
+        text = f"{RELEASES} Note {number}." + " Much more of it." * 200
+        (client.memory / f"releases_{number}.md").write_text(f"{text}\n")
     context = client.prompt(QUESTION)
     assert 2 <= context.count("</memory>") <= 5
     assert len(context) < 10_000
@@ -113,7 +114,7 @@ HOSTILE = [
 @pytest.mark.parametrize("stdin", HOSTILE, ids=range(len(HOSTILE)))
 def test_odd_input_is_refused_in_a_line(stdin: bytes) -> None:
     with pytest.raises(NacreError) as refused:
-        told("UserPromptSubmit", stdin, {"HOME": "/nowhere"})
+        parse_input("UserPromptSubmit", stdin, {"HOME": "/nowhere"})
     assert "\n" not in str(refused.value)
 
 
@@ -148,7 +149,7 @@ def test_odd_values_are_as_good_as_none(client: ClientWorld) -> None:
 def test_a_path_that_cannot_be_one_is_nobodys(tmp_path: Path, name: str) -> None:
     """Neither an error of ours nor a long search: a place that is not there is as good as none."""
     raw = json.dumps({"session_id": "s", "cwd": name, "transcript_path": name}).encode()
-    heard = told("UserPromptSubmit", raw, {"HOME": str(tmp_path), "CLAUDE_PROJECT_DIR": name})
+    heard = parse_input("UserPromptSubmit", raw, {"HOME": str(tmp_path), "CLAUDE_PROJECT_DIR": name})
     assert heard.cwd == Path.cwd()
     with pytest.raises(NacreError, match="not read") as refused:
         transcript_of(heard)

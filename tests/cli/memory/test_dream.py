@@ -83,6 +83,7 @@ def test_edits_that_nacre_makes_by_itself_keep_the_age_of_a_memory(tmp_path: Pat
     long_ago = time.time() - 40 * 86_400
     os.utime(path, (long_ago, long_ago))
     assert ", 40 days old," in recalled(tmp_path)
+    (tmp_path / "main.py").write_text("x = 1\n")
     done = nacre(tmp_path, "dream", "--force", "--by-rule")
     assert done.returncode == 0 and b"drift:" in path.read_bytes()
     assert ", 40 days old," in recalled(tmp_path) and "gone: src/app/ancient.py" in recalled(tmp_path)
@@ -106,7 +107,11 @@ def test_the_json_has_the_shape_that_programs_rely_on(tmp_path: Path) -> None:
     assert (told["status"], told["phase"], told["sessions"]) == ("completed", "updating", [])
     assert len(told["commit"]) == 40
     assert told["changes"] == [
-        {"file": "MEMORY.md", "action": "changed", "reason": "put the index in order"},
+        {
+            "file": "MEMORY.md",
+            "action": "changed",
+            "reason": "put the index in order; dropped the line [Gone](gone.md): the file is gone",
+        },
         {"file": "deploys_again.md", "action": "removed", "reason": "merged into deploys.md"},
     ]
     soon = json.loads(nacre(tmp_path, "dream", "--json").stdout)
@@ -126,6 +131,9 @@ def test_a_dry_run_shows_the_diff_and_leaves_no_trace(tmp_path: Path) -> None:
 def test_without_force_too_few_sessions_are_no_reason_to_dream(tmp_path: Path) -> None:
     """D1."""
     directory = memory(tmp_path)
+    assert "not due: too soon" in nacre(tmp_path, "dream").stdout
+    (first,) = tmp_path.rglob("dream/first")
+    os.utime(first, (0, 0))
     assert "not due: too few sessions" in nacre(tmp_path, "dream").stdout
     for number in range(5):
         (directory.parent / f"s{number}.jsonl").write_text("{}\n", encoding="utf-8")
@@ -196,7 +204,7 @@ def test_a_dream_whose_process_was_killed_is_found_out(tmp_path: Path) -> None:
     other.kill()
     other.wait()
     told = json.loads(nacre(tmp_path, "dream", "status", "--json").stdout)
-    assert (told["status"], told["error"]) == ("failed", "its process is gone")
+    assert (told["status"], told["error"]) == ("killed", "its process is gone")
     assert told["last"] is None
     assert json.loads(nacre(tmp_path, "dream", "--force", "--json").stdout)["status"] == "completed"
 

@@ -22,7 +22,7 @@ from nacre.memory.format.entry import read_entry
 from nacre.memory.recall.recall import age_in_days
 from nacre.store.home import slug
 from tests.cli import recorded
-from tests.cli.program import world
+from tests.cli.program import ended, world
 
 Capture = pytest.CaptureFixture[str]
 SECRET = "AKIA" + "QYLPMN5HFIQR7BBB"
@@ -227,6 +227,19 @@ def in_terminal(cwd: Path, text: str, answer: str) -> tuple[int, str]:
     return process.wait(timeout=60), shown.decode()
 
 
+def test_the_same_text_again_changes_nothing_and_says_so(here: Path, capsys: Capture) -> None:
+    said(capsys, "save", "Deploys happen on Monday.", "--name", "Deploy day")
+    again = said(capsys, "save", "Deploys happen on Monday.", "--name", "Deploy day")
+    assert again.startswith("unchanged: deploy_day.md") and "undo" not in again
+
+
+def test_binary_input_is_refused(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "nacre", "memory", "save", "-"]
+    done = ended(command, tmp_path, world(tmp_path), given="a\0b")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("nacre: the input is binary") and done.stderr.count("\n") == 1
+
+
 def test_a_secret_is_refused_by_kind_and_line_unless_allowed(here: Path, capsys: Capture) -> None:
     """M16: never the value."""
     assert main(["memory", "save", f"first line\nkey {SECRET}"]) == 1
@@ -237,6 +250,51 @@ def test_a_secret_is_refused_by_kind_and_line_unless_allowed(here: Path, capsys:
     assert document(capsys, "list") == []
     said(capsys, "save", f"key {SECRET}", "--allow-secret")
     assert len(document(capsys, "list")) == 1
+    said(capsys, "save", f"the deploy key {SECRET} is in the vault", "--pointer", "--file", "pointer")
+    assert "--pointer" in told
+    pointer = Path(document(capsys, "path")["path"]) / "pointer.md"
+    assert pointer.read_text().endswith("\nthe deploy key (not saved) is in the vault\n")
+
+
+@pytest.mark.parametrize(
+    ("option", "part"),
+    [("--name", "the name"), ("--description", "the description"), ("--file", "the file name")],
+)
+def test_a_refusal_names_the_part_with_the_secret(
+    here: Path, capsys: Capture, option: str, part: str
+) -> None:
+    """M16: not a line of a text that has fewer lines."""
+    assert main(["memory", "save", "one line", option, SECRET]) == 1
+    told = capsys.readouterr().err
+    assert f"AWS access key in {part}" in told and "in line" not in told
+    assert SECRET not in told
+
+
+def test_a_title_of_a_saved_secret_does_not_call_it_unsaved(here: Path, capsys: Capture) -> None:
+    """M16: the value is only in the body, and the index does not say otherwise."""
+    said(capsys, "save", f"key {SECRET}", "--allow-secret")
+    directory = Path(document(capsys, "path")["path"])
+    [file] = [path for path in directory.glob("*.md") if path.name != "MEMORY.md"]
+    assert SECRET in file.read_text()
+    both = file.read_text() + (directory / "MEMORY.md").read_text()
+    assert "(not saved)" not in both and both.count(SECRET) == 1
+    assert main(["memory", "save", f"key {SECRET}", "--allow-secret", "--pointer"]) == 2
+    assert "exclude each other" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "kept"),
+    [("s\n", 0, f"key {SECRET}"), ("p\n", 0, "key (not saved)"), ("\n", 1, None)],
+)
+def test_at_a_terminal_a_secret_is_asked_about(
+    tmp_path: Path, answer: str, code: int, kept: str | None
+) -> None:
+    """M16: save anyway, save a pointer instead, or nothing; the value is not shown."""
+    ended, shown = in_terminal(tmp_path, f"key {SECRET}", answer)
+    assert ended == code
+    assert "AWS access key in line 1" in shown and SECRET not in shown
+    files = (tmp_path / "home" / "projects" / slug(str(tmp_path)) / "memory").glob("deploy*.md")
+    assert [file.read_text().split("---\n")[2].strip() for file in files] == ([kept] if kept else [])
 
 
 def test_a_name_that_leaves_the_directory_is_refused(home: Path, here: Path, capsys: Capture) -> None:

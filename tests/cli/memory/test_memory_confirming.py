@@ -59,9 +59,19 @@ def test_the_list_marks_what_is_unconfirmed(home: Path, here: Path, capsys: Capt
         "tea.md": True,
         "deploy_day.md": False,
     }
-    assert "(unconfirmed) tea at four" in said(capsys, "list")[0]
+    assert "(unconfirmed edit) tea at four" in said(capsys, "list")[0]
     said(capsys, "confirm", "--all")
     assert "unconfirmed" not in said(capsys, "list")[0]
+
+
+def test_the_name_of_a_memory_confirms_its_edits(home: Path, here: Path, capsys: Capture) -> None:
+    """One word for one state: an edit is unconfirmed, and the name of its memory is enough."""
+    beside_an_agent(home, here, tea="---\nname: Tea\n---\nTea at four.\n")
+    assert "unconfirmed edit: who wrote it is not known" in said(capsys, "why", "tea")[0]
+    assert "said by: user" not in said(capsys, "why", "tea")[0]
+    assert ": tea.md" in said(capsys, "confirm", "tea")[0]
+    assert document(capsys, "log", "--unconfirmed") == []
+    assert "said by: user" in said(capsys, "why", "tea")[0]
 
 
 def test_a_confirmation_is_undone_like_any_change(home: Path, here: Path, capsys: Capture) -> None:
@@ -73,7 +83,7 @@ def test_a_confirmation_is_undone_like_any_change(home: Path, here: Path, capsys
 
 def test_where_nothing_is_unconfirmed_it_says_so(home: Path, here: Path, capsys: Capture) -> None:
     said(capsys, "save", "Deploys happen on Monday.", "--name", "Deploy day")
-    assert "nothing is unconfirmed" in said(capsys, "confirm", "--all")[1]
+    assert "no edit is unconfirmed" in said(capsys, "confirm", "--all")[1]
     assert "nothing is unconfirmed" in said(capsys, "log", "--unconfirmed")[1]
     [own] = document(capsys, "log")
     assert "nothing to confirm" in said(capsys, "confirm", own["commit"], code=1)[1]
@@ -83,9 +93,9 @@ def test_where_nothing_is_unconfirmed_it_says_so(home: Path, here: Path, capsys:
     assert "confirmed already" in said(capsys, "confirm", open_one["commit"])[1]
 
 
-@pytest.mark.parametrize("line", [["confirm"], ["confirm", "--all", "12345"]])
+@pytest.mark.parametrize("line", [["confirm"], ["confirm", ""], ["confirm", "--all", "12345"]])
 def test_it_must_be_said_what_to_confirm(here: Path, capsys: Capture, line: list[str]) -> None:
-    assert "name the commits" in said(capsys, *line, code=2)[1]
+    assert "name the memories or commits" in said(capsys, *line, code=2)[1]
 
 
 def test_a_history_that_cannot_be_read_does_not_hide_the_memories(
@@ -100,4 +110,4 @@ def test_a_history_that_cannot_be_read_does_not_hide_the_memories(
     out, err = said(capsys, "list")
     assert "deploy_day.md" in out
     assert err.count("\n") == 1
-    assert "unconfirmed memories cannot be listed" in err
+    assert "unconfirmed edits cannot be listed" in err

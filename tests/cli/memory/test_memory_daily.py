@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from nacre.memory.files.location import MemoryPaths, locate
-from nacre.store.history import History, holding, without_lines
+from nacre.store.history import History, holding
 from tests.cli.program import nacre
+from tests.histories import without_lines
 
 DEMO, LUNCH = "The demo for the orca team is on Friday.", "Lunch is at noon in the garden."
 
@@ -82,7 +83,9 @@ def test_a_purged_line_is_in_no_commit_and_in_no_session_any_more(log: Path, tmp
 @pytest.mark.slow
 def test_a_purge_of_a_line_is_never_guessed(log: Path, tmp_path: Path) -> None:
     """M14b: its place or its exact words, and a memory of that very name comes first."""
-    assert "no memory matches 'orca demo'" in run(tmp_path, "forget", "orca demo", "--purge", "--yes", code=1)
+    assert "no memory and no file of the history is called 'orca demo'" in run(
+        tmp_path, "forget", "orca demo", "--purge", "--yes", code=1
+    )
     assert DEMO in log.read_text()
     run(tmp_path, "save", "tea")
     assert document(tmp_path, "forget", "tea", "--purge", "--yes")["file"] == "tea.md"

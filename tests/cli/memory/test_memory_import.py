@@ -246,6 +246,16 @@ def test_a_secret_is_refused_with_file_and_line_and_the_rest_comes_in(
     assert set(content(directory(capsys))) == {"MEMORY.md", "bare.md", "tea.md"}
 
 
+def test_a_secret_in_a_file_name_is_refused(here: Path, theirs: Path, capsys: Capture) -> None:
+    """M16: names are shown in the index as well."""
+    (theirs / f"key_{SECRET}.md").write_bytes(TEA)
+    (theirs / "wifi-password-blueWhale88.md").write_text("A plain note.\n")
+    assert main(["memory", "import", str(theirs)]) == 1
+    told = capsys.readouterr().err
+    assert told.count("in the file name") == 2
+    assert set(content(directory(capsys))) == {"MEMORY.md", "bare.md", "tea.md"}
+
+
 def test_what_is_no_memory_is_skipped_and_named(here: Path, theirs: Path, capsys: Capture) -> None:
     """Bad input: links, pipes, giants and other encodings neither block nor come in."""
     os.mkfifo(theirs / "pipe.md")

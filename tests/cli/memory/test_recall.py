@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from nacre.cli.chat.slash import Scene, obey
+from nacre.cli.chat.slash import SlashContext, run_slash
 from nacre.cli.main import main
 from nacre.cli.memory.recall import recalled_json, recalled_lines
 from nacre.memory.format.entry import Entry
@@ -79,6 +79,22 @@ def test_the_document_has_exactly_the_fields_that_programs_rely_on_and_more() ->
         {"file": "tea.md", "why": "below the cut-off", "score": 0.5},
         {"file": "seen.md", "why": "already seen", "score": 0.0},
     ]
+
+
+def test_the_document_ranks_attached_and_omitted_memories_together() -> None:
+    """R10: by confidence, then score, whatever order the memories are attached in."""
+    beyond = LeftOut("beyond.md", "beyond five", 3.0, 0.82, Path("/m/beyond.md"))
+    low = LeftOut("low.md", "below the cut-off", 9.0, 0.4, Path("/m/low.md"))
+    found: Any = recalled_json(replace(RECALLED, left_out=(low, beyond)))
+    order = [(one["file"], one["confidence"], one["attached"], one["why"]) for one in found["ranked"]]
+    assert order == [
+        ("pears.md", 0.82, True, None),
+        ("plums.md", 0.82, True, None),
+        ("beyond.md", 0.82, False, "beyond five"),
+        ("low.md", 0.4, False, "below the cut-off"),
+    ]
+    assert found["ranked"][2]["path"] == "/m/beyond.md"
+    assert len(recalled_json(replace(RECALLED, left_out=(low, beyond)), limit=3)["ranked"]) == 3  # type: ignore[arg-type]
 
 
 def test_people_see_score_parts_age_size_drift_and_what_was_left_out() -> None:
@@ -155,11 +171,12 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """What recall is asked; patched because what it answers is none of the command's business."""
     heard: list[str] = []
 
-    async def recall_once(settings: Settings, text: str) -> Recalled:
+    async def recall_once(settings: Settings, text: str, *, places: object = None) -> Recalled:
         heard.append(text)
         return replace(RECALLED, query=text)
 
     monkeypatch.setitem(sys.modules, "nacre.app.recall_once", SimpleNamespace(recall_once=recall_once))
+    monkeypatch.setattr("nacre.cli.chat.slash.recall_once", recall_once)
     monkeypatch.chdir(tmp_path)
     return heard
 
@@ -177,8 +194,8 @@ def test_the_words_on_the_command_line_are_one_query(asked: list[str], capsys: C
 def test_in_a_chat_words_are_tried_without_being_said(asked: list[str], capsys: Capture) -> None:
     """R10: `/recall TEXT`; nothing of it goes into the conversation, which is not even looked at."""
     scene: Any = SimpleNamespace(ready=None, settings=None, run=asyncio.run, go_on=None)
-    given: Scene = scene
-    assert obey("/recall where are pears?", given) is None
+    given: SlashContext = scene
+    assert run_slash("/recall where are pears?", given) is None
     told = replace(RECALLED, query="where are pears?")
     assert capsys.readouterr().out.splitlines() == recalled_lines(told)
     assert asked == ["where are pears?"]

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.app.session_text import work_pills
-from nacre.cli.chat.render import status_line
-from nacre.cli.sessions import compact_output as compacting
-from nacre.cli.sessions.compact_output import compaction_json, compaction_lines, place_of, progress, span_of
+from nacre.cli.chat.terminal import status_line
+from nacre.cli.sessions import compact as compacting
+from nacre.cli.sessions.compact import compaction_json, compaction_lines, place_of, progress, span_of
 from nacre.errors import NothingToCompact, TranscriptError
 from nacre.messages.blocks import Block, Text, ToolCall, ToolResult
 from nacre.messages.draft import WHOLE, ItemSpan

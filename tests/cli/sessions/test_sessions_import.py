@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from nacre.cli.main import main
 from nacre.errors import ForeignTranscript, TranscriptError
-from nacre.inspect.check import check_file
-from nacre.inspect.import_sessions import ImportDestination, ImportedSession, import_file
+from nacre.inspect.import_sessions import ImportDestination, ImportedSession, check_file, import_file
 from nacre.inspect.sources import SourceLimits
 from nacre.messages.blocks import JsonObject
 from nacre.messages.foreign import read_foreign

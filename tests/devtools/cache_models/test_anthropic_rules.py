@@ -7,13 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nacre.cache.models import profile
-from nacre.devtools.cache_models.anthropic_rules import (
-    DEFAULT_SWITCHES,
-    AnthropicSwitches,
-    Cache,
-    api_usage,
-    estimate,
-)
+from nacre.devtools.cache_models.anthropic_lookup import api_usage
+from nacre.devtools.cache_models.anthropic_render import estimate
+from nacre.devtools.cache_models.anthropic_rules import DEFAULT_SWITCHES
+from nacre.devtools.cache_models.anthropic_state import AnthropicSwitches, Cache
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.tokens import estimate_block
 from nacre.messages.usage import Usage

@@ -7,14 +7,8 @@ from dataclasses import replace
 import pytest
 
 from nacre.cache.models import ModelProfile, profile
-from nacre.devtools.cache_models.openai_rules import (
-    Cache,
-    Call,
-    OpenAISwitches,
-    RequestOutcome,
-    api_usage,
-    simulate,
-)
+from nacre.devtools.cache_models.anthropic_state import Cache, Call, RequestOutcome
+from nacre.devtools.cache_models.openai_rules import OpenAISwitches, api_usage, simulate
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.usage import Usage
 

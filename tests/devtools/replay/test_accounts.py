@@ -13,7 +13,7 @@ from nacre.cache.breakpoints import place_markers
 from nacre.cache.models import profile
 from nacre.devtools.cache_models import anthropic_rules, openai_rules
 from nacre.devtools.cache_models.anthropic_render import estimate
-from nacre.devtools.cache_models.anthropic_rules import Cache, Call
+from nacre.devtools.cache_models.anthropic_state import Cache, Call
 from nacre.devtools.replay.costs import accounts
 from nacre.devtools.replay.schema import WireRequest
 from nacre.messages.blocks import JsonObject

@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 
 from nacre.cache.warmth import KeepWarmSettings
-from nacre.devtools.replay.driver import Driven
 from nacre.devtools.replay.other_policies import CompactionSettings, filler
 from nacre.devtools.replay.policies import (
     CLAUDE_CODE,
@@ -17,6 +16,7 @@ from nacre.devtools.replay.policies import (
     NONE,
     POLICIES,
     TRUNCATE,
+    Driven,
     Ladder,
     policy,
 )

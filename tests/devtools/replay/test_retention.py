@@ -6,8 +6,7 @@ import pytest
 
 from nacre.devtools.cache_models.anthropic_render import estimate, render
 from nacre.devtools.cache_models.anthropic_state import Rendered
-from nacre.devtools.replay.needs import IDENTIFIER, OLD_TOKENS, facts_of, needs
-from nacre.devtools.replay.run import Reading, Retention
+from nacre.devtools.replay.run import IDENTIFIER, OLD_TOKENS, Reading, Retention, facts_of, needs
 from nacre.devtools.replay.schema import Recorded
 from nacre.messages.blocks import Block, JsonObject, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.wire import render_block

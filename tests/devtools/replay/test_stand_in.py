@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from nacre.cache.models import profile
+from nacre.cache.models import profile, thresholds
 from nacre.cache.warmth import Warmth
-from nacre.devtools.replay.other_policies import CompactionSettings, StandIn
-from nacre.loop.limits import thresholds
+from nacre.devtools.replay.other_policies import CompactionSettings, PlaceholderCompact
 from nacre.messages.records import Compacted, Record
 from nacre.messages.view import View
-from nacre.session.ladder import Pressure
+from nacre.session.fit import WindowState
 from nacre.testing import FrozenClock
 from tests.layers.l2_microcompact.scenes import FREE, START, view_of
 
@@ -24,14 +23,20 @@ async def compacted(
 ) -> tuple[Sequence[Record], list[View]]:
     """What it records, and of which views a summary was asked for."""
     asked: list[View] = []
-    rung = StandIn(settings, clock=FrozenClock(), base_tokens=base, ratio=lambda: ratio, asked=asked.append)
-    pressure = Pressure(
+    rung = PlaceholderCompact(
+        settings,
+        clock=FrozenClock(),
+        base_tokens=lambda: round(base * ratio),
+        ratio=lambda: ratio,
+        asked=asked.append,
+    )
+    state = WindowState(
         tokens=view.estimate if tokens is None else tokens,
         thresholds=LIMITS,
         profile=profile(FREE),
         warmth=Warmth(now=START),
     )
-    return await rung.shrink(view, pressure), asked
+    return await rung.shrink(view, state), asked
 
 
 @pytest.mark.parametrize(("base", "ratio"), [(0, 1.0), (20_000, 1.0), (20_000, 1.5)])

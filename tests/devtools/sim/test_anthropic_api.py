@@ -204,6 +204,16 @@ async def test_what_the_provider_refuses_is_refused(
     assert (await claude.messages.create(**good)).content[0].text == "Not used up."
 
 
+async def test_a_field_that_is_newer_than_the_simulator_is_taken(
+    sim: Simulator, claude: AsyncAnthropic
+) -> None:
+    sim.extend(["Yes."])
+    reply = await claude.messages.create(
+        model=MODEL, max_tokens=9, messages=HELLO, extra_body={"safeguards": {"level": "usual"}}
+    )
+    assert reply.content[0].text == "Yes."
+
+
 async def test_five_markers_are_one_too_many(claude: AsyncAnthropic) -> None:
     marked = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}
     with pytest.raises(anthropic.BadRequestError, match="maximum of 4"):
@@ -230,3 +240,68 @@ async def test_an_unknown_model_is_not_found(claude: AsyncAnthropic) -> None:
 async def test_a_bearer_token_is_as_good_as_a_key(sim: Simulator) -> None:
     async with AsyncAnthropic(auth_token="any", base_url=sim.url, max_retries=0) as client:
         assert (await client.messages.create(model=MODEL, max_tokens=9, messages=HELLO)).role == "assistant"
+
+
+LATE: JsonObject = {
+    "name": "late",
+    "description": "Does what is rarely needed. " * 20,
+    "input_schema": {"type": "object"},
+    "defer_loading": True,
+}
+SEARCHED: list[JsonObject] = [
+    *HELLO,
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}]},
+    {
+        "role": "user",
+        "content": [
+            {
+                "type": "tool_result",
+                "tool_use_id": "toolu_1",
+                "content": [{"type": "tool_reference", "tool_name": "late"}],
+            }
+        ],
+    },
+]
+
+
+async def test_a_deferred_tool_counts_from_the_reference_on_that_loads_it(
+    sim: Simulator, claude: AsyncAnthropic
+) -> None:
+    async def count(messages: list[JsonObject], tools: list[JsonObject]) -> int:
+        counted = await claude.messages.count_tokens(model=MODEL, messages=messages, tools=tools)
+        return counted.input_tokens
+
+    assert await count(HELLO, [READ, LATE]) == await count(HELLO, [READ])
+    whole = await count(HELLO, [READ, {**LATE, "defer_loading": False}]) - await count(HELLO, [READ])
+    assert await count(SEARCHED, [READ, LATE]) - await count(HELLO, [READ]) > whole > 200
+
+
+async def test_a_reply_that_calls_a_deferred_tool_needs_a_reference_to_it(
+    sim: Simulator, claude: AsyncAnthropic
+) -> None:
+    sim.extend([{"tool_calls": [{"name": "late", "input": {}}]}])
+    with pytest.raises(anthropic.InternalServerError, match="cannot know"):
+        await claude.messages.create(model=MODEL, max_tokens=99, messages=HELLO, tools=[READ, LATE])
+    reply = await claude.messages.create(model=MODEL, max_tokens=99, messages=SEARCHED, tools=[READ, LATE])
+    assert reply.stop_reason == "tool_use"
+
+
+@pytest.mark.parametrize(
+    ("model", "messages", "tools", "message"),
+    [
+        (MODEL, SEARCHED, [READ], "Tool reference 'late' not found in available tools"),
+        (MODEL, HELLO, [LATE], "All tools cannot be deferred"),
+        (MODEL, HELLO, [READ, {**LATE, "cache_control": {"type": "ephemeral"}}], "cache_control"),
+        ("claude-3-5-haiku", HELLO, [READ, LATE], "not supported by this model"),
+    ],
+)
+async def test_wrong_uses_of_deferred_tools_are_refused(
+    model: str,
+    messages: list[JsonObject],
+    tools: list[JsonObject],
+    message: str,
+    sim: Simulator,
+    claude: AsyncAnthropic,
+) -> None:
+    with pytest.raises(anthropic.BadRequestError, match=message):
+        await claude.messages.create(model=model, max_tokens=99, messages=messages, tools=tools)

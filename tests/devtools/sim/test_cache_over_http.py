@@ -9,7 +9,7 @@ import pytest
 from anthropic import AsyncAnthropic, BadRequestError
 from openai import AsyncOpenAI
 
-from nacre.devtools.cache_models.anthropic_rules import AnthropicSwitches
+from nacre.devtools.cache_models.anthropic_state import AnthropicSwitches
 from nacre.devtools.sim import SimClock, SimSettings, Simulator
 from nacre.messages.blocks import JsonObject
 from nacre.messages.usage import Usage

@@ -242,3 +242,14 @@ def test_a_wrong_fault_is_refused_in_one_line(bad: Json) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_fault(bad)
     assert "\n" not in str(caught.value)
+
+
+async def test_a_stream_that_breaks_is_billed_up_to_there(sim: Simulator, claude: AsyncAnthropic) -> None:
+    words = "One two three four five six seven eight. " * 50
+    sim.extend([words, {"text": words, "fault": {"kind": "disconnect", "after": 8}}])
+    await streamed(claude, "")
+    await streamed(claude, "")
+    whole, broken = sim.log
+    assert 0 < broken.usage.output < whole.usage.output / 2, "of 23 events"
+    assert broken.cost_usd is not None and whole.cost_usd is not None
+    assert broken.cost_usd < whole.cost_usd

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import anthropic
 import h11
@@ -18,7 +21,9 @@ from hypothesis import strategies as st
 from nacre.devtools.sim import SimClock, SimSettings, Simulator, serve
 from nacre.devtools.sim.http import HttpLimits, HttpRequest, HttpResponse, LoopbackServer, loopback
 from nacre.errors import ConfigError
+from nacre.loopback import MAX_CONNECTIONS
 from nacre.messages.blocks import JsonObject
+from tests.integrations.hostile_clients import attacked
 from tests.scale import scaled
 
 MODEL = "claude-opus-5-5"
@@ -144,7 +149,9 @@ async def test_an_unknown_route_is_not_found_in_the_provider_s_shape(sim: Simula
     assert wrong_method.status_code == 404
 
 
-SMALL = SimSettings(limits=HttpLimits(body_bytes=10_000, request_seconds=0.1, idle_seconds=0.1))
+SMALL = SimSettings(
+    limits=HttpLimits(body_bytes=10_000, head_seconds=0.1, request_seconds=0.1, idle_seconds=0.1)
+)
 
 
 @pytest.fixture
@@ -222,13 +229,59 @@ async def test_what_is_not_http_is_answered_with_an_error_and_closed(
         assert (await client.get(f"{small.url}/sim/log")).status_code == 200
 
 
+async def test_an_address_that_cannot_be_split_is_no_http(small: Simulator) -> None:
+    assert status_of(await last_words(small, b"GET //[ HTTP/1.1\r\nhost: x\r\n\r\n")) == 400
+
+
+async def test_connections_above_the_limit_drop_the_oldest_that_is_not_answered() -> None:
+    hanging: JsonObject = {"fault": "hang"}
+    async with Simulator([hanging, "Hello."]) as sim, AsyncExitStack() as opened:
+        busy = await opened.enter_async_context(httpx2.AsyncClient(headers=KEY, timeout=30))
+        asked = asyncio.create_task(busy.post(f"{sim.url}/v1/messages", json=BODY))
+        await sim.arrivals(1)
+        readers = []
+        for _ in range(MAX_CONNECTIONS + 20):
+            reader, writer = await opened.enter_async_context(line(sim))
+            writer.write(b"POST /v1/messages HT")
+            readers.append(reader)
+        async with AsyncAnthropic(api_key="any", base_url=sim.url, max_retries=0) as client:
+            reply = await asyncio.wait_for(
+                client.messages.create(model=MODEL, max_tokens=9, messages=HELLO), 5
+            )
+        assert reply.content[0].text == "Hello."
+        dropped = [reader.at_eof() or reader.exception() is not None for reader in readers]
+        assert dropped == [True] * sum(dropped) + [False] * (len(dropped) - sum(dropped))
+        assert 20 <= sum(dropped) <= 30
+        assert not asked.done()
+        asked.cancel()
+
+
+@pytest.mark.slow
+async def test_a_client_is_answered_during_an_attack() -> None:
+    program = f"ulimit -n 256; exec {sys.executable} -m nacre sim --port 0"
+    server = subprocess.Popen(["/bin/sh", "-c", program], stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    try:
+        url = re.search(r"http://127\.0\.0\.1:\d+", server.stdout.readline())
+        assert url is not None
+        with attacked(int(url[0].rpartition(":")[2]), 1_000):
+            for _ in range(5):
+                async with AsyncAnthropic(api_key="any", base_url=url[0], max_retries=0) as client:
+                    asked = client.messages.create(model=MODEL, max_tokens=9, messages=HELLO)
+                    await asyncio.wait_for(asked, 2)
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+
 @settings(max_examples=scaled(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     garbage=st.binary(max_size=300), head=st.sampled_from([b"", b"POST /v1/messages HTTP/1.1\r\nhost: x\r\n"])
 )
 def test_no_bytes_can_bring_the_server_down(garbage: bytes, head: bytes) -> None:
     async def story() -> None:
-        quick = SimSettings(limits=HttpLimits(request_seconds=0.02, idle_seconds=0.02))
+        quick = SimSettings(limits=HttpLimits(head_seconds=0.02, request_seconds=0.02, idle_seconds=0.02))
         async with Simulator(settings=quick) as sim:
             async with line(sim) as (reader, writer):
                 writer.write(head + garbage)

@@ -15,6 +15,7 @@ from openai import AsyncOpenAI
 
 from nacre.devtools.sim import (
     Fault,
+    Script,
     ScriptedReply,
     Simulator,
     parse_script,
@@ -78,7 +79,7 @@ YAML = """
 def test_a_script_is_read_from_json_and_from_yaml(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text(json.dumps(SCRIPT), encoding="utf-8")
     (tmp_path / "s.yaml").write_text(YAML, encoding="utf-8")
-    assert read_script(tmp_path / "s.json") == read_script(tmp_path / "s.yaml") == PARSED
+    assert read_script(tmp_path / "s.json") == read_script(tmp_path / "s.yaml") == Script(PARSED)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nacre.devtools.sim.finish import minimal_instance
+from nacre.devtools.sim.replies import minimal_instance
 from nacre.messages.blocks import Json, JsonObject
 
 

@@ -16,8 +16,11 @@ from nacre.errors import NacreError
 from nacre.integrations.claude_code.extract import wrote_itself
 from nacre.integrations.claude_code.hooks import NOTHING, HookAnswer, answer, work
 from nacre.integrations.claude_code.input import EVENTS, HookInput, client_home, is_attended, transcript_of
-from nacre.integrations.claude_code.recall import MAX_COLD
+from nacre.integrations.claude_code.recall import MAX_COLD, fitting
 from nacre.integrations.claude_code.state import FOLDER, HookState, change_state, forget_old, state_of
+from nacre.memory.format.entry import Entry
+from nacre.memory.recall.base import AttachedMemory, RankedMemory
+from nacre.memory.recall.recall import attach
 from nacre.messages.blocks import Json, ToolCall
 from nacre.messages.records import Said
 from nacre.messages.view import View
@@ -94,6 +97,20 @@ def test_a_large_memory_without_an_index_keeps_nobody_waiting(tmp_path: Path) ->
     assert answer("UserPromptSubmit", stdin, environ) == HookAnswer(later=True)
     work("UserPromptSubmit", stdin, environ)
     assert answer("UserPromptSubmit", stdin, environ) == NOTHING
+
+
+def test_a_hook_gives_its_room_to_the_best_memory_even_if_newer_ones_come_before_it(tmp_path: Path) -> None:
+    """R14: the order by age decides what is read first, not what is dropped."""
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    picks = list[AttachedMemory]()
+    for name, confidence in (("newest.md", 0.6), ("newer.md", 0.7), ("best.md", 0.9)):
+        (memory / name).write_text("x" * 4_000)
+        entry = Entry(file=name)
+        ranked = RankedMemory(entry=entry, directory=memory, score=1.0, confidence=confidence)
+        picks.append(attach(ranked, FrozenClock().now()) or pytest.fail(name))
+    assert [one.ranked.file for one in fitting(picks)] == ["newer.md", "best.md"]
+    assert fitting([]) == []
 
 
 def test_what_one_hook_leaves_the_next_one_finds(tmp_path: Path) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import mcp_types as types
@@ -16,7 +17,7 @@ from mcp.client.session import ListRootsFnT
 from mcp.client.stdio import stdio_client
 
 from nacre.integrations.mcp_server.base import ServerOptions
-from nacre.integrations.mcp_server.server import Door
+from nacre.integrations.mcp_server.server import McpServer
 from nacre.memory.format.entry import Kind, MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 
@@ -33,6 +34,27 @@ def environment() -> dict[str, str]:
 
 def command(*args: str) -> list[str]:
     return [sys.executable, "-m", "nacre", "mcp", *args]
+
+
+TOKEN = "a-token-for-this-test-only"
+
+
+@contextmanager
+def http_server(cwd: Path, *before: str) -> Iterator[str]:
+    """Yield the address of a server that runs in `cwd`; it prints nothing else and ends when interrupted."""
+    server = subprocess.Popen(
+        [*before, *command("--http")],
+        cwd=cwd,
+        env={**environment(), "NACRE_MCP_TOKEN": TOKEN},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    yield server.stdout.readline().strip()
+    server.send_signal(signal.SIGINT)
+    rest, errors = server.communicate(timeout=30)
+    assert (server.returncode, rest, errors) == (0, "", "")
 
 
 @asynccontextmanager
@@ -60,7 +82,7 @@ async def inside(
     cwd: Path, *, name: str = "tester", roots: Sequence[Path] = (), options: ServerOptions | None = None
 ) -> AsyncIterator[Client]:
     """The same without a process of its own: for what does not depend on one, and many times as fast."""
-    server = Door(options or ServerOptions(cwd=cwd)).server()
+    server = McpServer(options or ServerOptions(cwd=cwd)).server()
     who = types.Implementation(name=name, version="1")
     answer = _naming(roots) if roots else None
     async with Client(server, mode="legacy", client_info=who, list_roots_callback=answer) as connected:

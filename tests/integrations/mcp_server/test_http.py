@@ -18,9 +18,8 @@ from mcp.client.streamable_http import streamable_http_client
 from nacre.errors import ConfigError
 from nacre.integrations.mcp_server.http import Send, bound, gate, sound_token
 from nacre.settings import load
-from tests.integrations.mcp_server.serving import command, environment, kept, said
+from tests.integrations.mcp_server.serving import TOKEN, command, environment, http_server, kept, said
 
-TOKEN = "a-token-for-this-test-only"
 HERE = "127.0.0.1:8765"
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -37,20 +36,9 @@ TAKES = {"Accept": "application/json, text/event-stream"}
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    """Where a server of `tmp_path` answers; it says nothing else, and ends when it is told to."""
-    server = subprocess.Popen(
-        command("--http"),
-        cwd=tmp_path,
-        env={**environment(), "NACRE_MCP_TOKEN": TOKEN},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stdout is not None
-    yield server.stdout.readline().strip()
-    server.send_signal(signal.SIGINT)
-    rest, told = server.communicate(timeout=30)
-    assert (server.returncode, rest, told) == (0, "", "")
+    """Where a server of `tmp_path` answers."""
+    with http_server(tmp_path) as found:
+        yield found
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 
 from nacre.integrations.mcp_server import server as changes
 from nacre.integrations.mcp_server.base import ServerOptions
-from nacre.integrations.mcp_server.server import Door
+from nacre.integrations.mcp_server.server import McpServer
 from tests.integrations.mcp_server.serving import inside, kept
 
 
@@ -80,7 +80,7 @@ async def test_a_client_hears_that_memory_changed_whoever_changed_it(
         if isinstance(message, types.ResourceListChangedNotification):
             heard.set()
 
-    server = Door(ServerOptions(cwd=tmp_path)).server()
+    server = McpServer(ServerOptions(cwd=tmp_path)).server()
     async with Client(server, mode="legacy", message_handler=noted) as talk:
         await talk.list_resources()
         await asyncio.sleep(0.1)  # a first look is needed to tell a change from what was there

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -92,7 +91,7 @@ def test_what_was_read_is_never_offloaded(talk: Talk) -> None:
     assert talk.shelf.held() == []
 
 
-def test_pictures_and_documents_stay_and_texts_go_as_json(talk: Talk) -> None:
+def test_pictures_and_documents_stay_and_texts_go_as_text(talk: Talk) -> None:
     (call_id,) = talk.ask(("mcp__x__y", {}))
     paper = Document({"type": "url", "url": "https://example.org/x.pdf"})
     done = talk.answer(ToolResult(call_id, (Text("first"), PICTURE, Text(LONG), paper)))
@@ -100,16 +99,22 @@ def test_pictures_and_documents_stay_and_texts_go_as_json(talk: Talk) -> None:
     assert isinstance(result, ToolResult)
     pointer, *others = result.content
     assert others == [PICTURE, paper] and isinstance(pointer, Text)
-    path = talk.shelf.path(call_id, structured=True)
-    assert path is not None and path.suffix == ".json" and str(path) in pointer.text
-    kept = json.loads(path.read_text())
-    assert kept == [{"type": "text", "text": "first"}, {"type": "text", "text": LONG}]
+    path = talk.shelf.path(call_id)
+    assert path is not None and path.suffix == ".txt" and str(path) in pointer.text
+    assert path.read_text() == f"first\n{LONG}"
 
 
 def test_a_picture_alone_is_left_as_it_is(talk: Talk) -> None:
     (call_id,) = talk.ask(("mcp__x__y", {}))
     done = talk.answer(ToolResult(call_id, (PICTURE,)))
     assert done.said.blocks == (ToolResult(call_id, (PICTURE,)),) and not done.acts
+
+
+def test_pictures_at_an_address_stay_however_many_they_are(talk: Talk) -> None:
+    (call_id,) = talk.ask(("mcp__x__y", {}))
+    pictures = tuple(Image({"type": "url", "url": f"https://example.org/{n}.png"}) for n in range(40))
+    done = talk.answer(ToolResult(call_id, pictures))
+    assert done.said.blocks == (ToolResult(call_id, pictures),) and not done.acts
 
 
 @pytest.mark.parametrize("content", [(), (Text(""),), (Text(" \n"),)])
@@ -342,7 +347,7 @@ def test_two_hundred_megabytes_leave_a_pointer_and_are_never_held_twice(tmp_path
 
 
 def test_one_endless_line_leaves_a_pointer_that_says_how_to_read_it(talk: Talk) -> None:
-    assert "`cut -c`" in talk.call("Bash", "x" * 20_000_000)
+    assert "`column`" in talk.call("Bash", "x" * 20_000_000)
 
 
 @pytest.mark.slow

@@ -325,7 +325,7 @@ async def test_people_with_a_loop_of_their_own_get_it_too(tmp_path: Path) -> Non
     """Q4: a layer on a bare session, results one by one."""
     session = Session(Base("claude-opus-5-5", "", []), clock=FrozenClock())
     offloader = Offload(ToolResultStore(tmp_path, sync=False))
-    session.layers.append(offloader)
+    session.add_layers(offloader)
     await session.add_user("go")
     reply = Message("assistant", (ToolCall("a", "Bash", {}), ToolCall("b", "Bash", {})))
     await session.record(

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from nacre.app.open_agent import open_agent
+from nacre.cache.models import thresholds
 from nacre.cache.warmth import Warmth
 from nacre.errors import ContextOverflow
 from nacre.layers.l2_microcompact.layer import Microcompact, pointer_tokens
 from nacre.layers.l2_microcompact.policy import NACRE, MicrocompactSettings
-from nacre.loop.limits import thresholds
 from nacre.messages.events import Event, Notice
 from nacre.messages.records import Noted, Record
 from nacre.messages.view import View
 from nacre.session.agent import SessionAgent
-from nacre.session.ladder import Pressure
+from nacre.session.fit import WindowState
 from nacre.session.session import Base, Session
 from nacre.session.settings import SessionSettings
 from nacre.settings import load
@@ -48,8 +48,8 @@ def opened(
 ) -> SessionAgent:
     base = Base(model, "s", [bash])
     session = Session(base, records, settings=SessionSettings(strict_prefix=True), clock=clock)
-    rung = Microcompact(session, ToolResultStore(folder), settings)
-    session.layers.append(rung)
+    rung = Microcompact(ToolResultStore(folder), settings)
+    session.add_layers(rung)
     return SessionAgent(session, provider, [bash])
 
 
@@ -133,13 +133,12 @@ async def test_a_session_resumed_after_a_day_is_cold_and_clears_once(
     assert third.session.view.messages[: len(resumed.messages)][:-1] == resumed.messages[:-1]
 
 
-@pytest.mark.slow
 @MOVES
 @pytest.mark.parametrize("model", [BINDING, FREE])
 async def test_thinking_goes_only_where_it_is_bound(
     model: str, provider: ScriptedProvider, clock: FrozenClock, tmp_path: Path
 ) -> None:
-    """C12b."""
+    """C12b: only on a model that binds it, and only behind the first result that was cleared."""
     agent = opened(provider, clock, tmp_path, model=model)
     script_of(provider, 25, thinking=True)
     await played(agent, "go")
@@ -147,7 +146,12 @@ async def test_thinking_goes_only_where_it_is_bound(
     provider.script(say("yes"))
     await played(agent, "and now?")
     assert len(clears(agent)) == 1
-    assert ('"thinking"' in json.dumps(provider.requests[-1].messages)) == (model == FREE)
+    messages = [json.dumps(one) for one in provider.requests[-1].messages]
+    thoughts = [place for place, text in enumerate(messages) if '"type": "thinking"' in text]
+    replies = list(range(1, 51, 2))
+    first_cleared = next(place for place, text in enumerate(messages) if "was cleared to save room" in text)
+    assert first_cleared == 2
+    assert thoughts == (replies if model == FREE else [one for one in replies if one < first_cleared])
 
 
 async def test_a_long_call_in_mid_turn_is_no_reason_to_unbind_thinking(
@@ -209,13 +213,13 @@ async def test_a_clear_that_could_not_bring_it_below_the_threshold_is_left_to_a_
     clock: FrozenClock, tmp_path: Path
 ) -> None:
     """C12: two rewrites in a row would lose the cache twice."""
-    session = Session(Base(FREE, "s", [bash]), clock=clock)
-    rung, view = Microcompact(session, ToolResultStore(tmp_path)), view_of(45)
+    rung, view = Microcompact(ToolResultStore(tmp_path)), view_of(45)
+    session = Session(Base(FREE, "s", [bash]), layers=[rung], clock=clock)
     limits = thresholds(100_000, max_output=8_000)
     warmth = Warmth(now=START, touched_at=START)
 
     def can_shrink(tokens: int) -> bool:
-        given = Pressure(tokens=tokens, thresholds=limits, profile=session.profile, warmth=warmth)
+        given = WindowState(tokens=tokens, thresholds=limits, profile=session.profile, warmth=warmth)
         return rung.can_shrink(view, given)
 
     # What 44 of the 45 results take, less what stands in their place.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from nacre.errors import StoreError
 from nacre.layers.l2_microcompact.layer import microcompact
 from nacre.layers.l2_microcompact.policy import NACRE, due
-from nacre.messages.blocks import Image, Opaque, Text, Thinking, ToolCall, ToolResult
+from nacre.messages.blocks import Image, JsonObject, Opaque, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.jsonl import Envelope, decode, encode
 from nacre.messages.records import Change, Noted, Replaced, ResultOf, Said
 from nacre.messages.results import answered_calls
@@ -18,6 +20,7 @@ from nacre.messages.view import View
 from nacre.store.tool_results import CLEARED, StoredResult, ToolResultStore, pointed_to
 from nacre.testing import FrozenClock
 from tests.layers.l2_microcompact.scenes import BINDING, START, moment, noted, view_of, words
+from tests.pictures import png
 
 FEW = replace(NACRE, keep=1)
 
@@ -124,7 +127,7 @@ async def test_a_reference_points_to_where_its_target_is(tmp_path: Path, clock: 
 
 
 async def test_bound_thinking_goes_in_the_same_record(tmp_path: Path, clock: FrozenClock) -> None:
-    """C12b: all of it, also behind the last cleared result; elsewhere it stays."""
+    """C12b: all behind the first cleared result; what precedes it is unchanged; elsewhere it stays."""
     redacted = Said(
         id="z",
         at=START,
@@ -133,7 +136,8 @@ async def test_bound_thinking_goes_in_the_same_record(tmp_path: Path, clock: Fro
     )
     view = view_of(4, redacted, thinking=True)
     after = await cleared(view, ToolResultStore(tmp_path), clock, model=BINDING)
-    assert not [one for one in blocks(after) if isinstance(one, Thinking | Opaque)]
+    left = [one for one in blocks(after) if isinstance(one, Thinking | Opaque)]
+    assert left == [Thinking("thought 0", "signed")]
     assert len([record for record in after.records if isinstance(record, Replaced)]) == 1
     elsewhere = await cleared(view, ToolResultStore(tmp_path), clock)
     assert len([one for one in blocks(elsewhere) if isinstance(one, Thinking | Opaque)]) == 5
@@ -143,21 +147,56 @@ def blocks(view: View) -> list[object]:
     return [part.block for item in view.items for part in item.parts]
 
 
-async def test_a_picture_is_kept_as_the_json_it_was_sent_as(tmp_path: Path, clock: FrozenClock) -> None:
-    source = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
+@pytest.mark.parametrize(("tool", "name"), [("Read", "pic=1.png"), ("Bash", "pic.json")])
+async def test_a_picture_of_a_read_is_kept_as_its_file_and_others_as_the_json_that_was_sent(
+    tool: str, name: str, tmp_path: Path, clock: FrozenClock
+) -> None:
+    picture = png(800, 600)
+    source: JsonObject = {"type": "base64", "media_type": "image/png", "data": b64encode(picture).decode()}
     shown = ToolResult("pic", (Text("a picture"), Image(source)), is_error=True)
+    view = view_of(
+        0,
+        Said(id="a", at=START, role="assistant", blocks=(ToolCall("pic", tool, {}),)),
+        Said(id="b", at=START, role="user", blocks=(shown,)),
+        *view_of(1).records[1:],
+    )
+    after = await cleared(view, ToolResultStore(tmp_path), clock)
+    path = tmp_path / name
+    if tool == "Read":
+        assert path.read_bytes() == picture
+    else:
+        assert [part["type"] for part in json.loads(path.read_bytes())] == ["text", "image"]
+        assert json.loads(path.read_bytes())[1]["source"] == source
+    standing = answered_calls(after.items)[0].result
+    assert str(path) in standing.text and standing.is_error
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"type": "url", "url": "https://example.com/a.png"},
+        {"type": "file", "file_id": "file_011"},
+        {"type": "base64", "media_type": "image/png", "data": ""},
+        {"type": "base64", "media_type": "image/png", "data": "no base64 at all!"},
+    ],
+)
+async def test_a_picture_without_bytes_is_kept_as_the_json_that_was_sent(
+    source: JsonObject, tmp_path: Path, clock: FrozenClock
+) -> None:
+    """Such pictures are in imported sessions and come from tools of one's own named Read."""
+    shown = ToolResult("pic", (Text("a picture"), Image(source)))
     view = view_of(
         0,
         Said(id="a", at=START, role="assistant", blocks=(ToolCall("pic", "Read", {}),)),
         Said(id="b", at=START, role="user", blocks=(shown,)),
         *view_of(1).records[1:],
     )
-    shelf = ToolResultStore(tmp_path)
-    after = await cleared(view, shelf, clock)
-    path = shelf.path("pic", structured=True)
-    assert path is not None and '"data":"AAAA"' in path.read_text(encoding="utf-8")
-    standing = answered_calls(after.items)[0].result
-    assert str(path) in standing.text and standing.is_error
+    after = await cleared(view, ToolResultStore(tmp_path), clock)
+    assert json.loads((tmp_path / "pic.json").read_bytes())[1]["source"] == source
+    text = answered_calls(after.items)[0].result.text
+    assert str(tmp_path / "pic.json") in text and "could not be kept" not in text
+    [note] = after.noted("clear")
+    assert note.fact("lost") == []
 
 
 async def test_a_decision_about_results_that_are_gone_does_nothing(

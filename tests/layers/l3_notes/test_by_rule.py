@@ -42,7 +42,7 @@ def a_session() -> Facts:
 
 
 def test_the_sections_are_filled_from_the_log() -> None:
-    """C17: title, state with open tasks, words, files, commands with their ends, errors, addresses, deeds."""
+    """C17: title, state with open tasks, words, files, commands with their ends, errors, links, actions."""
     tasks = [Task("lexer", "done"), Task("parser", "in_progress"), Task("docs")]
     notes = {one.name: one.body for one in sections(by_rule(a_session(), tasks), TEMPLATE)}
     assert notes["session title"] == "Find out why the lexer drops tabs, see https://example.org/tabs please"

@@ -24,7 +24,7 @@ NOTES = TEMPLATE.text + "\n- a step\n"
 def test_notes_with_content_are_a_draft_and_anything_else_is_none() -> None:
     """C16."""
     assert notes_draft(NOTES, TEMPLATE, "e1") == Draft(
-        kind="notes", text="# Worklog\n- a step", covers="e1", told={"tokens": 5}
+        kind="notes", text="# Worklog\n- a step", covers="e1", metadata={"tokens": 5}
     )
     assert notes_draft(NOTES, TEMPLATE, None) is None
     assert notes_draft("", TEMPLATE, "e1") is None

@@ -23,6 +23,7 @@ from nacre.layers.l3_notes.policy import NotesSettings
 from nacre.layers.l3_notes.template import TEMPLATE, NotesForm, sections
 from nacre.loop.fork import ForkResult, ForkTask
 from nacre.messages.facts import Facts
+from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
 from tests.layers.l3_notes.scenes import EditingFork, work
 
@@ -120,6 +121,56 @@ async def test_what_rules_wrote_is_not_edited_but_written_anew(file: NotesFile) 
     assert [one.body for one in sections(done.text, TEMPLATE) if one.body] == ["- x"]
     assert "make step1" in fork.errands[0].directive
     assert not is_by_rule(file.read())
+
+
+@pytest.mark.parametrize("is_newest_first", [False, True], ids=["at the end", "at the beginning"])
+async def test_a_model_that_only_appends_grows_neither_the_file_nor_the_request(
+    file: NotesFile, *, is_newest_first: bool
+) -> None:
+    """C15: the newest lines and all headings stay, and the update says which sections were cut."""
+    small = NotesSettings(section_tokens=200, total_tokens=500)
+    most = 750 + estimate_text(TEMPLATE.text)
+
+    def appended(text: str) -> str:
+        for one in TEMPLATE.sections:
+            line = f"- step {len(fork.errands)} of {one.name} {'x' * 100}"
+            body = sections(text, TEMPLATE)[TEMPLATE.headings[one.name]].body
+            new = f"{line}\n{body}" if is_newest_first else f"{body}\n{line}"
+            new = f"{one.description}\n\n{new.strip()}"
+            text = text.replace(f"{one.description}\n\n{body}" if body else one.description, new)
+        return text
+
+    fork = EditingFork(file, *[appended] * 30)
+    for n in range(1, 31):
+        done = await update(VIEW, file, fork=fork, form=NotesForm(), settings=small)
+        assert estimate_text(file.read()) <= most
+        assert all(f"step {n} of" in one.body for one in sections(done.text, TEMPLATE))
+        assert bool(done.cut) == (n > 2)
+    empty = directive(file, "", form=NotesForm(), settings=small)
+    for errand in fork.errands:
+        assert estimate_text(errand.directive) <= most + estimate_text(empty) + 300, "with what to condense"
+    assert "step 1 of" not in file.read()
+
+
+async def test_notes_that_are_too_long_are_cut_before_they_are_quoted(file: NotesFile) -> None:
+    """C15: what is quoted is what the file holds, or no edit would find its text; a failure cuts nothing."""
+    long = TEMPLATE.text + "\n".join(f"- step {n:033}" for n in range(2_000)) + "\n"
+    file.write(long)
+    seen: list[str] = []
+
+    def read(text: str) -> str:
+        seen.append(text)
+        return text
+
+    fork = EditingFork(file, read, added("- x"))
+    with pytest.raises(NotesUnchangedError):
+        await update(VIEW, file, fork=fork, form=NotesForm())
+    assert file.read() == long
+    assert seen[0].strip() in fork.errands[0].directive
+    assert estimate_text(seen[0]) < 3_500
+    done = await update(VIEW, file, fork=fork, form=NotesForm())
+    assert done.cut == ("# Worklog",)
+    assert done.text.endswith(f"- step {1_999:033}\n- x\n")
 
 
 def test_long_sections_are_to_be_condensed_and_short_ones_are_not_mentioned(file: NotesFile) -> None:

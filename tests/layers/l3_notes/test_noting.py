@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.app.compaction import add_notes
+from nacre.app.model_layers import add_notes
 from nacre.app.open_agent import LATEST, NEW, OpenedAgent, open_agent
 from nacre.errors import ProviderError
 from nacre.layers.l3_notes.layer import NOTES, Notes
@@ -104,6 +104,28 @@ async def test_a_fork_edits_the_notes_of_a_session_that_has_grown(
     assert provider.calls == 4
 
 
+@FORKS
+async def test_notes_that_a_model_never_condenses_are_cut_and_the_person_is_told_once(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    """C15: with real tools on the real file; the log names the sections."""
+    small = replace(SOON, growth_share=0.0, section_tokens=100, total_tokens=300)
+    notices: list[str] = []
+    async with talking(provider, tmp_path, notes=small) as ready:
+        for n in range(8):
+            lines = [f"- step {n}.{m} {'x' * 60}" for m in range(5)]
+            provider.script(say("I see"), edits(*lines), say("noted"))  # type: ignore[arg-type]
+            events = await played(ready, LONG)
+            notices += [event.text for event in events if isinstance(event, Notice)]
+            body = sections(notes_in(tmp_path).read_text(), TEMPLATE)[9].body
+            assert body.startswith(lines[0])
+            assert len(body) <= 600
+        await ready.background.flush()
+        cuts = [note.fact("cut") for note in ready.agent.session.view.noted(NOTES)]
+    assert cuts == [None, *[["Worklog"]] * 7]
+    assert len([one for one in notices if "did not condense" in one]) == 1
+
+
 async def test_where_nobody_goes_on_after_the_answer_no_notes_are_paid_for(
     provider: ScriptedProvider, tmp_path: Path
 ) -> None:
@@ -165,7 +187,7 @@ async def test_the_fork_does_not_read_what_the_session_would_have_to_ask_for(
         await played(ready, LONG)
     answers = results(provider.requests[-1])
     assert [bool(one.get("is_error")) for one in answers] == [True, True, False, False]
-    assert f"{secret} is outside the project, and nobody can be asked here" in str(answers[0])
+    assert f"{secret} is outside the project, and this task cannot ask for permission" in str(answers[0])
     assert "sleeps at noon" not in str([request.messages for request in provider.requests])
 
 
@@ -198,7 +220,8 @@ async def test_a_resumed_session_finds_its_notes_and_goes_on_from_there(
     provider.script(say("nothing new"))
     async with talking(provider, tmp_path, session=LATEST) as ready:
         session = ready.agent.session
-        noting = Notes(session, NotesFile(notes_in(tmp_path)), background=ready.background, settings=SOON)
+        noting = Notes(NotesFile(notes_in(tmp_path)), settings=SOON)
+        noting.open(session)
         draft = noting.draft(session.view)
         assert draft is not None
         assert (draft.kind, draft.text) == ("notes", "# Worklog\n- heard a story")
@@ -251,10 +274,10 @@ class Bench:
         self.file = NotesFile.of(folder)
         self.fork = EditingFork(self.file, *edits)  # type: ignore[arg-type]
         self.noting = self.noting_with(self.fork)
-        self.session.layers.append(self.noting)
+        self.session.add_layers(self.noting)
 
     def noting_with(self, fork: object) -> Notes:
-        return Notes(self.session, self.file, background=self.background, fork=fork)  # type: ignore[arg-type]
+        return Notes(self.file, background=self.background, fork=fork)  # type: ignore[arg-type]
 
     async def reply(self, tokens: int, *calls: str) -> None:
         """A reply after which the context holds so many tokens."""
@@ -307,7 +330,8 @@ async def test_updates_follow_one_another_and_never_overlap(tmp_path: Path) -> N
         at_once -= 1
         return ForkResult(source=errand.source, replies=[], usage=Usage(), first=Usage())
 
-    bench.session.layers[:] = [bench.noting_with(fork)]
+    bench.session.remove_layer(bench.noting)
+    bench.session.add_layers(bench.noting_with(fork))
     await bench.reply(10_000)
     assert bench.background.is_running("notes")
     await asyncio.sleep(0.01)
@@ -375,7 +399,8 @@ async def test_what_a_turn_waits_for(tmp_path: Path) -> None:
         return ForkResult(source=errand.source, replies=[], usage=Usage(), first=Usage())
 
     noting = bench.noting_with(fork)
-    bench.session.layers[:] = [noting]
+    bench.session.remove_layer(bench.noting)
+    bench.session.add_layers(noting)
     await noting.wait()
     await bench.reply(10_000)
     assert noting.is_under_way, "although it has not begun"

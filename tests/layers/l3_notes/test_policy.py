@@ -6,9 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.layers.l3_notes.policy import NotesInputs, NotesSettings, due, is_wanted
-from nacre.layers.l3_notes.template import TEMPLATE, NotesSection, injected, sizes, too_long, written
-from nacre.messages.tokens import estimate_text
+from nacre.layers.l3_notes.policy import NACRE, NotesInputs, NotesSettings, due, fitted, is_wanted
+from nacre.layers.l3_notes.template import (
+    CEILING,
+    TEMPLATE,
+    NotesSection,
+    NotesTemplate,
+    capped,
+    injected,
+    sections,
+    sizes,
+    too_long,
+    written,
+)
+from nacre.messages.tokens import BYTES_PER_TOKEN, estimate_text
 
 SMALL = NotesSettings(section_tokens=200, total_tokens=1_000)
 
@@ -19,6 +30,11 @@ SMALL = NotesSettings(section_tokens=200, total_tokens=1_000)
         (NotesInputs(tokens=9_999), False),
         (NotesInputs(tokens=10_000), True),
         (NotesInputs(tokens=10_000, is_pause=False), True),
+        # A window of 10,240: compacted at 6,912, where 10,000 tokens are never reached.
+        (NotesInputs(tokens=5_700, head_tokens=4_526, limit_tokens=6_912), False),
+        (NotesInputs(tokens=5_720, head_tokens=4_526, limit_tokens=6_912), True),
+        (NotesInputs(tokens=6_300, head_tokens=4_526, limit_tokens=6_912, since_tokens=5_720), False),
+        (NotesInputs(tokens=6_320, head_tokens=4_526, limit_tokens=6_912, since_tokens=5_720), True),
         (NotesInputs(tokens=18_999, head_tokens=9_000), False),
         (NotesInputs(tokens=19_000, head_tokens=9_000), True),
         (NotesInputs(tokens=14_999, since_tokens=10_000, calls=9), False),
@@ -102,3 +118,70 @@ def test_what_is_shown_always_fits(counts: list[int]) -> None:
         assert estimate_text(part) <= SMALL.section_tokens + 12
     if sum(counts) * 10 <= 900:
         assert all(("[Cut" in shown) == (max(counts) > 20) for _ in counts)
+
+
+def test_notes_up_to_the_ceiling_are_not_cut() -> None:
+    """C15: between budget and ceiling a model is asked to condense, which it does better than a cut."""
+    text = notes_with(worklog=29)
+    assert too_long(text, TEMPLATE, SMALL)
+    assert capped(text, TEMPLATE, SMALL) == (text, ())
+
+
+def test_notes_beyond_the_ceiling_keep_the_newest_lines_in_order() -> None:
+    """C15: the last ones, or the first ones where the update wrote above the old lines."""
+    old = [f"- step {n:033}" for n in range(40)]
+    new = "- the newest step"
+    kept, cut = capped(TEMPLATE.text + "\n".join([*old, new]), TEMPLATE, SMALL)
+    lines = sections(kept, TEMPLATE)[9].body.split("\n")
+    assert cut == ("# Worklog",)
+    assert lines == [*old[-len(lines) + 1 :], new]
+    before = TEMPLATE.text + "\n".join(old)
+    kept, _ = capped(TEMPLATE.text + "\n".join([new, *old]), TEMPLATE, SMALL, before=before)
+    lines = sections(kept, TEMPLATE)[9].body.split("\n")
+    assert lines == [new, *old[: len(lines) - 1]]
+
+
+def test_a_long_line_keeps_its_end() -> None:
+    kept, _ = capped(TEMPLATE.text + "é" * 5_000 + " the end", TEMPLATE, SMALL)
+    body = sections(kept, TEMPLATE)[9].body
+    assert body.endswith("é the end")
+    assert 250 < estimate_text(body) <= SMALL.section_tokens * CEILING
+
+
+def test_a_code_block_that_is_cut_hides_no_heading() -> None:
+    """C13: a template without descriptions has nothing else by which a section could be found again."""
+    template = NotesTemplate.of("# One\n# Two\n")
+    assert template is not None
+    block = ["~~~", *["x" * 39] * 40, "~~~", "after"]
+    kept, _ = capped("\n".join(["# One", *block, "# Two", "kept"]), template, SMALL)
+    one, two = sections(kept, template)
+    assert (one.body[:3], one.body[-9:], two.body) == ("~~~", "~~~\nafter", "kept")
+    text = "\n".join(["# One", "new", *block, "# Two", "kept"])
+    kept, _ = capped(text, template, SMALL, before="\n".join(["# One", *block, "# Two", "kept"]))
+    one, two = sections(kept, template)
+    assert (one.body[:7], one.body[-4:], two.body) == ("new\n~~~", "\n~~~", "kept")
+
+
+@given(bodies=st.lists(st.text(alphabet="ab{}[]`#\né ", max_size=3_000), min_size=10, max_size=10))
+def test_capped_notes_fit_and_keep_their_form(bodies: list[str]) -> None:
+    """C13, C15: every heading is there once, in order; what fits is not touched."""
+    text = written([NotesSection(one.heading, one.description) for one in TEMPLATE.sections])
+    for one, body in zip(TEMPLATE.sections, bodies, strict=True):
+        text = text.replace(one.description, f"{one.description}\n\n{body * 3}")
+    kept, cut = capped(text, TEMPLATE, SMALL)
+    found = sections(kept, TEMPLATE)
+    bytes_kept = [len(one.body.encode()) for one in found]
+    assert max(bytes_kept) <= SMALL.section_tokens * CEILING * BYTES_PER_TOKEN
+    assert sum(bytes_kept) <= SMALL.total_tokens * CEILING * BYTES_PER_TOKEN
+    assert [line for line in kept.split("\n") if line in {one.heading for one in TEMPLATE.sections}] == [
+        one.heading for one in TEMPLATE.sections
+    ]
+    if not cut:
+        assert kept == text
+
+
+def test_a_small_window_has_smaller_notes() -> None:
+    """C15: a quarter of the room before a compaction, but enough to say something."""
+    assert fitted(NACRE, room=160_000) == NACRE
+    assert fitted(NACRE, room=20_000).total_tokens == 5_000
+    assert fitted(NACRE, room=-1).total_tokens == 1_000

@@ -23,6 +23,7 @@ from nacre.messages.view import View
 from nacre.session.background import Background
 from nacre.session.compaction import CompactionRequest
 from nacre.session.layer import Layer
+from nacre.session.meter import ReplySpeed
 from nacre.session.session import Base, Session
 from nacre.session.settings import SessionSettings
 from nacre.store.tool_results import ToolResultStore
@@ -30,7 +31,7 @@ from nacre.testing import FrozenClock
 
 MODEL = "claude-opus-4-5"
 BINDING = "claude-opus-5-5"
-SUMMARY = Draft(kind="full", text="## Current work\n\nThe parser is half done.", told={"dropped": ["x"]})
+SUMMARY = Draft(kind="full", text="## Current work\n\nThe parser is half done.", metadata={"dropped": ["x"]})
 NOTES = Draft(kind="notes", text="# Session Title\n_t_\n\nThe parser")
 
 
@@ -56,8 +57,8 @@ def session_of(*, model: str = MODEL, window: int = 30_000, base: int = 4_000) -
 
 def compacting(session: Session, *others: Layer, **more: object) -> Compact:
     """The last layer of a session; `others` come before it."""
-    layer = Compact(session, **more)  # type: ignore[arg-type]
-    session.layers += [*others, layer]
+    layer = Compact(**more)  # type: ignore[arg-type]
+    session.add_layers(*others, layer)
     return layer
 
 
@@ -108,7 +109,7 @@ async def fill(session: Session, turns: int = 100, *, size: int = 2_000) -> list
     return []
 
 
-def told(session: Session) -> str:
+def notice_text(session: Session) -> str:
     return "\n".join(notice.text for notice in session.notices())
 
 
@@ -120,7 +121,7 @@ async def test_without_any_model_a_session_goes_on_by_rule() -> None:
     assert session.thresholds.autocompact * 0.6 > (record.post_tokens or 0) > 0
     assert record.extra["by"] == "rules"
     assert "rule 0: keep out of generated/0" in str(session.view.messages)
-    assert "by rule" in told(session)
+    assert "by rule" in notice_text(session)
     assert View.of(session.transcript.records) == session.view
 
 
@@ -144,6 +145,74 @@ async def test_notes_that_leave_too_much_give_way_to_a_summary() -> None:
     assert (record.kind, len(asked)) == ("full", 1)
 
 
+async def test_a_summary_that_a_person_asked_for_stands_although_little_room_is_left() -> None:
+    """C16: rules that miss the same mark do not replace it, and neither do rules that would reach it."""
+    session = session_of(window=200_000, base=92_000)
+    summarise, asked = answers(replace(SUMMARY, text="word " * 1_700))
+    rung = compacting(session, summarise=summarise, settings=CompactSettings(words_tokens=1))
+    await fill(session, 20)
+    session.window = 30_000
+    done = await rung.compact(CompactionRequest())
+    limits = session.thresholds
+    assert limits.autocompact <= done.after < limits.blocking, "otherwise this shows nothing"
+    assert (done.kind, len(asked)) == ("full", 1)
+
+
+async def test_rules_replace_a_summary_only_where_that_makes_room_and_say_why() -> None:
+    session = session_of(window=200_000, base=92_000)
+    summarise, _ = answers(replace(SUMMARY, text="word " * 1_600))
+    compacting(session, summarise=summarise, settings=CompactSettings(words_tokens=1))
+    await fill(session, 20)
+    session.window = 30_000
+    records = await session.fit(session.view, None)
+    (record,) = [one for one in records if isinstance(one, Compacted)]
+    assert record.extra["by"] == "rules"
+    assert "so the rules are used" in notice_text(session)
+
+
+async def test_a_person_gets_the_summary_that_is_under_way_instead_of_a_second_one() -> None:
+    """A server with one slot would only answer both more slowly."""
+    session = session_of()
+    summarise, asked = answers(SUMMARY)
+    background = Background(session)
+    begun = asyncio.Event()
+
+    async def make(view: View) -> Draft:
+        begun.set()
+        await asyncio.sleep(0.05)
+        return replace(SUMMARY, covers=view.items[-1].record_id, text=f"{SUMMARY.text} Ahead of time.")
+
+    preparation = SummaryPrefetch(background, make, failed=lambda error: None)
+    rung = compacting(session, summarise=summarise, preparation=preparation)
+    await fill(session, 9)
+    preparation.begin(session.view)
+    await begun.wait()
+    done = await rung.compact(CompactionRequest())
+    assert (done.kind, asked) == ("full", [])
+    assert "Ahead of time." in str(session.view.messages)
+
+
+def test_a_summary_may_take_as_long_as_the_measured_speed_needs() -> None:
+    """180 s are about 700 tokens of a slow machine."""
+    session = session_of()
+    rung = compacting(session)
+    assert rung.summary_seconds == 180.0
+    session.timer.speed = ReplySpeed(prompt_rate=50.0, output_rate=5.0)
+    assert rung.summary_seconds == pytest.approx(1.5 * (session.tokens / 50 + 1_500 / 5))
+    session.timer.speed = ReplySpeed(prompt_rate=1.0, output_rate=0.1)
+    assert rung.summary_seconds == 1_800.0
+
+
+async def test_a_summary_that_takes_too_long_names_the_time_as_the_reason() -> None:
+    """The text of a `TimeoutError` is empty."""
+    session = session_of()
+    summarise, _ = answers(TimeoutError())
+    compacting(session, summarise=summarise)
+    (record,) = await fill(session)
+    assert record.extra["by"] == "rules"
+    assert "The summary failed (no summary within 180 s)" in notice_text(session)
+
+
 async def test_a_failed_summary_is_made_by_rule_and_three_in_a_row_are_enough() -> None:
     """C25: the breaker; a person can still ask, and a success closes it."""
     session = session_of()
@@ -153,7 +222,7 @@ async def test_a_failed_summary_is_made_by_rule_and_three_in_a_row_are_enough() 
         (record,) = await fill(session)
         assert record.extra["by"] == "rules"
         assert len(asked) == min(n + 1, 3)
-        said = told(session)
+        said = notice_text(session)
         assert ("The summary failed" in said) == (n < 3)
         assert ("No other is asked for" in said) == (n == 2)
     assert compaction_history(session.view).failures == 3
@@ -169,7 +238,7 @@ async def test_a_view_that_is_full_again_at_once_three_times_running_is_said_to_
     heard = []
     for _ in range(6):
         await fill(session, size=22_000)
-        heard.append(told(session))
+        heard.append(notice_text(session))
     assert [("fills up again" in said) for said in heard] == [False, False, False, True, False, False]
     assert "about" in heard[3]
     assert len(asked) == 4
@@ -233,7 +302,7 @@ async def test_where_nobody_goes_on_after_the_answer_no_summary_is_begun() -> No
     summarise, _ = answers(SUMMARY)
     preparation = prepared(session, background, gate=gate)
     rung = compacting(session, summarise=summarise, preparation=preparation)
-    session.layers.remove(rung)
+    session.remove_layer(rung)
     while session.tokens < session.thresholds.warning:
         await session.add_user("go on")
         await a_round(session, 1)

@@ -19,8 +19,8 @@ from nacre.messages.records import Compacted, Record, ReplyFacts, Said
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.session.compaction import CompactionRequest
+from nacre.session.log_writer import resume, start
 from nacre.session.session import Base, Session
-from nacre.session.session_log import resume, start
 from nacre.session.settings import SessionSettings
 from nacre.store.tool_results import result_store_in
 from nacre.testing import FrozenClock
@@ -98,8 +98,8 @@ async def opened(records: Sequence[Record], home: Path) -> tuple[Session, Compac
     await session.transcript.append(*records)
     folder = log.writer.folder
     overflow = OverflowFiles(folder=folder, log=log.writer.path, store=result_store_in(folder))
-    rung = Compact(session, overflow=overflow)
-    session.layers.append(rung)
+    rung = Compact(overflow=overflow)
+    session.add_layers(rung)
     return session, rung
 
 

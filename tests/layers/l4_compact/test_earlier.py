@@ -54,7 +54,7 @@ def test_the_thoughts_ahead_of_another_program_s_summary_take_no_room() -> None:
 
 
 def test_of_our_own_summary_only_the_draft_is_handed_on_however_often() -> None:
-    """C26: words and deeds are told anew, so that nothing stands twice."""
+    """C26: words and actions are told anew, so that nothing stands twice."""
     records = put([said(1), said(2)], Draft(kind="full", text="## Current work\n\nhalf done"))
     for n in range(3, 6):
         records = put([*records, said(n)], by_rule(View.of(records), WHOLE, ROOM))

@@ -164,11 +164,11 @@ def test_what_stands_before_the_span_stays_byte_for_byte(
 
 @pytest.mark.parametrize("room", [800, 1_600, 3_200])
 def test_what_stands_fits_its_room(room: int) -> None:
-    """C21: summary, words, deeds and tail together."""
+    """C21: summary, words, actions and tail together."""
     after, shares, _ = compacted(conversation(60), room=room)
     assert after.estimate <= room * 1.25
     assert shares.words
-    assert shares.deeds
+    assert shares.actions
 
 
 def test_words_outlive_three_compactions_in_a_row() -> None:
@@ -276,7 +276,7 @@ def test_thinking_that_is_bound_to_what_stood_before_goes_with_it() -> None:
     )
     view = View.of([*records, user("u", "and?"), thought, user("v", "go on")])
     shares = divide_room(view, RULES, Facts.of(view.records), CompactionLimits(room=600, settings=SMALL))
-    made = install(view, RULES, shares, SummaryMaterial(binds_thinking=True), summary_id="s", clock=CLOCK)
+    made = install(view, RULES, shares, SummaryMaterial(sent=view), summary_id="s", clock=CLOCK)
     assert "thinking" not in str(view.after(*made).messages)
 
 

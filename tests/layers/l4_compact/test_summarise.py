@@ -6,7 +6,7 @@ import pytest
 
 from nacre.errors import PromptTooLong, SummaryRejected
 from nacre.layers.l4_compact.policy import CompactSettings
-from nacre.layers.l4_compact.summarise import SummaryPart, directive, summarise
+from nacre.layers.l4_compact.summarise import SummaryPart, accepted, directive, summarise
 from nacre.loop.fork import ForkResult
 from nacre.messages.blocks import Text, Thinking, ToolCall
 from nacre.messages.pairing import OPENING
@@ -25,7 +25,7 @@ async def test_a_good_reply_becomes_a_draft_without_its_draft_and_without_sectio
     assert (draft.kind, draft.covers) == ("full", None)
     assert draft.text.startswith("## Primary request and intent\n\nParse the ledger")
     assert "first this" not in draft.text and "All user messages" not in draft.text
-    assert draft.told == {"tries": 1, "left_out_rounds": 0, "quotations": 0, "dropped": []}
+    assert draft.metadata == {"tries": 1, "left_out_rounds": 0, "quotations": 0, "dropped": []}
     (errand,) = fork.errands
     assert (errand.source, errand.access, errand.max_rounds, errand.max_output) == (
         "compact",
@@ -45,7 +45,7 @@ async def test_words_the_person_never_said_are_taken_out_and_told() -> None:
     )
     assert "drop all" not in draft.text
     assert 'Read the ledger. The user said "look at the ledger".' in draft.text
-    assert (draft.told["quotations"], draft.told["dropped"]) == (1, ["drop all tables"])
+    assert (draft.metadata["quotations"], draft.metadata["dropped"]) == (1, ["drop all tables"])
 
 
 CALL = ToolCall("x", "Read", {})
@@ -87,7 +87,7 @@ async def test_a_request_that_is_too_long_loses_its_oldest_rounds_by_fifths() ->
     draft = await summarise(view, fork, settings=SETTINGS)
     lengths = [sum(bool(item.parts) for item in one.view.items) for one in fork.errands if one.view]
     assert lengths == [42, 35, 27, 19]
-    assert (draft.told["tries"], draft.told["left_out_rounds"]) == (4, 12)
+    assert (draft.metadata["tries"], draft.metadata["left_out_rounds"]) == (4, 12)
     last = fork.errands[-1].view
     assert last is not None
     firsts = [str(message["content"]) for message in last.messages if OPENING in str(message["content"])]
@@ -184,3 +184,20 @@ def test_the_directive_forbids_tools_first_and_last_and_carries_the_focus() -> N
     assert "Do not call any tool" in first and "no tool calls" in last
     assert "the parser {{ scope }}" in said
     assert "above all" not in directive()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Sorry, but I can't assist with that.",
+        "I'm sorry, but I cannot help.",
+        "I am unable to summarise this.",
+        "I'm not able to do that.",
+        "My apologies, I can't.",
+        "I apologize, but no.",
+        "抱歉，我不能。",
+    ],
+)
+def test_refusals_of_small_models_are_named_as_refusals(reply: str) -> None:
+    with pytest.raises(SummaryRejected, match="would not summarise"):
+        accepted(reply, [], replaced=5_000)

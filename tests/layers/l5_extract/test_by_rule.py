@@ -18,7 +18,8 @@ AT = datetime(2024, 5, 2, 9, tzinfo=UTC)
 
 
 def facts(*texts: str) -> list[StatedFact]:
-    return stated_facts([UserQuote(f"r{place}", AT, text) for place, text in enumerate(texts)], zone=UTC)
+    words = [UserQuote(f"r{place}", AT, text) for place, text in enumerate(texts)]
+    return [one for one in stated_facts(words, zone=UTC) if not one.is_weak]
 
 
 def test_a_fact_holds_all_that_a_memory_needs() -> None:
@@ -26,9 +27,9 @@ def test_a_fact_holds_all_that_a_memory_needs() -> None:
         StatedFact(
             text="we decided on 2024-04-30 to drop Python 3.9.",
             kind="project",
-            name="decided-drop-python-3-9",
-            description="we decided on 2024-04-30 to drop Python 3.9.",
+            title="We decided on 2024-04-30 to drop Python 3.9",
             sources=("r0",),
+            said=date(2024, 5, 2),
             on=date(2024, 4, 30),
         )
     ]
@@ -67,7 +68,7 @@ def test_a_fact_holds_all_that_a_memory_needs() -> None:
         ("以后回答都用中文。", "feedback", ""),
         ("不要再用表情符号了", "feedback", ""),
         ("每次提交前都要跑测试", "feedback", ""),
-        ("我们昨天决定下周一冻结主分支", "project", "我们2024年5月1日决定2024年5月6日冻结主分支"),
+        ("我们昨天决定下周一冻结主分支", "project", "我们2024-05-01决定2024-05-06冻结主分支"),
         ("缺陷都记录在 Jira 的 OPS 看板里", "reference", ""),
     ],
 )  # fmt: skip
@@ -120,6 +121,122 @@ def test_what_is_asked_supposed_guessed_quoted_played_or_wanted_now_is_not_a_fac
     assert facts(said) == []
 
 
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("hey, im a payments engineer, mostly python. can you look at this bug", "user"),
+        ("use pnpm not npm here", "feedback"),
+        ("stop summarizing what you did, i can read the diff", "feedback"),
+        ("yes exactly, one bundled PR was the right call", "feedback"),
+        ("we release on Thursdays", "project"),
+        ("Alice owns the billing service", "project"),
+        ("we can't upgrade to Node 22 because the sdk pins 20", "project"),
+        ("the auth rewrite is because legal flagged the session tokens", "project"),
+        ("Priya signs off on every release", "project"),
+        ("the oncall dashboard is grafana.internal/d/api", "reference"),
+        ("check Linear project INGEST for context, pipeline bugs are all tracked there", "reference"),
+        ("测试里别 mock 数据库", "feedback"),
+        ("别每次都总结", "feedback"),
+        ("王芳审批所有导出", "project"),
+        ("测试环境叫 heron", "project"),
+        ("监控面板在 grafana.internal/d/etl", "reference"),
+        ("帮我看看这个报错，我是做前端的", "user"),
+        ("release 每周四发", "project"),
+    ],
+)
+def test_what_people_type_in_passing_is_kept_as_the_right_kind(said: str, kind: str) -> None:
+    assert [one.kind for one in facts(said)] == [kind]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "always false, see line 3",
+        "always use the cache here in this function",
+        "We decided to skip that test for now",
+        "I live in fear of this codebase",
+        "I prefer not to say",
+        "I work on this file in VS Code",
+        "don't commit yet",
+        "for this one commit you can skip the changelog",
+        "if we were google id say sure",
+        "the tests are green now",
+        "TypeError: unsupported operand",
+        "the wifi password is sunflower99",
+        "我住在公司算了",
+        "这次不用写测试",
+        "先别提交",
+    ],
+)
+def test_talk_about_the_task_at_hand_is_not_kept(said: str) -> None:
+    assert facts(said) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "scope"),
+    [
+        (
+            "Don't mock the database in these tests. We got burned when a migration failed.",
+            "We got burned when a migration failed.",
+            "",
+        ),
+        ("no macros please, because hospital IT blocks them", "because hospital IT blocks them", ""),
+        ("测试里别 mock 数据库，因为上次迁移挂了", "因为上次迁移挂了", ""),
+        (
+            "no abbreviations in letters to parents. this goes for all letters",
+            "",
+            "this goes for all letters",
+        ),
+    ],
+)
+def test_a_rule_has_the_reason_and_the_scope_that_were_said_with_it(
+    said: str, reason: str, scope: str
+) -> None:
+    (fact,) = facts(said)
+    assert (fact.kind, fact.reason, fact.scope) == ("feedback", reason, scope)
+    assert fact.body.count("**Why:**") == bool(reason)
+    assert fact.body.count("**How to apply:**") == bool(scope)
+
+
+@pytest.mark.parametrize(
+    ("said", "title", "file"),
+    [
+        ("NO mocks for the db, we had an outage", "NO mocks for the db", "feedback no mocks db"),
+        ("please never force push to main", "Never force push to main", "feedback no force push main"),
+        ("we release on Thursdays", "We release on Thursdays", "project release thursdays"),
+        ("缺陷都记在 Linear 里，别去 Jira 找", "缺陷都记在 Linear 里", "reference 缺陷都记在linear里"),
+    ],
+)  # fmt: skip
+def test_titles_and_file_names_say_the_kind_and_the_subject_in_whole_words(
+    said: str, title: str, file: str
+) -> None:
+    (fact,) = facts(said)
+    assert (fact.title, fact.file_title.lower()) == (title, file.lower())
+
+
+def test_a_description_adds_to_the_title() -> None:
+    (fact,) = facts("we can't upgrade to Node 22, the payment sdk pins version 20")
+    assert fact.description == "the payment sdk pins version 20"
+
+
+def test_a_date_that_stays_relative_carries_the_day_it_was_said() -> None:
+    (fact,) = facts("The deadline for the beta is next Friday")
+    assert fact.text == "The deadline for the beta is next Friday (said 2024-05-02)"
+
+
+@pytest.mark.parametrize(
+    ("said", "negates", "text"),
+    [
+        ("Forget what I said about short answers, I want the details", "short answers", "I want the details"),
+        ("please forget what I told you about tabs", "tabs", ""),
+        ("忘掉我之前说的关于缩进的事", "缩进", ""),
+    ],
+)
+def test_a_request_to_forget_names_its_subject(said: str, negates: str, text: str) -> None:
+    (fact,) = facts(said)
+    assert (fact.negates, fact.text) == (negates, text)
+
+
 def test_a_list_to_remember_is_one_memory_per_item() -> None:
     told = facts("Remember:\n- my wife is called Ana\n- we deploy on Fridays\n\nThe weather is nice.")
     assert [one.text for one in told] == ["my wife is called Ana", "we deploy on Fridays"]
@@ -157,10 +274,11 @@ def test_facts_with_other_numbers_are_two() -> None:
 def test_dates_follow_the_zone_of_the_person() -> None:
     at = datetime(2024, 1, 1, 1, 30, tzinfo=UTC)
     told = stated_facts(
-        [UserQuote("r", at, "We decided today to stop the sale.")], zone=ZoneInfo("America/New_York")
+        [UserQuote("r", at, "Remember that we decided today to stop the sale.")],
+        zone=ZoneInfo("America/New_York"),
     )
     assert [(one.text, one.on) for one in told] == [
-        ("We decided on 2023-12-31 to stop the sale.", date(2023, 12, 31))
+        ("we decided on 2023-12-31 to stop the sale.", date(2023, 12, 31))
     ]
 
 
@@ -174,7 +292,8 @@ def test_any_text_is_taken_and_every_fact_stands_in_it(text: str) -> None:
     """Grounding holds by construction: but for dates the words are the person's own."""
     for one in facts(text):
         assert one.sources == ("r0",)
-        assert one.name
+        assert one.title or one.negates
         assert "\n" not in one.text
         if not relative_phrases(text):
-            assert one.text in one_line(text)
+            said = one_line(text)
+            assert all(word in said for word in f"{one.text} {one.reason} {one.scope}".split())

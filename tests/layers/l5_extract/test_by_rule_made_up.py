@@ -18,7 +18,7 @@ SAMPLE = [json.loads(line) for line in (FOLDER / "made_up.jsonl").read_text(enco
 @pytest.mark.parametrize("row", SAMPLE, ids=lambda row: row["text"][:40])
 def test_a_made_up_message_gives_what_a_person_would_keep(row: dict[str, object]) -> None:
     words = UserQuote("r", datetime(2024, 5, 2, 9, tzinfo=UTC), str(row["text"]))
-    assert [one.text for one in stated_facts([words], zone=UTC)] == row["facts"]
+    assert [one.text for one in stated_facts([words], zone=UTC) if not one.is_weak] == row["facts"]
 
 
 def test_the_labels_hold_places_and_reasons_and_no_text_of_the_data() -> None:

@@ -87,6 +87,36 @@ async def test_what_the_person_corrects_takes_the_place_of_what_a_memory_named(
     assert read_entry("staging.md", path.read_bytes()).body.strip() == body, results(provider.requests[3])
 
 
+@FORKS
+@pytest.mark.parametrize(
+    ("said", "is_saved"),
+    [
+        ("Deploys also need a green build.", False),
+        ("Small commits are not wanted any more. Deploys need a green build.", True),
+        ("Keep commits as large as the change. Deploys need a green build.", True),
+    ],
+)
+async def test_a_rewrite_loses_no_sentence_that_the_person_did_not_correct(
+    provider: ScriptedProvider, tmp_path: Path, said: str, is_saved: bool
+) -> None:
+    """A sentence without a name or a number is kept as well."""
+    memory = await Memory.open(tmp_path, environ={"NACRE_HOME": str(tmp_path / "home")})
+    path = memory.location.directory / "habits.md"
+    before = topic("Deploys need an approval. Always keep commits small.", "Habits", "project").encode()
+    await memory.put("habits.md", before, BY_HAND)
+    kept = "Deploys need an approval. Deploys need a green build."
+    body = f"{kept} Keep commits as large as the change." if "large" in said else kept
+    after = topic(body, "Habits", "project")
+    provider.script(
+        say("Fine."), call("Read", file_path=str(path)), writes("habits.md", after), say("-"),
+    )  # type: ignore[arg-type]  # fmt: skip
+    async with talking(provider, tmp_path) as ready:
+        await played(ready, said)
+    told_why = results(provider.requests[3])
+    assert (path.read_bytes() != before) is is_saved, told_why
+    assert is_saved or "keep commits small" in told_why
+
+
 @pytest.mark.slow
 @FORKS
 @pytest.mark.parametrize("body", [".", "\u200b\u00a0", "<!-- nothing -->", "&nbsp;", "---\n***"])

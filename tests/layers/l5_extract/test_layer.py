@@ -323,7 +323,7 @@ async def test_it_may_write_nowhere_else_and_run_nothing(provider: ScriptedProvi
         assert told(ready) == []
         assert not await ready.memories[0].log()
         (note,) = notes(ready, EXTRACTION)
-        assert note.fact("denials") == 6
+        assert (note.fact("denials"), note.fact("denied_writes")) == (6, 6)
     assert not list(outside.iterdir())
     assert not (tmp_path / "new.md").exists()
     assert {one.name for one in directory(tmp_path).iterdir()} == {"way_out"}
@@ -368,7 +368,7 @@ async def test_it_does_not_read_what_the_person_refused_but_reads_memory_and_kep
     answers = [one for one in blocks(provider.requests[-1].messages[-1]) if one["type"] == "tool_result"]
     assert [bool(one.get("is_error")) for one in answers] == [True, True, True, False, False, False]
     assert "sleeps at noon" not in str([request.messages for request in provider.requests])
-    assert f"{secret} is outside the project, and nobody can be asked here" in str(answers[0])
+    assert f"{secret} is outside the project, and this task cannot ask for permission" in str(answers[0])
     assert "Tea is served" in str(answers[3]) and "Tea is served" in str(answers[4])
 
 
@@ -421,6 +421,8 @@ async def test_what_nobody_said_is_refused_and_explained_once(
         assert line.startswith("saved 1 memory: other.md")
         (note,) = notes(ready, EXTRACTION)
         assert note.fact("rejected") == ["home.md"]
+        assert note.fact("refused") == {"ungrounded": 3}
+        assert (note.fact("files"), note.fact("saved"), note.fact("rounds")) == (["other.md"], 1, 5)
     assert "nobody said this in the messages in question: Porto" in results(provider.requests[2])
     assert "Not saved, as before" in results(provider.requests[3])
     assert "Madrid" in results(provider.requests[4])
@@ -525,20 +527,88 @@ async def test_in_suggest_mode_memory_stays_as_it_is_and_proposals_wait(
 async def test_what_somebody_changed_meanwhile_is_not_overwritten(
     provider: ScriptedProvider, tmp_path: Path
 ) -> None:
-    """E6, M15: the run fails whole, the cursor stays, and the next one sees the change."""
+    """E6, M15: the run begins once more with the change; then it fails whole, and the cursor stays."""
     mine = topic("Home is where the heart is.").encode()
 
     def late(request: Request) -> object:
-        (directory(tmp_path) / "home.md").write_bytes(mine)
+        path = directory(tmp_path) / "home.md"
+        path.write_bytes(mine + (b"It is.\n" if path.exists() else b""))
         return say("-")
 
-    provider.script(say("Nice."), writes("home.md", topic("The user lives in Lisbon.")), late)  # type: ignore[arg-type]
+    live = topic("The user lives in Lisbon.")
+    read = call("Read", file_path=str(tmp_path / "none.md"))
+    provider.script(say("Nice."), writes("home.md", live), late, read, writes("where.md", live), say("-"))  # type: ignore[arg-type]
+    async with talking(provider, tmp_path) as ready:
+        await played(ready, "I live in Lisbon.")
+        assert ready.background.failures(WORK) == 0
+        assert any("meanwhile" in line for line in told(ready)) and len(notes(ready, CURSOR)) == 1
+    assert (directory(tmp_path) / "home.md").read_bytes() == mine
+    assert (directory(tmp_path) / "where.md").exists()
+
+
+@FORKS
+async def test_who_meets_another_writer_twice_is_told_that_nothing_was_saved(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    numbers = iter(range(10))
+
+    def late(request: Request) -> object:
+        number = next(numbers)
+        (directory(tmp_path) / f"home{number}.md").write_bytes(topic("Something else.").encode())
+        return say("-")
+
+    live = topic("The user lives in Lisbon.")
+    provider.script(say("Nice."), writes("home0.md", live), late, writes("home1.md", live), late)  # type: ignore[arg-type]
     async with talking(provider, tmp_path) as ready:
         await played(ready, "I live in Lisbon.")
         assert ready.background.failures(WORK) == 1
         assert notes(ready, CURSOR) == []
-        assert told(ready) == []
-    assert (directory(tmp_path) / "home.md").read_bytes() == mine
+        assert any("is not saved to memory" in line for line in told(ready))
+
+
+@FORKS
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Understood.",
+        '{"name": "Write", "arguments": {"file_path": "x.md", "content": "y"}}',
+    ],
+)
+async def test_what_was_asked_to_be_remembered_is_kept_where_a_model_calls_nothing(
+    provider: ScriptedProvider, tmp_path: Path, reply: str
+) -> None:
+    """E10: rules run beside the model for what was said outright."""
+    provider.script(say("Fine."), say(reply))
+    async with talking(provider, tmp_path) as ready:
+        await played(ready, "Remember that we deploy to staging only on Tuesdays, never on Fridays.")
+    (path,) = (one for one in directory(tmp_path).glob("*.md") if one.name != "MEMORY.md")
+    assert "only on Tuesdays, never on Fridays" in path.read_text()
+
+
+@FORKS
+async def test_what_a_model_saved_is_not_saved_a_second_time_by_rule(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    fact = "Deploys to staging happen only on Tuesdays, never on Fridays."
+    provider.script(say("Fine."), writes("deploys.md", topic(fact, "Deploys", "project")), say("-"))  # type: ignore[arg-type]
+    async with talking(provider, tmp_path) as ready:
+        await played(ready, "Remember that we deploy to staging only on Tuesdays, never on Fridays.")
+    assert {one.name for one in directory(tmp_path).glob("*.md")} == {"deploys.md", "MEMORY.md"}
+
+
+@FORKS
+async def test_an_extraction_without_a_valid_call_is_not_done(
+    provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    """E6: the next run looks at the messages again; an answer without any call is fine."""
+    provider.script(
+        say("Fine."), say('{"name": "Write", "arguments": {"file_path": "x.md"}}'), say("Fine."), say("none"),
+    )  # fmt: skip
+    async with talking(provider, tmp_path) as ready:
+        await played(ready, "The weather is mild, is it not?")
+        assert ready.background.failures(WORK) == 1 and notes(ready, CURSOR) == []
+        await played(ready, "Go on.")
+        assert ready.background.failures(WORK) == 0 and len(notes(ready, CURSOR)) == 1
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from nacre.layers.l6_dream.dream import dream, recover
+from nacre.layers.l6_dream.dream import dream
 from nacre.layers.l6_dream.lock import FILE, DreamLock
-from nacre.layers.l6_dream.state import DreamStateFile
+from nacre.layers.l6_dream.state import DreamStateFile, recover
 from nacre.memory.files.location import Location
-from nacre.memory.files.transaction import pending_edits
 from nacre.memory.memory import Memory
 from nacre.messages.blocks import JsonObject
 from nacre.store.history import History
@@ -75,7 +74,6 @@ def begun(base: Path) -> Location:
 
 async def _opened(location: Location) -> None:
     await Memory.at(location, location.directory.parent)
-    await pending_edits(location)
 
 
 def one_kill(base: Path, number: int) -> JsonObject:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nacre.layers.l6_dream.by_rule import DreamRules, by_rule
+from nacre.layers.l6_dream.by_rule_index import REPAIRED
 from nacre.layers.l6_dream.by_rule_merge import contradicts, sentences
 from nacre.layers.l6_dream.check import CheckContext, problems
 from nacre.layers.l6_dream.copy import DirectoryCopy
@@ -21,12 +22,15 @@ from nacre.memory.dates.relative import resolve_dates
 from nacre.memory.files.folder import is_ours
 from nacre.memory.format.index import MemoryIndex
 from nacre.memory.recall.base import Drift, Reference
-from nacre.memory.recall.drift.check import check_each
+from nacre.memory.recall.drift.check import check_each, has_code
 from tests.layers.l6_dream.made import DEPLOYS, FILES, NOW, OTHERS, topic
 from tests.scale import scaled
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "claude_memory"
 RULES = DreamRules(now=NOW, resolve=resolve_dates)
+MANY = {f"many_{n}.md": topic(f"Matter {n}", f"It concerns w{n}x alone.", kind="user") for n in range(165)}
+LISTED = "".join(f"- [Matter {n}](many_{n}.md) — concerns w{n}x\n" for n in range(165))
+"""More than four fifths of an index."""
 
 
 def dreamt(files: Mapping[str, bytes], rules: DreamRules = RULES, **given: object) -> DirectoryCopy:
@@ -47,7 +51,7 @@ def test_a_memory_that_is_there_twice_becomes_one_and_the_index_lists_what_there
     assert pointers(copy) == ["deploys.md", *OTHERS]
     told = {step.file: (step.action, step.reason) for step in copy.final_steps()}
     assert told == {
-        "MEMORY.md": ("changed", "put the index in order"),
+        "MEMORY.md": ("changed", f"{REPAIRED}; dropped the line [Gone](gone.md): the file is gone"),
         "deploys_again.md": ("removed", "merged into deploys.md"),
     }
 
@@ -247,9 +251,57 @@ def test_a_rule_that_is_obeyed_is_not_marked_as_drift(tmp_path: Path, text: str,
 def test_a_long_hook_is_not_replaced_by_a_description_that_says_less() -> None:
     hook = "the retries of the payment client are capped at three because the vendor bills each one " * 3
     files = {**OTHERS, "pr.md": topic("Payments", f"Long. {hook}", description="PR", kind="user")}
-    copy = dreamt({**files, "MEMORY.md": f"# Memory\n\n- [Payments](pr.md) — {hook}\n".encode()})
+    row = f"- [Payments](pr.md) — {hook}".rstrip()
+    copy = dreamt({**files, "MEMORY.md": f"# Memory\n\n{row}\n".encode()})
+    assert row in copy.now["MEMORY.md"].decode(), "where there is room, a line stays as it is"
+    copy = dreamt({**files, **MANY, "MEMORY.md": f"# Memory\n\n{row}\n{LISTED}".encode()})
     line = next(one for one in MemoryIndex.parse(copy.now["MEMORY.md"]).pointers if one.file == "pr.md")
     assert line.hook.startswith("the retries of the payment client") and len(line.raw) <= 151
+
+
+def test_a_hook_is_cut_after_its_first_clause() -> None:
+    """What was behind it moves into the memory."""
+    hook = "arena tables have option 201 set to 2; matchmade games have it, too, and are probed " * 3
+    files = {**OTHERS, "pr.md": topic("Tables", "How to tell them apart.", description="PR", kind="user")}
+    index = f"# Memory\n\n- [Tables](pr.md) — {hook}\n{LISTED}"
+    copy = dreamt({**files, **MANY, "MEMORY.md": index.encode()})
+    assert "- [Tables](pr.md) — arena tables have option 201 set to 2\n" in copy.now["MEMORY.md"].decode()
+    assert b"matchmade games have it, too" in copy.now["pr.md"]
+
+
+def test_lines_of_files_that_are_gone_go_one_by_one_and_are_in_the_report() -> None:
+    """D7, D8: many of them at once, or one that says what no memory says, stay."""
+    told = b"- [Gannet](gannet.md) - closed, do not contact Mira Holm about it\n"
+    listed = b"".join(b"- [Hobby](topic_%d.md) - at length\n" % n for n in range(8))
+    copy = dreamt({**OTHERS, "MEMORY.md": b"# Memory\n\n" + listed + told + b"- [Old](old.md) - notes\n"})
+    assert told in copy.now["MEMORY.md"] and b"old.md" not in copy.now["MEMORY.md"]
+    (step,) = copy.final_steps()
+    assert step.reason == f"{REPAIRED}; dropped the line [Old](old.md): the file is gone"
+    assert problems(copy, CheckContext(root=Path("/nowhere"), today=NOW.date())) == []
+    many = b"".join(b"- [Old](old_%d.md) - notes\n" % n for n in range(9))
+    files = {**OTHERS, "MEMORY.md": b"# Memory\n\n## Old\n\n" + many + b"\n## New\n\n" + listed}
+    assert not dreamt(files).changed
+    assert b"old_3.md" not in dreamt(files, replace(RULES, is_unlimited=True)).now["MEMORY.md"]
+
+
+def test_where_most_memories_name_what_is_not_there_none_is_marked(tmp_path: Path) -> None:
+    """D8: the working tree is then not the one that they are about."""
+    (tmp_path / "there.py").write_text("x = 1\n")
+    files = {f"m{n}.md": topic(f"Hint {n}", f"Look into `src/gone_{n}.py` first.") for n in range(5)}
+    rules = replace(RULES, check=partial(check_each, root=tmp_path, budget_seconds=5.0))
+    assert not any(b"drift:" in data for data in dreamt({**OTHERS, **files}, rules).now.values())
+    there = {f"n{n}.md": topic(f"Place {n}", f"Begin with `there.py`, step {n}.") for n in range(5)}
+    assert any(
+        b"drift:" in data for data in dreamt({**OTHERS, **there, "m1.md": files["m1.md"]}, rules).now.values()
+    )
+
+
+def test_a_directory_without_code_is_not_searched_for_it(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "CLAUDE.md").write_text("rules\n")
+    assert not has_code(tmp_path)
+    (tmp_path / "docs" / "conf.py").write_text("")
+    assert has_code(tmp_path)
 
 
 def test_days_logs_are_pointed_to_from_the_topic_they_are_about_and_stay_as_they_are() -> None:
@@ -262,6 +314,27 @@ def test_days_logs_are_pointed_to_from_the_topic_they_are_about_and_stay_as_they
     assert b"2026-11-04" not in copy.now["deploys.md"]
     assert copy.now["logs/2026/11/2026-11-03.md"] == log
     assert not dreamt(copy.now).changed
+
+
+def test_in_daily_mode_typed_lines_of_past_logs_become_memories() -> None:
+    """D9: once, with the day's date, and neither today's nor what a tool said."""
+    log = (
+        b"- 10:00 feedback: answer in German, code comments stay English\n"
+        b"- 11:00 project: the demo for Gannet is tomorrow\n- 12:00 lunch\n"
+        b"- 13:00 project: a page says to run it with sudo [untrusted]\n"
+    )
+    files = {"logs/2026/11/2026-11-03.md": log, "logs/2026/11/2026-11-15.md": b"- 09:00 user: likes herons\n"}
+    daily = replace(RULES, is_daily=True)
+    copy = dreamt(files, daily)
+    made = {one.entry.kind: one.entry for one in copy.topics()}
+    assert made.keys() == {"feedback", "project"}
+    assert made["feedback"].body.strip().startswith("answer in German, code comments stay English")
+    assert "2026-11-04" in made["project"].body and "tomorrow" not in made["project"].body
+    assert copy.now["logs/2026/11/2026-11-03.md"] == log
+    index = copy.now["MEMORY.md"].decode()
+    assert index.index(made["project"].file) < index.index("## Logs")
+    assert not dreamt(copy.now, daily).changed
+    assert not dreamt(files, replace(daily, since=NOW.date())).topics(), "sorted by the last dream"
 
 
 def test_in_daily_mode_the_index_points_to_the_newest_logs() -> None:
@@ -295,6 +368,26 @@ def test_the_pinned_and_the_most_useful_stand_first() -> None:
     files = {**OTHERS, "topic_5.md": OTHERS["topic_5.md"].replace(b"---\n\n", b"pinned: true\n---\n\n")}
     listed = pointers(dreamt(files, replace(RULES, useful={"topic_3.md": 5.0})))
     assert listed[:2] == ["topic_5.md", "topic_3.md"]
+
+
+def test_an_overfull_index_keeps_pinned_newest_and_most_used_memories() -> None:
+    """M8: also those that had no line yet; a second dream has nothing to do."""
+    many = {
+        f"m{n:03}.md": topic(f"Matter {n}", f"Matter number {n} concerns w{n}x.", kind="user").replace(
+            b"---\n\n", f"modified: 2026-{1 + n // 28:02}-{1 + n % 28:02}\n---\n\n".encode()
+        )
+        for n in range(260)
+    }
+    many["m000.md"] = many["m000.md"].replace(b"---\n\n", b"pinned: true\n---\n\n")
+    listed = [n for n in range(260) if n not in {0, 3, 259}]
+    index = "# Memory\n\n" + "".join(f"- [Matter {n}](m{n:03}.md) — hint\n" for n in listed)
+    rules = replace(RULES, useful={f"m{n:03}.md": 9.0 if n < 5 else 1.0 for n in range(1, 200)})
+    copy = dreamt({**many, "MEMORY.md": index.encode()}, rules)
+    kept = set(pointers(copy))
+    assert {"m000.md", "m001.md", "m003.md", *(f"m{n:03}.md" for n in range(250, 260))} <= kept
+    assert not {f"m{n:03}.md" for n in range(200, 210)} & kept
+    assert 190 <= len(kept) <= 200
+    assert not dreamt(copy.now, rules).changed
 
 
 def test_untrusted_and_local_memories_lose_their_line_in_the_index() -> None:

@@ -19,10 +19,10 @@ from nacre.layers.l6_dream import dream as dreams
 from nacre.layers.l6_dream.by_rule import DreamRules
 from nacre.layers.l6_dream.check import CheckContext, problems
 from nacre.layers.l6_dream.copy import DirectoryCopy
-from nacre.layers.l6_dream.dream import DreamConfig, DreamOptions, dream, recover
+from nacre.layers.l6_dream.dream import DreamConfig, DreamOptions, dream
 from nacre.layers.l6_dream.lock import FILE, DreamLock
 from nacre.layers.l6_dream.policy import DREAM
-from nacre.layers.l6_dream.state import DreamState, DreamStateFile
+from nacre.layers.l6_dream.state import BY_RULE_FILE, DreamState, DreamStateFile, recover
 from nacre.memory.checks.review import waiting
 from nacre.memory.files.transaction import Transaction
 from nacre.memory.files.undo import undo
@@ -49,7 +49,11 @@ async def test_a_dream_is_one_commit_that_says_why_and_can_be_taken_back_to_the_
     assert (newest.id, newest.author) == (done.state.commit, "dream")
     assert "deploys_again.md: removed: merged into deploys.md" in newest.reason
     assert list(done.state.changes) == [
-        {"file": "MEMORY.md", "action": "changed", "reason": "put the index in order"},
+        {
+            "file": "MEMORY.md",
+            "action": "changed",
+            "reason": "put the index in order; dropped the line [Gone](gone.md): the file is gone",
+        },
         {"file": "deploys_again.md", "action": "removed", "reason": "merged into deploys.md"},
     ]
     await undo(location, done.state.commit, change=BY_USER)
@@ -268,7 +272,7 @@ async def test_who_stops_a_dream_while_it_is_committed_comes_too_late(
     await asyncio.wait({task})
     state = board.read()
     assert (state.status, state.commit) == ("completed", History(location.history).newest)
-    assert held(location) != dict(FILES) and (location.directory / FILE).exists()
+    assert held(location) != dict(FILES) and board.moment(BY_RULE_FILE) is not None
 
 
 async def test_a_session_that_ends_takes_its_dream_with_it(tmp_path: Path) -> None:
@@ -293,8 +297,49 @@ async def test_what_a_dead_process_left_is_settled(tmp_path: Path) -> None:
     (board.folder / "state.json").write_text(json.dumps(dead))
     assert board.read().is_abandoned
     recover(location)
-    assert (board.read().status, board.read().error) == ("failed", "its process is gone")
-    assert state.state.status == "completed"
+    assert (board.read().status, board.read().commit) == ("completed", state.state.commit)
+    (board.folder / "state.json").write_text(json.dumps({**dead, "commit": ""}))
+    recover(location)
+    assert (board.read().status, board.read().error) == ("killed", "its process is gone")
+    assert board.read().failures == 1, "after three of them none starts by itself that day"
+
+
+async def test_a_killed_dream_is_killed_also_where_its_lock_was_recovered(tmp_path: Path) -> None:
+    """D5: the recovered lock names the dead process, which proves nothing."""
+    location = laid(tmp_path)
+    pid = 2**22 + 1
+    at = (NOW - timedelta(days=2)).timestamp()
+    path = location.directory / FILE
+    path.write_text(f"{pid}\n{os.uname().nodename}\ndead:1\n{int(at * 10**9)}\nheld\n")
+    board = DreamStateFile(location.cache)
+    board.write(
+        DreamState(
+            run="r",
+            pid=pid,
+            host=os.uname().nodename,
+            start="dead:1",
+            status="running",
+            begun=NOW.isoformat(),
+        )
+    )
+    assert recover(location)
+    assert path.stat().st_mtime == at
+    assert (board.read().status, board.read().failures) == ("killed", 1)
+    done = await dream(night(location))
+    assert (done.state.status, done.state.failures) == ("completed", 0)
+
+
+async def test_a_dream_by_rule_leaves_the_time_of_the_last_one_with_a_model(tmp_path: Path) -> None:
+    """D2: who uses single prompts all day still gets a dream with a model."""
+    location = laid(tmp_path)
+    lock = DreamLock(location.directory, location.cache)
+    held_ = lock.acquire()
+    assert held_ is not None
+    held_.finish()
+    before = lock.path.stat().st_mtime_ns
+    await dream(night(location))
+    assert lock.path.stat().st_mtime_ns == before
+    assert DreamStateFile(location.cache).moment(BY_RULE_FILE) is not None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"status": 5, "files": "x", "tools": [], "pid": "y"}'])
@@ -467,3 +512,15 @@ async def test_changes_can_be_picked_one_by_one(tmp_path: Path) -> None:
     files = held(location)
     assert "deploys_again.md" in files and b"2026-03-01" in files["choice.md"]
     assert b"deploys_again.md" in files["MEMORY.md"]
+
+
+def test_what_rules_wrote_before_the_model_is_no_claim_of_the_model() -> None:
+    """Rules put a date in place of "tomorrow"; a model that leaves it there has invented nothing."""
+    old = topic("Call", "Call Mira tomorrow at 10.")
+    by_rules = topic("Call", "Call Mira on 2026-11-17 at 10.")
+    index = b"# Memory\n\n- [Call](call.md) - whom to call\n"
+    copy = DirectoryCopy({"call.md": old, "MEMORY.md": index})
+    copy.write("call.md", by_rules, "wrote the date out")
+    told = replace(TERMS, user_texts=())
+    assert any("claims '2026-11-17'" in one for one in problems(copy, told))
+    assert problems(copy, replace(told, before={"call.md": by_rules, "MEMORY.md": index})) == []

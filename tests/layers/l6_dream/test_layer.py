@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from nacre.app.memory_layers import dream_target
 from nacre.app.memory_locations import memory_place
+from nacre.app.model_layers import dream_target
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.clock import SystemClock
 from nacre.layers.l6_dream.dream import DreamOptions, DreamResult, dream
 from nacre.layers.l6_dream.layer import DreamTarget, dream_config, dream_model, sessions_since
-from nacre.layers.l6_dream.lock import FILE
-from nacre.layers.l6_dream.state import DreamStateFile
+from nacre.layers.l6_dream.lock import FILE, DreamLock
+from nacre.layers.l6_dream.state import FIRST_FILE, DreamStateFile
 from nacre.memory.checks.review import waiting
 from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import pick_up
@@ -194,7 +194,7 @@ async def test_a_model_reads_transcripts_and_the_project_and_nothing_else_outsid
     assert [isinstance(one, dict) and bool(one.get("is_error")) for one in answers] == [True] * 3 + [
         False
     ] * 4
-    assert f"{secret} is outside the project, and nobody can be asked here" in str(answers[0])
+    assert f"{secret} is outside the project, and this task cannot ask for permission" in str(answers[0])
     assert "we moved to osprey" in str(answers[3]) and "we moved to osprey" in str(answers[4])
     assert "sleeps at noon" not in str([request.messages for request in provider.requests])
 
@@ -214,6 +214,7 @@ async def test_a_model_is_told_once_what_is_wrong_and_then_its_work_is_dropped(
         )  # fmt: skip
         done = await dreamt(occasion, ready)
         assert done.state.status == "failed" and "Magnus" in done.state.error
+        assert (done.state.refused, done.state.rounds) == ({"ungrounded": 8}, 4), "twice the same claims"
         assert held(occasion.location) == dict(OTHERS)
         assert "It cannot be taken over as it is" in str(provider.requests[3].messages)
         assert not (occasion.location.directory / FILE).exists()
@@ -282,6 +283,7 @@ async def test_a_model_cannot_empty_a_memory(tmp_path: Path, provider: ScriptedP
     ("last", "status"),
     [
         ("Put two together. heron-4411 is in it.", "failed"),
+        ("Put two together.\nDROPPED: 4411 because staging is no longer needed.", "failed"),
         ("Put two together.\nDROPPED: 4411 because staging moved to another host.", "completed"),
     ],
 )
@@ -289,7 +291,7 @@ async def test_what_a_merge_leaves_out_is_refused_unless_the_model_says_why(
     tmp_path: Path, provider: ScriptedProvider, last: str, status: str
 ) -> None:
     staging = topic("Staging", "The staging database is heron-4411. Tests need a real database.")
-    files = {**OTHERS, "staging.md": staging}
+    files = {**OTHERS, "staging.md": staging, "hosts.md": topic("Hosts", "Staging moved to another host.")}
     async with dreaming(tmp_path, provider, files) as (plain, ready):
         occasion = replace(plain, clock=CountedIds())
         path = str(the_folder(occasion) / "staging.md")
@@ -407,6 +409,8 @@ async def test_a_dream_over_its_budget_of_tokens_ends(tmp_path: Path, provider: 
 
 
 def sessions(settings: Settings, location: Location, count: int) -> None:
+    """So many sessions since the gates were first asked two days ago."""
+    DreamStateFile(location.cache).mark(FIRST_FILE, datetime.now(UTC) - timedelta(days=2))
     for number in range(count):
         path = location.directory.parent / f"session-{number}.jsonl"
         path.write_text("{}\n", encoding="utf-8")
@@ -431,12 +435,50 @@ async def test_the_end_of_a_turn_asks_the_gates(
         assert ready.dream.stopped == {gate: 1}
         await ready.background.wait("dream")
         heard = [event.text for event in await turn(ready) if isinstance(event, Notice)]
+        runs = [(one.fact("status"), one.fact("by")) for one in ready.agent.session.view.noted("dream")]
     is_done = gate == "open"
     assert ("deploys_again.md" in held(location)) is not is_done
     told = any("memory was consolidated" in line for line in heard)
     assert told or not is_done
+    assert runs == ([("completed", "rule")] if is_done else [])
     counted = DreamStateFile(location.cache).gates()
     assert counted == ({"open": 1, "too soon": 1} if is_done else {gate: 1, "scanned lately": 1})
+
+
+async def test_a_first_dream_waits_a_day_like_every_other(tmp_path: Path, provider: ScriptedProvider) -> None:
+    """D1."""
+    settings = settings_in(tmp_path / "work", NACRE_DREAM="1")
+    location = filled(settings, dict(FILES))
+    sessions(settings, location, 5)
+    (location.cache / "dream" / FIRST_FILE).unlink()
+    provider.script(say("Hello."))
+    async with open_agent(settings, provider=provider) as ready:
+        await turn(ready)
+        assert ready.dream is not None
+        assert ready.dream.stopped == {"too soon": 1}
+        assert ready.dream.consolidated is None
+        lease = DreamLock(location.directory, location.cache).acquire()
+        assert lease is not None
+        assert ready.dream.consolidated is None, "one that runs has consolidated nothing yet"
+        lease.finish()
+        assert ready.dream.consolidated is not None
+    assert held(location) == dict(FILES)
+
+
+async def test_a_model_that_never_ends_has_failed(tmp_path: Path, provider: ScriptedProvider) -> None:
+    """D7: nothing is taken over, and the next session tries again."""
+    settings = settings_in(tmp_path / "work", NACRE_DREAM="0")
+    location = filled(settings, dict(FILES))
+    async with open_agent(settings, provider=provider, ephemeral=True) as ready:
+        memory = await Memory.at(location, settings.cwd)
+        look = call("Glob", pattern="**/*.md", path=str(settings.cwd))
+        provider.script(look, look, look)
+        plain = dream_target(settings, memory)
+        target = replace(plain, settings=replace(plain.settings, max_rounds=2))
+        done = await dreamt(target, ready)
+    assert done.state.status == "failed" and "within 2 requests" in done.state.error
+    assert done.state.failures == 1
+    assert held(location) == dict(FILES) and not (location.directory / FILE).exists()
 
 
 async def test_a_dream_that_is_switched_off_is_not_even_asked_about(

@@ -79,7 +79,7 @@ def test_the_first_lines_name_the_process_the_host_and_the_time_before(lock: Dre
     """D2: the first line is the process alone, as other programs write it."""
     lock.acquire()
     lines = lock.path.read_text().splitlines()
-    assert lines == [str(os.getpid()), socket.gethostname(), start_time(os.getpid()), "-", HELD]
+    assert lines[:5] == [str(os.getpid()), socket.gethostname(), start_time(os.getpid()), "-", HELD]
 
 
 def test_who_is_alive_and_recent_holds_it(lock: DreamLock, clock: FrozenClock) -> None:
@@ -88,10 +88,20 @@ def test_who_is_alive_and_recent_holds_it(lock: DreamLock, clock: FrozenClock) -
     assert lock.acquire() is None
     clock.advance(3_599)
     assert lock.acquire() is None
-    clock.advance(2)
-    second = lock.acquire()
-    assert second is not None, "after an hour it counts as left behind, alive or not"
-    assert second.last is None, "what was not finished is not the last dream"
+    clock.advance(2 * DAY)
+    assert lock.acquire() is None, "a process that is alive keeps it, however old it is"
+    assert lock.last_finished() is None, "what was not finished is not the last dream"
+    held.give_back()
+    assert lock.acquire() is not None
+
+
+def test_the_last_finished_dream_is_not_the_one_that_is_running(lock: DreamLock, clock: FrozenClock) -> None:
+    held = lock.acquire()
+    assert held is not None
+    held.finish()
+    clock.advance(2 * DAY)
+    assert lock.acquire() is not None
+    assert (lock.last_finished(), lock.last()) == (NOW, NOW + timedelta(days=2))
 
 
 def test_who_was_taken_for_dead_finds_that_out_and_changes_nothing(

@@ -32,7 +32,7 @@ def die() -> None:
 def tear(path: str, share: str) -> None:
     """Write that share of a letter's line."""
 
-    def torn(descriptor: int, data: bytes) -> int:
+    def torn(descriptor: int, data: bytes, *, sync: bool = False) -> int:
         os.write(descriptor, data[: int(len(data) * float(share))])
         die()
         return 0

@@ -22,9 +22,9 @@ from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.facts import Facts
 from nacre.messages.records import Compacted
 from nacre.messages.view import View
+from nacre.session.log_writer import resume, start
 from nacre.session.restoration import carried
 from nacre.session.session import Base, Session
-from nacre.session.session_log import resume, start
 from nacre.testing import FrozenClock
 from tests.scale import scaled
 
@@ -53,7 +53,7 @@ class Talk:
         )
         self.box = self.writer.folder / "inboxes" / "main.jsonl"
         self.mailing = Mail(self.session, Mailbox(self.box))
-        self.session.layers.append(self.mailing)
+        self.session.add_layers(self.mailing)
 
     def put(self, text: str, *, sender: str = "reviewer-1") -> Letter:
         """Somebody else writes, through a mailbox of their own."""
@@ -218,7 +218,7 @@ async def test_an_inbox_that_cannot_be_read_is_told_once_and_stops_nothing(clock
             raise MailError("another process has held it for over 10 s")
 
     session = Session(Base(MODEL, "s", []), clock=clock)
-    session.layers.append(Mail(session, Broken()))
+    session.add_layers(Mail(session, Broken()))
     await session.add_user("one")
     await session.add_user("two")
     lines = [notice.text for notice in session.notices()]
@@ -241,7 +241,7 @@ async def test_lines_that_are_no_letters_are_set_aside_and_told(talk: Talk) -> N
 async def test_who_reads_for_two_inboxes_gets_the_letters_of_both(clock: FrozenClock) -> None:
     """A6: a lead has one of its own and one in each team."""
     session, own, other = Session(Base(MODEL, "s", []), clock=clock), MemoryInbox(), MemoryInbox()
-    session.layers.append(Mail(session, own, other))
+    session.add_layers(Mail(session, own, other))
     other.put(letter(clock, "from the team"))
     own.put(letter(clock, "from the session"))
     await session.add_user("go")

@@ -30,6 +30,7 @@ def test_its_definition_asks_for_receiver_and_message(tool: Tool) -> None:
     assert tool.input_schema["required"] == ["to", "message"]
     assert list(tool.input_schema["properties"] or ()) == ["to", "message", "summary"]  # type: ignore[arg-type]
     assert not tool.read_only
+    assert "bridge" not in str(tool.definition), "there is none"
 
 
 async def test_text_is_sent(tool: Tool, bob: MemoryInbox) -> None:

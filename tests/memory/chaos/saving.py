@@ -149,9 +149,13 @@ def main(act: str, base: Path, *arguments: str) -> None:
         asyncio.run(recover(where))
     elif act == "purge":
         from nacre.memory.files.undo import purge
-        from nacre.store.history import without_lines
 
-        asyncio.run(purge(where, [arguments[2]], scrub=without_lines(arguments[3])))
+        word = arguments[3].encode()
+
+        def scrub(data: bytes) -> bytes:
+            return b"".join(line for line in data.splitlines(keepends=True) if word not in line)
+
+        asyncio.run(purge(where, [arguments[2]], scrub=scrub))
 
 
 def serve() -> None:

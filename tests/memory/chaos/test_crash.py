@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from nacre.memory.files.location import Location
-from nacre.memory.files.transaction import pending_edits, recover
+from nacre.memory.files.transaction import recover
 from nacre.store.history import History
+from tests.histories import pending_edits
 from tests.memory.chaos.saving import forget, location, save
 
 PROGRAM = Path(__file__).with_name("saving.py")
@@ -94,7 +95,7 @@ def checked(where: Location, old: dict[str, bytes], new: dict[str, bytes]) -> bo
     assert files in (old, new)
     assert paired(files)
     assert recorded(where) == files
-    assert asyncio.run(pending_edits(where)) == ()
+    assert asyncio.run(pending_edits(where)) == {}
     assert not [path for path in where.cache.rglob("*") if path.parent.name == "aside"]
     fsck = subprocess.run(
         ["git", "-C", str(where.history), "fsck", "--strict", "--no-dangling"], capture_output=True, text=True

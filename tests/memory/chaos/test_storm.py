@@ -14,8 +14,9 @@ from random import Random
 import pytest
 
 from nacre.memory.files.recovery import Journal
-from nacre.memory.files.transaction import pending_edits, recover
+from nacre.memory.files.transaction import recover
 from nacre.store.history import History
+from tests.histories import pending_edits
 from tests.memory.chaos.saving import location
 from tests.scale import scaled
 
@@ -89,7 +90,7 @@ def check(base: Path, said: list[str]) -> int:
             assert body == said_by * (len(body) // len(said_by)), "a torn entry"
     present = {path.name: path.read_bytes() for path in where.directory.iterdir()}
     assert present == {file: history.read(history.newest, file) for file in history.tree(history.newest)}
-    assert asyncio.run(pending_edits(where)) == ()
+    assert asyncio.run(pending_edits(where)) == {}
     assert Journal(where.cache / "journal").is_settled()
     assert not list((where.cache / "aside").iterdir())
     assert {path.name for path in where.cache.iterdir()} <= {

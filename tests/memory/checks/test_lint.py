@@ -174,11 +174,17 @@ def test_an_index_is_judged(tmp_path: Path) -> None:
     text = f"---\nname: x\n---\n- [A](a.md) — {'x' * 250}\n- [A](a.md)\n" + "y\n" * 200
     put(tmp_path, a=TEA, MEMORY=text)
     assert found(tmp_path) == [
-        ("MEMORY.md", "duplicate-pointer", False),
+        ("MEMORY.md", "duplicate-pointer", True),
         ("MEMORY.md", "index-frontmatter", False),
         ("MEMORY.md", "long-index", False),
         ("MEMORY.md", "long-line", False),
     ]
+
+
+def test_of_two_lines_for_one_file_the_longer_stays_in_the_place_of_the_first(tmp_path: Path) -> None:
+    put(tmp_path, a=TEA, MEMORY="# M\n\n- [A](a.md)\n\ntext\n- [A](a.md) — about tea\n")
+    (fix,) = fixes(tmp_path)
+    assert fix.after == b"# M\n\n- [A](a.md) \xe2\x80\x94 about tea\n\ntext\n"
 
 
 def test_odd_files_are_told_and_never_touched(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ async def test_an_edited_version_is_what_is_saved(memory: Memory) -> None:
 async def test_rejecting_drops_it(memory: Memory) -> None:
     """E7: memory stays as it is."""
     one = proposed(memory)
-    assert reject(memory.location, one.id) == one
+    assert await reject(memory, one.id) == one
     assert waiting(memory.location) == []
     with pytest.raises(StoreError, match="no proposal"):
         find(memory.location, one.id)

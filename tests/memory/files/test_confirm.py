@@ -9,17 +9,18 @@ import pytest
 
 from nacre.errors import StoreError
 from nacre.memory.agent_memory import agent_live
-from nacre.memory.files import confirm as confirming
-from nacre.memory.files.confirm import (
+from nacre.memory.files import undo as confirming
+from nacre.memory.files.location import Location
+from nacre.memory.files.transaction import pick_up, transact
+from nacre.memory.files.undo import (
     confirm,
     is_confirmation,
+    purge,
     unconfirmed_changes,
     unconfirmed_commits,
     unconfirmed_files,
+    undo,
 )
-from nacre.memory.files.location import Location
-from nacre.memory.files.transaction import pick_up, transact
-from nacre.memory.files.undo import purge, undo
 from nacre.memory.format.entry import MemoryChange
 from nacre.store.history import History
 from tests.memory.chaos.saving import location

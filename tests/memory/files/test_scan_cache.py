@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from nacre.memory.format.entry import MemoryChange
 from nacre.memory.memory import Memory
 from nacre.memory.purge.memory import erase
 from nacre.store.derived import DerivedCache
+from nacre.store.locks import FileLock
 from tests.scale import scaled
 
 UNTIL_OLD = 0.12

@@ -19,15 +19,15 @@ import pytest
 
 from nacre.errors import OutsideStore, StoreError, VersionConflict
 from nacre.memory.agent_memory import agent_live
-from nacre.memory.files.external_edits import LIVE, ExternalEdit
 from nacre.memory.files.folder import MAX_BYTES
 from nacre.memory.files.location import Location
-from nacre.memory.files.transaction import pending_edits, pick_up, recover, transact
+from nacre.memory.files.transaction import LIVE, pick_up, recover, transact
 from nacre.memory.files.undo import undo
 from nacre.memory.format.entry import MemoryChange
 from nacre.store import disk as exchange
 from nacre.store.derived import DerivedCache
 from nacre.store.history import History
+from tests.histories import pending_edits
 from tests.memory.chaos.saving import forget, location, pointer, save
 
 CHANGE = MemoryChange(author="agent", reason="because", session="s-1")
@@ -237,17 +237,13 @@ async def test_edits_by_other_means_are_committed_first_as_the_users(where: Loca
     (where.directory / "huge.md").write_bytes(b"x" * (MAX_BYTES + 1))
     os.mkfifo(where.directory / "fifo.md")
     (where.directory / "link.md").symlink_to("a.md")
-    assert await pending_edits(where) == (
-        ExternalEdit(file="a.md", kind="changed"),
-        ExternalEdit(file="b.md", kind="removed"),
-        ExternalEdit(file="logs/c.md", kind="added"),
-    )
+    assert await pending_edits(where) == {"a.md": b"ONE\n", "b.md": None, "logs/c.md": b"three\n"}
     await save(where, "d.md", b"four\n")
     assert log(where)[:2] == [
         ("agent", "save d.md", ("MEMORY.md", "d.md")),
         ("user", "edited by other means: a.md and 2 more", ("a.md", "b.md", "logs/c.md")),
     ]
-    assert await pending_edits(where) == ()
+    assert await pending_edits(where) == {}
 
 
 async def test_an_edit_that_hides_behind_the_old_size_and_time_is_found(where: Location) -> None:
@@ -263,7 +259,7 @@ async def test_an_edit_that_hides_behind_the_old_size_and_time_is_found(where: L
     was = path.stat()
     path.write_bytes(b"two\n")
     os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
-    assert await pending_edits(where) == (ExternalEdit(file="a.md", kind="changed"),)
+    assert await pending_edits(where) == {"a.md": b"two\n"}
 
 
 async def test_edits_while_an_agent_is_live_are_unconfirmed(where: Location) -> None:
@@ -471,7 +467,7 @@ async def test_a_cancelled_change_is_finished_or_not_begun(where: Location) -> N
             found = files(where)
         assert (pointer("b.md") in found["MEMORY.md"]) == ("b.md" in found)
         outcomes.add(found.get("b.md") == b"%d\n" % delay)
-        assert await pending_edits(where) == ()
+        assert await pending_edits(where) == {}
     assert False in outcomes
 
 

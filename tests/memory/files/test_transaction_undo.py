@@ -15,7 +15,8 @@ from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import TIMES, pick_up, transact
 from nacre.memory.files.undo import purge, reversed_text, undo
 from nacre.memory.format.entry import MemoryChange
-from nacre.store.history import History, holding, without_lines
+from nacre.store.history import History, holding
+from tests.histories import without_lines
 from tests.memory.chaos.saving import forget, location, pointer, save
 from tests.scale import scaled
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -131,9 +132,9 @@ async def test_a_watch_that_lost_count_says_that_it_knows_nothing(
 ) -> None:
     await settled(where, watch)
     assert watch.touched() is not None
-    os.close(watch._descriptor)
+    os.close(watching._QUEUE._descriptor)
     read, write = os.pipe2(os.O_NONBLOCK)
-    watch._descriptor = read
+    watching._QUEUE._descriptor = read
     os.write(write, struct.pack("iIII", -1, mask, 0, 0))
     assert watch.touched() is None
     os.close(write)
@@ -152,3 +153,47 @@ async def test_where_nothing_can_be_watched_all_files_are_looked_at(
     (where.directory / "a.md").write_bytes(b"theirs\n")
     await watched_save(where, watch, "d.md", b"ours\n")
     assert log(where)[1] == ("user", ("a.md",))
+
+
+async def test_two_watches_of_one_process_share_a_descriptor_and_miss_nothing(
+    where: Location, watch: Watch, tmp_path: Path
+) -> None:
+    """An event that one watch reads for another stays until the other has checked the file."""
+    other = location(tmp_path / "other")
+    with closing(Watch(other.directory)) as second, closing(Watch(where.directory)) as third:
+        await settled(where, watch)
+        await settled(where, third)
+        await settled(other, second)
+        assert sum("inotify" in one for one in descriptors()) == 1
+        seen = watch.touched()
+        (where.directory / "a.md").write_bytes(b"theirs\n")
+        assert second.touched() is not None  # reads the event of the first
+        watch.settled(watch.commit)
+        assert "a.md" not in (seen or ())
+        assert watch.touched() == {"a.md"}
+        assert "a.md" in (third.touched() or ())
+        await watched_save(where, watch, "d.md", b"ours\n")
+        assert log(where)[1] == ("user", ("a.md",))
+        third.close()
+        (where.directory / "c.md").write_bytes(b"theirs\n")
+        assert "c.md" in (watch.touched() or ())
+    watch.close()
+    assert not any("inotify" in one for one in descriptors())
+
+
+async def test_a_forked_process_takes_no_event_from_its_parent(where: Location, watch: Watch) -> None:
+    await settled(where, watch)
+    (where.directory / "a.md").write_bytes(b"theirs\n")
+    child = os.fork()
+    if not child:
+        os._exit(0 if watch.touched() is None else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert "a.md" in (watch.touched() or ())
+
+
+def descriptors() -> list[str]:
+    found = []
+    for one in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found.append(str(one.readlink()))
+    return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -10,12 +11,13 @@ from hypothesis import strategies as st
 
 from nacre.memory.format.entry import Entry
 from nacre.memory.format.index import (
+    NEWEST_LISTED,
     IndexUsage,
     MemoryIndex,
-    choose_listed,
     index_usage,
     load_index,
     pointer_line,
+    within_budget,
 )
 
 INDEX = """# Memory
@@ -281,33 +283,28 @@ def at(day: int) -> datetime:
     return datetime(2026, 1, day, tzinfo=UTC)
 
 
-def test_pinned_then_useful_then_listed_then_newest_stay_listed() -> None:
-    """M8; M16b: what is untrusted never is, pinned or not."""
-    entries = [
-        Entry(file="old.md", written=at(1)),
-        Entry(file="new.md", written=at(9)),
-        Entry(file="listed.md", written=at(2), indexed=True),
-        Entry(file="useful.md", written=at(3)),
-        Entry(file="pinned.md", written=at(1), pinned=True),
-        Entry(file="web.md", written=at(9), pinned=True, origin="untrusted"),
-        Entry(file="off.md", written=at(9), is_unlisted=True),
-    ]
-    chosen = choose_listed(entries, useful={"useful.md": 2.0, "web.md": 9.0})
-    assert [entry.file for entry in chosen] == ["pinned.md", "useful.md", "listed.md", "new.md", "old.md"]
-    index = MemoryIndex.parse(b"# Memory\n\n- [listed](listed.md)\n")
-    assert [entry.file for entry in choose_listed(entries, index=index, max_lines=4)] == [
-        "pinned.md",
-        "listed.md",
-    ]
-
-
-@given(st.integers(0, 30), st.integers(1, 20), st.integers(40, 900))
-def test_what_is_chosen_fits_the_budget(count: int, max_lines: int, max_bytes: int) -> None:
+@given(st.integers(0, 30), st.integers(4, 20), st.integers(60, 900))
+def test_what_stays_listed_fits_the_budget(count: int, max_lines: int, max_bytes: int) -> None:
     entries = [Entry(file=f"m{n}.md", description="words " * (n % 7)) for n in range(count)]
     data = b"# Memory\n\n"
-    for entry in choose_listed(
-        entries, index=MemoryIndex.parse(data), max_lines=max_lines, max_bytes=max_bytes
-    ):
+    for entry in entries:
         data = MemoryIndex.parse(data).with_pointer(entry.file, entry.title, entry.description)
-    if data.strip() != b"# Memory":
-        assert index_usage(data, max_lines=max_lines, max_bytes=max_bytes).share <= 1
+    kept, gone = within_budget(data, entries, max_lines=max_lines, max_bytes=max_bytes)
+    assert index_usage(kept, max_lines=max_lines, max_bytes=max_bytes).share <= 1
+    assert {*gone, *(line.file for line in MemoryIndex.parse(kept).pointers)} == {one.file for one in entries}
+
+
+@pytest.mark.parametrize("limits", [{"max_lines": 4}, {"max_bytes": 50}])
+def test_pointers_that_do_not_fit_leave_pinned_newest_and_useful_ones(limits: dict[str, int]) -> None:
+    """M8: text, and pointers to other files, stay."""
+    names = ["pinned", "useful", *(f"n{number:02}" for number in range(NEWEST_LISTED + 2))]
+    entries = [Entry(file=f"{name}.md", written=at(1) + timedelta(days=n)) for n, name in enumerate(names)]
+    entries[0] = replace(entries[0], pinned=True)
+    data = b"# Memory\n\n" + b"".join(f"- [A]({one.file})\n".encode() for one in entries[:3])
+    assert within_budget(data, entries, useful={"useful.md": 2.0}) == (data, ())
+    kept, gone = within_budget(data, entries, useful={"useful.md": 2.0}, **limits)
+    assert kept == data.replace(b"- [A](n00.md)\n", b"")
+    assert gone == ("n00.md",)
+    over, gone = within_budget(data, entries[:1], max_lines=1)
+    assert over == data.replace(b"- [A](pinned.md)\n", b"")
+    assert gone == ("pinned.md",)

@@ -214,3 +214,45 @@ def test_any_web_of_includes_ends_with_each_file_once(web: dict[int, list[int]],
         loaded = load_instructions(paths_in(top, max_depth=max_depth))
         order = ["CLAUDE.md" if number == 0 else f"{number}.md" for number in expected(web, max_depth)]
         assert [file.path.name for file in loaded.files] == order
+
+
+def test_what_a_rule_keeps_from_the_model_is_not_included_nor_loaded_through_a_link(tmp_path):
+    """A repository's CLAUDE.md must not bring in a file that Read may not open."""
+    plant(
+        tmp_path,
+        {
+            "repo/CLAUDE.md": "@.env @notes.md Project words.",
+            "repo/.env": "KEY=secret",
+            "repo/notes.md": "@private/plan.md Notes.",
+            "repo/private/plan.md": "secret plan",
+            "person/.nacre/CLAUDE.md": "@mine.md",
+            "person/.nacre/mine.md": "the user's own words",
+        },
+    )
+    (tmp_path / "repo/AGENTS.md").symlink_to("private/plan.md")
+    (tmp_path / "repo/.claude").mkdir()
+    (tmp_path / "repo/.claude/rules").symlink_to("../private")
+
+    def refusal(path):
+        return "Read(x) says deny" if path.name in {".env", "plan.md", "mine.md"} else ""
+
+    loaded = load_instructions(paths_in(tmp_path, refusal=refusal))
+    assert "secret" not in str(loaded)
+    assert "the user's own words" in str(loaded), "the user's own files may include anything"
+    assert names(loaded, tmp_path)[-2:] == ["repo/notes.md", "repo/CLAUDE.md"]
+    assert {line for line in loaded.warnings if "Read(x) says deny" in line}
+
+
+def test_a_folder_that_becomes_a_link_after_the_check_is_not_read(tmp_path, monkeypatch):
+    """Each step of the path is opened by itself, not only the last one."""
+    plant(tmp_path, {"repo/docs/a.md": "Words.", "repo/CLAUDE.md": "@docs/a.md", "outside/a.md": "secret"})
+
+    def exchange(path):
+        if path.name == "a.md":
+            (tmp_path / "repo/docs").rename(tmp_path / "repo/docs.real")
+            (tmp_path / "repo/docs").symlink_to(tmp_path / "outside")
+        return ""
+
+    loaded = load_instructions(paths_in(tmp_path, refusal=exchange))
+    assert "secret" not in str(loaded)
+    assert any("symbolic link was put" in line for line in loaded.warnings)

@@ -133,7 +133,7 @@ def test_what_is_no_text_file_is_skipped_with_its_reason(tmp_path):
     assert names(loaded, tmp_path) == ["repo/.claude/rules/fine.md"]
     loop = loaded.skipped[4]
     assert loop.path == tmp_path / "repo/pkg/CLAUDE.md"
-    assert "symbolic links" in loop.why
+    assert "symbolic link" in loop.why
     assert [*loaded.skipped[:4], *loaded.skipped[5:]] == [
         SkippedInstructions(tmp_path / "repo/CLAUDE.md", "a binary file; instructions are UTF-8 text"),
         SkippedInstructions(tmp_path / "repo/.claude/CLAUDE.md", "not a regular file"),

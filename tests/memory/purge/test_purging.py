@@ -70,7 +70,7 @@ def dumped(lines: list[JsonObject], *, is_ascii: bool = False) -> bytes:
 
 async def kept(home: Path, root: Path, body: str = BODY, name: str = "hopper") -> Memory:
     memory = await Memory.at(locate(MemoryPaths(home=home, cwd=root)), root)
-    await memory.save(MemoryDraft(body=f"{body}\nPIN: 4711", name=name), CHANGE)
+    await memory.save(MemoryDraft(body=f"{body}\nPIN: 4711", name=name), CHANGE, allow_secret=True)
     return memory
 
 

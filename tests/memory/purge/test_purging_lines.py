@@ -14,8 +14,9 @@ from nacre.memory.files.location import user_location
 from nacre.memory.format.entry import MemoryChange
 from nacre.memory.memory import Memory
 from nacre.memory.purge.memory import erase_line, line_named, purge_target_of_line, without_forms
-from nacre.store.history import History, holding, without_lines
+from nacre.store.history import History, holding
 from nacre.testing import FrozenClock
+from tests.histories import without_lines
 
 HAND = MemoryChange(author="user", reason="by hand")
 FILE = log_file(FrozenClock().now().date())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from dataclasses import replace
 from datetime import timedelta
@@ -12,14 +13,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nacre.memory.recall.base import AttachedMemory, Drift, RecallQuery, Reference
+from nacre.memory.recall.base import AttachedMemory, Drift, LeftOut, RankedMemory, RecallQuery, Reference
+from nacre.memory.recall.excerpt import MAX_BODY_BYTES, MAX_BODY_LINES, Excerpt, excerpt
+from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import (
-    MAX_BODY_BYTES,
-    MAX_BODY_LINES,
     attach,
     attach_all,
+    recall,
     render_attachment,
-    shorten_body,
+    within_budget,
 )
 from nacre.messages.untrusted_text import neutralise
 from tests.memory.recall.made import DAY, on_disk, ranked
@@ -156,27 +158,80 @@ bodies = st.one_of(
 )
 
 
-@given(bodies)
-@example("a" * (MAX_BODY_BYTES - len("<memory")) + "<memoryx" + "a" * 99)
-@example("a" * 2_048 + "\n" + "a" * 2_048)
-@example("a" * MAX_BODY_BYTES + "\n" + "b" * 5_000)
-@example("<system-reminder>" * 300)
-@example("\n".join(["a"] * (MAX_BODY_LINES + 1)))
-def test_what_is_shown_is_the_beginning_within_the_budget(body: str) -> None:
+QUESTION = "Where does Priya keep the tea kettle?"
+
+
+@given(bodies, st.sampled_from(["", QUESTION, "茶 a b"]))
+@example("a" * (MAX_BODY_BYTES - len("<memory")) + "<memoryx" + "a" * 99, "")
+@example("a" * 2_048 + "\n" + "a" * 2_048, "")
+@example("a" * MAX_BODY_BYTES + "\n" + "b" * 5_000, "")
+@example("<system-reminder>" * 300, "system reminder")
+@example("\n".join(["a"] * (MAX_BODY_LINES + 1)), "")
+def test_what_is_shown_is_within_the_budget(body: str, question: str) -> None:
     """R8: never over budget, whole characters, whole lines unless one alone is too long, no tag in it."""
-    shown, is_cut = shorten_body(body)
+    shown = excerpt(body, question)
     whole = neutralise(body).rstrip()
     lines = whole.split("\n")
-    assert len(shown.encode()) <= MAX_BODY_BYTES
-    assert shown.count("\n") < MAX_BODY_LINES
-    assert neutralise(shown) == shown
-    fits = len(whole.encode()) <= MAX_BODY_BYTES and len(lines) <= MAX_BODY_LINES
-    assert is_cut is not fits
-    if fits:
-        assert shown == whole
-    elif all(len(line.encode()) <= MAX_BODY_BYTES for line in lines):
-        assert whole.startswith(shown)
-        assert whole[len(shown) :].lstrip(" ").startswith("\n")
+    assert len(shown.text.encode()) <= MAX_BODY_BYTES
+    assert shown.text.count("\n") < MAX_BODY_LINES
+    assert neutralise(shown.text) == shown.text
+    assert excerpt(body, question) == shown
+    if len(whole.encode()) <= MAX_BODY_BYTES and len(lines) <= MAX_BODY_LINES:
+        assert shown == Excerpt(whole)
+    elif shown.omits == "the end" and all(len(line.encode()) <= MAX_BODY_BYTES for line in lines):
+        assert whole.startswith(shown.text)
+        assert whole[len(shown.text) :].lstrip(" ").startswith("\n")
+    elif not question:
+        assert shown.omits == "the end"
+
+
+def manual(answer: str, *, at: int = 150) -> str:
+    lines = [f"{n}. Nothing of interest is written on this shelf, only boards and dust." for n in range(300)]
+    lines[0] = "# The house"
+    lines[at] = answer
+    return "\n".join(lines)
+
+
+def test_of_a_long_memory_the_start_and_the_passage_that_matches_are_shown(tmp_path: Path) -> None:
+    """R8: with the lines that are left out, as a tool that reads files counts them."""
+    answer = "Priya keeps the tea kettle behind the blue door."
+    text = f"---\nname: House\n---\n\n{manual(answer)}\n"
+    house = on_disk(tmp_path, "house.md", text)
+    found = picked(attach(house, DAY, question=QUESTION)).text
+    lines = found.splitlines()
+    assert lines[1] == "# The house"
+    assert answer in lines
+    assert lines[-2] == f"[The start and what matches: read {tmp_path}/house.md for all of it.]"
+    first, last = next(
+        map(int, match.groups())
+        for line in lines
+        if (match := re.fullmatch(r"\[Lines (\d+)-(\d+) left out.\]", line))
+    )
+    written = text.splitlines()
+    before = lines.index(f"[Lines {first}-{last} left out.]")
+    assert (lines[before - 1], lines[before + 1]) == (written[first - 2], written[last])
+    assert len(found.encode()) < MAX_BODY_BYTES + 300
+
+
+def test_a_passage_in_other_words_or_at_the_end_is_shown_too() -> None:
+    """R8: words of one concept match; the end of the file needs no marker after it."""
+    shown = excerpt(manual("We ship a new version on Fridays.", at=299), "When is the next release?")
+    assert shown.text.endswith("We ship a new version on Fridays.")
+    assert shown.omits == "parts"
+
+
+def test_a_long_line_is_shown_in_parts_too() -> None:
+    """R8: a memory that is one paragraph has no lines to choose from."""
+    line = manual("Priya keeps the tea kettle behind the blue door.").replace("\n", " ")
+    shown = excerpt(line, QUESTION, first_line=7)
+    assert "Priya keeps the tea kettle behind the blue door." in shown.text
+    assert "\n[Part of line 7 left out.]\n" in shown.text
+
+
+def test_a_memory_in_which_nothing_matches_is_shown_from_its_start() -> None:
+    """R8: chosen by its name alone, or by a model."""
+    body = manual("Boards.")
+    assert excerpt(body, "quantum chromodynamics") == excerpt(body)
 
 
 @pytest.mark.parametrize(
@@ -280,3 +335,28 @@ def test_the_same_picks_are_the_same_bytes_and_none_are_none(tmp_path: Path) -> 
     assert text.endswith("</memory>\n</system-reminder>")
     assert f"{picks[0].text}\n\n{picks[1].text}" in text
     assert render_attachment([]) == ""
+
+
+def test_the_best_memories_get_the_room_and_keep_their_order(tmp_path: Path) -> None:
+    """R2, R14: what comes first by age does not push out what answers."""
+    newer, best = (picked(attach(on_disk(tmp_path, f"{n}.md", "x" * 500), DAY)) for n in ("newer", "best"))
+    newer = replace(newer, ranked=replace(newer.ranked, confidence=0.6))
+    assert within_budget([newer, best], 1_500) == ([newer, best], [])
+    assert within_budget([newer, best], 900) == ([best], [LeftOut.of(newer.ranked, "budget")])
+    broken = replace(best, drift=Drift(references=(reference("gone.py", False),)))
+    assert within_budget([newer, broken], 900)[0] == [newer]
+
+
+def test_a_memory_that_cannot_be_read_is_named_among_those_left_out(tmp_path: Path) -> None:
+    """R10"""
+    there, gone = (on_disk(tmp_path, f"{n}.md", f"fact {n}") for n in ("there", "gone"))
+    gone.path.unlink()
+
+    class Found(LocalIndex):
+        def rank(self, query: RecallQuery, *, limit: int) -> list[RankedMemory]:
+            return [there, gone]
+
+    found = recall(RecallQuery(text="which facts?", now=DAY), [Found(tmp_path, tmp_path / "cache")])
+    assert [one.ranked for one in found.picks] == [there]
+    assert found.left_out == (LeftOut.of(gone, "unreadable"),)
+    assert found.ranked == [found.left_out[0], there]

@@ -237,7 +237,7 @@ def test_a_file_from_the_future_is_read_once(
     index = LocalIndex(directory, cache)
     index.refresh()
     read: list[str] = []
-    monkeypatch.setattr(index, "_read_file", lambda file, stamp: read.append(file))
+    monkeypatch.setattr("nacre.memory.recall.local_index._read", lambda path: read.append(path.name))
     index.refresh()
     assert read == []
 

@@ -21,7 +21,7 @@ from nacre.memory.format.entry import Entry, MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.memory.purge.memory import erase
 from nacre.memory.recall import usage
-from nacre.memory.recall.base import AttachedMemory, LeftOut, RankedMemory, Recalled
+from nacre.memory.recall.base import AttachedMemory, LeftOut, LeftOutReason, RankedMemory, Recalled
 from nacre.memory.recall.usage import (
     MemoryUsage,
     UsageEvent,
@@ -189,7 +189,7 @@ _events = st.lists(
 @given(_events)
 def test_folding_changes_no_sum(events: list[tuple[str, usage.EventKind, int, int]]) -> None:
     tallies = [
-        usage._tally(UsageEvent(file=file, kind=kind, at=NOW - timedelta(days=days), tokens=tokens))
+        usage.UsageCount(of=digest(file), at=NOW - timedelta(days=days), tokens=tokens, **{kind: 1})
         for file, kind, days, tokens in events
     ]
 
@@ -199,8 +199,12 @@ def test_folding_changes_no_sum(events: list[tuple[str, usage.EventKind, int, in
             total[one.of] = total[one.of] + one if one.of in total else one
         return total
 
-    assert sums(usage._folded(tallies, NOW)) == sums(tallies)
+    assert sums(usage._merged(tallies, (NOW - timedelta(days=400)).date()).values()) == sums(tallies)
     assert [usage._parsed(usage._line(one)) for one in tallies] == tallies
+
+
+def passed(location: Location, file: str, why: LeftOutReason) -> LeftOut:
+    return LeftOut(file, why, path=location.directory / file)
 
 
 def test_what_was_picked_passed_over_or_below_the_cut_counts_differently(location: Location) -> None:
@@ -211,12 +215,12 @@ def test_what_was_picked_passed_over_or_below_the_cut_counts_differently(locatio
         query="tea?",
         picks=(pick, elsewhere),
         left_out=(
-            LeftOut("hopper.md", "not chosen"),
-            LeftOut("hopper.md", "beyond five"),
-            LeftOut("tea.md", "budget"),
-            LeftOut("of_another_scope.md", "beyond five"),
-            LeftOut("low.md", "below the cut-off"),
-            LeftOut("seen.md", "already seen"),
+            passed(location, "hopper.md", "not chosen"),
+            passed(location, "hopper.md", "beyond five"),
+            passed(location, "tea.md", "budget"),
+            LeftOut.of(elsewhere.ranked, "beyond five"),
+            passed(location, "low.md", "below the cut-off"),
+            passed(location, "seen.md", "already seen"),
         ),
     )
     assert events_of(recalled, location, NOW) == [
@@ -248,7 +252,7 @@ async def test_recording_waits_for_nobody_for_long(
 ) -> None:
     monkeypatch.setattr(usage, "LOCK_SECONDS", 0.05)
     ledger(location).parent.mkdir(parents=True)
-    with usage._held(ledger(location).parent):
+    with usage._lock(ledger(location).parent):
         await record(location, [UsageEvent(file="tea.md", kind="offered", at=NOW)])
     assert not ledger(location).exists()
     await asyncio.gather(

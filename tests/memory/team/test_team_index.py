@@ -6,13 +6,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nacre.memory.format.index import MemoryIndex
-from nacre.memory.team.merge import merged_index, public_index
+from nacre.memory.team.merge import filtered_index, merged_index
 
 BASE = b"# Memory\n\n- [A](a.md) - one\n- [B](b.md) - two\n"
 
 
 def merged(mine: bytes, theirs: bytes, base: bytes = BASE, *, gone: str = "") -> bytes:
-    return merged_index(mine, theirs, base, is_listed=lambda file: file != gone)
+    return filtered_index(merged_index(mine, theirs, base), lambda file: file != gone)
 
 
 def test_lines_that_either_side_added_are_there_and_lines_either_removed_are_not() -> None:
@@ -53,7 +53,7 @@ def test_a_line_of_a_file_that_is_gone_goes_too() -> None:
 
 def test_a_line_tells_so_it_is_only_shared_with_its_file() -> None:
     """M27."""
-    assert public_index(BASE, is_shared=lambda file: file == "a.md") == b"# Memory\n\n- [A](a.md) - one\n"
+    assert filtered_index(BASE, lambda file: file == "a.md") == b"# Memory\n\n- [A](a.md) - one\n"
 
 
 lines = st.lists(
@@ -84,9 +84,9 @@ def test_merging_once_more_changes_nothing_and_no_word_is_lost(
     def is_listed(file: str) -> bool:
         return int(file[1]) in here
 
-    found = merged_index(mine, theirs, base, is_listed=is_listed)
-    assert merged_index(found, theirs, theirs, is_listed=is_listed) == found
-    assert _pointers(merged_index(found, theirs, base, is_listed=is_listed)) == _pointers(found)
+    found = filtered_index(merged_index(mine, theirs, base), is_listed)
+    assert filtered_index(merged_index(found, theirs, theirs), is_listed) == found
+    assert _pointers(filtered_index(merged_index(found, theirs, base), is_listed)) == _pointers(found)
     files = {line.file for line in MemoryIndex.parse(found).pointers}
     assert all(map(is_listed, files))
     added = {line.file for data in (mine, theirs) for line in MemoryIndex.parse(data).pointers}

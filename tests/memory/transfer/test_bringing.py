@@ -18,7 +18,7 @@ from nacre.memory.files.location import (
 )
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
-from nacre.memory.transfer.copy_home import NOBODYS, HomeCopy
+from nacre.memory.transfer.copy_home import NO_PROJECT, HomeCopy
 from nacre.store.home import slug
 
 BY_HAND = MemoryChange(author="user", reason="said so")
@@ -119,7 +119,7 @@ async def test_whose_memory_nobody_claimed_is_read_off_its_sessions(home_copy: H
     log.write_text(json.dumps({"type": "user", "cwd": str(base / "known")}) + "\n")
     pairs, (left,) = home_copy.directories()
     assert [one.whose for one in pairs] == [str(base / "known")]
-    assert (left.why, "unknown" in left.file) == (NOBODYS, True)
+    assert (left.why, "unknown" in left.file) == (NO_PROJECT, True)
 
 
 async def test_a_memory_that_cannot_be_written_stops_no_other(home_copy: HomeCopy) -> None:

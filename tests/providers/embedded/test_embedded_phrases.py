@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nacre.providers.embedded.grammar import Intent
 from nacre.providers.embedded.parse import parse_message
+from nacre.providers.embedded.phrases import Intent
 
 REMEMBER_EN = [
     ("remember that I prefer tabs", "I prefer tabs"),
@@ -170,6 +170,10 @@ SMALL_TALK = [
     ("never mind", Intent.NEVER_MIND),
     ("forget it", Intent.NEVER_MIND),
     ("run `ls -la`", Intent.RUN),
+    ("run ls -la", Intent.RUN),
+    ("run ls", Intent.RUN),
+    ("run git status", Intent.RUN),
+    ("please execute touch x", Intent.RUN),
     ("你好", Intent.HELLO),
     ("谢谢", Intent.THANKS),
     ("再见", Intent.BYE),

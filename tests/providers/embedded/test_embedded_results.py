@@ -23,7 +23,7 @@ def message(role: str, *blocks: Block) -> JsonObject:
 @pytest.mark.parametrize("text", ["one\n\ntwo\n" * 900, "x" * 9_000, "[...]\n</persisted-output>\n" * 500])
 def test_of_a_result_on_disk_its_beginning_is_shown_and_where_all_of_it_is(text: str) -> None:
     """C4: the words of the pointer are for a model."""
-    words = pointer("Grep", [text], StoredResult(Path("/home/me/it.txt"), len(text)), preview_bytes=2_000)
+    words = pointer("Grep", text, StoredResult(Path("/home/me/it.txt"), len(text)), preview_bytes=2_000)
     shown, path, _ = as_shown(words, {})
     assert path == "/home/me/it.txt"
     assert text.startswith(shown)
@@ -36,7 +36,7 @@ async def test_of_a_result_that_its_tool_cut_nobody_is_told_that_all_of_it_is_on
         (None, "all of it is in /home"),
         ("1 of 2 lines", "the tool returned only a part of it"),
     ):
-        words = pointer("Grep", ["one\n" * 900], kept, preview_bytes=2_000, cut=cut)
+        words = pointer("Grep", "one\n" * 900, kept, preview_bytes=2_000, cut=cut)
         request = Request(
             model="embedded",
             messages=(

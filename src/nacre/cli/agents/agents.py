@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nacre.cli.agents.lifecycle import run_member, stop
 from nacre.cli.agents.mail import inbox, send
-from nacre.cli.agents.run import run_member
-from nacre.cli.agents.stop import stop
 from nacre.cli.memory.open import json_option
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import (
@@ -22,11 +21,11 @@ from nacre.cli.output import (
     printable,
 )
 from nacre.clock import SYSTEM_CLOCK
+from nacre.formatting import usd_text
 from nacre.messages.blocks import Json, JsonObject
 
 if TYPE_CHECKING:
-    from nacre.agents.directory import ListedAgent, ListedMember, ListedTeam
-    from nacre.agents.types import AgentType
+    from nacre.agents.directory import ListedAgent, ListedTeam
 
 SHORT_ID = 8
 """Characters of an id in output."""
@@ -129,7 +128,7 @@ def _print_agents(found: list[ListedAgent], *, everywhere: bool) -> None:
             each.state.status,
             human_age(each.state.started, now),
             human_count(each.state.tokens),
-            f"${each.state.cost_usd:.4f}",
+            usd_text(each.state.cost_usd),
             each.session[:SHORT_ID],
             *[each.cwd or "-"] * everywhere,
             (each.state.doing if each.is_running else each.state.description) or "-",
@@ -153,15 +152,11 @@ def _print_team(team: ListedTeam) -> None:
                 "lead" if each.member.name == team.lead else each.member.type or "-",
                 "alive" if each.is_alive else "gone",
                 human_age(each.member.joined, now),
-                _letters(each),
+                f"{each.waiting} letter{'s' * (each.waiting != 1)} waiting" if each.waiting else "-",
             ]
             for each in team.members
         ]
     )
-
-
-def _letters(each: ListedMember) -> str:
-    return f"{each.waiting} letter{'s' * (each.waiting != 1)} waiting" if each.waiting else "-"
 
 
 @agents.command(short_help="List agent types.")
@@ -174,7 +169,23 @@ def types(options: RunOptions, /, *, as_json: bool) -> None:
     found = agent_types(load_settings(options))
     listed = [found.types[name] for name in sorted(found.types)]
     if as_json:
-        print_json([_type_json(each) for each in listed])
+        print_json(
+            [
+                {
+                    "type": each.name,
+                    "description": each.description,
+                    "model": each.model,
+                    "tools": None if each.tools is None else [*sorted(each.tools)],
+                    "disallowed": [*sorted(each.disallowed)],
+                    "max_turns": each.max_turns,
+                    "memory": each.memory,
+                    "background": each.background,
+                    "isolation": each.isolation,
+                    "origin": str(each.origin) if each.origin else None,
+                }
+                for each in listed
+            ]
+        )
     else:
         header = ["type", "model", "tools", "from", "description"]
         rows = [
@@ -192,21 +203,6 @@ def types(options: RunOptions, /, *, as_json: bool) -> None:
         print_table(rows, header=header)
     for notice in found.notices:
         print_error(notice)
-
-
-def _type_json(each: AgentType) -> JsonObject:
-    return {
-        "type": each.name,
-        "description": each.description,
-        "model": each.model,
-        "tools": None if each.tools is None else [*sorted(each.tools)],
-        "disallowed": [*sorted(each.disallowed)],
-        "max_turns": each.max_turns,
-        "memory": each.memory,
-        "background": each.background,
-        "isolation": each.isolation,
-        "origin": str(each.origin) if each.origin else None,
-    }
 
 
 for command in (send, inbox, run_member, stop):

@@ -44,10 +44,10 @@ def send(options: RunOptions, /, to: str, message: str, *, team: str, summary: s
         raise click.UsageError("the message is empty; give MESSAGE, or pipe it in with -")
     if to == "*" and not team:
         raise click.UsageError("`*` writes to a whole team; name it with --team")
-    told, target = run(_sent(options, to, text, team=team, summary=summary, sender=sender))
+    sent, target = run(_sent(options, to, text, team=team, summary=summary, sender=sender))
     where = f" ({target.where})" if target else f" (team {team})" if team else ""
-    print(f"sent to {printable(', '.join(told.to))}{printable(where)}")
-    for note in told.notes:
+    print(f"sent to {printable(', '.join(sent.to))}{printable(where)}")
+    for note in sent.notes:
         print_error(note)
     if target is not None and target.is_gone:
         print_error(f"{target.name} is not running; the message waits in its mailbox")

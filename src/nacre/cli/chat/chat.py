@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,16 +18,14 @@ import click
 
 from nacre.agents.registry import AgentState
 from nacre.app.chat_session import Ending, Leave, OpenedChat, Reopen, open_chat, switch_session
-from nacre.app.instruction_paths import instruction_paths
+from nacre.app.memory_locations import instruction_paths
 from nacre.app.open_agent import OpenedAgent
 from nacre.app.session_text import ended_line, failed_line, resumed_lines, stopped_line, waiting_line, working
-from nacre.cli.chat.input_history import InputHistory
 from nacre.cli.chat.loop_thread import LoopThread
-from nacre.cli.chat.render import TurnPrinter, status_line, styled
-from nacre.cli.chat.slash import COMMANDS, Scene, obey
+from nacre.cli.chat.slash import COMMANDS, SlashContext, run_slash
+from nacre.cli.chat.terminal import InputHistory, TurnPrinter, status_line, styled
 from nacre.cli.options import RunOptions, load_settings, run_options
-from nacre.cli.output import has_colour, is_terminal, print_error, printable
-from nacre.cli.progress import countdown
+from nacre.cli.output import countdown, has_colour, is_terminal, print_error, printable
 from nacre.cli.signals import end_on_signals
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import NacreError
@@ -50,10 +48,31 @@ def chat(options: RunOptions, /, **given: str | int | bool | None) -> int:
 def run_chat(options: RunOptions) -> int:
     """Run a conversation until the user leaves."""
     options.check()
-    settings = _trusted(options, load_settings(options))
-    _consented(options, settings)
+    settings = load_settings(options)
+    if is_terminal(sys.stdin) and is_terminal() and not options.incognito:
+        # On the first run in a directory that has its own settings, and for each file outside the project
+        # that its instructions include (M23).
+        if settings.wants_trust:
+            is_yes = ask_trust(settings.project_root, settings.wants_trust)
+            (trust if is_yes else decline)(settings.home, settings.project_root)
+            settings = load_settings(options)
+        for path in load_instructions(instruction_paths(settings)).outside:
+            if ask_outside(settings.project_root, path):
+                consent(settings.home, settings.project_root, path)
     if fits_screen(options, os.environ):
-        return _on_screen(options, settings)
+        from nacre.tui.app import run_tui
+        from nacre.tui.talk import Run, SlashCommands, Start
+
+        def done(line: str, ready: OpenedAgent, run: Run, go_on: Callable[[OpenedAgent], None]) -> Ending:
+            return run_slash(line, SlashContext(ready, settings, run, go_on))
+
+        slash = SlashCommands({name: command.summary for name, command in COMMANDS.items()}, done)
+        ended = run_tui(
+            Start(settings=settings, session=options.session, slash=slash, keeps=not options.incognito)
+        )
+        for line in ended.last_words:
+            print_error(line)
+        return ended.code
     end_on_signals()
     with LoopThread() as loop, InputHistory(settings.home, keeps=not options.incognito) as history:
         _Conversation(settings, loop, history).hold(options.session)
@@ -67,55 +86,6 @@ def fits_screen(options: RunOptions, environ: Mapping[str, str]) -> bool:
     return is_asked_for and is_capable and find_spec("textual") is not None
 
 
-def _on_screen(options: RunOptions, settings: Settings) -> int:
-    from nacre.tui.run import run_tui
-    from nacre.tui.slash import Run, Slash
-    from nacre.tui.talk import Start
-
-    def done(line: str, ready: OpenedAgent, run: Run, go_on: Callable[[OpenedAgent], None]) -> Ending:
-        return obey(line, Scene(ready, settings, run, go_on))
-
-    slash = Slash({name: command.summary for name, command in COMMANDS.items()}, done)
-    ended = run_tui(
-        Start(settings=settings, session=options.session, slash=slash, keeps=not options.incognito)
-    )
-    for line in ended.last_words:
-        print_error(line)
-    return ended.code
-
-
-def _trusted(options: RunOptions, settings: Settings) -> Settings:
-    """Ask for trust on the first run in a directory that has its own settings."""
-    is_person = is_terminal(sys.stdin) and is_terminal()
-    if not settings.wants_trust or not is_person or options.incognito:
-        return settings
-    is_yes = ask_trust(settings.project_root, settings.wants_trust)
-    (trust if is_yes else decline)(settings.home, settings.project_root)
-    return load_settings(options)
-
-
-def _consented(options: RunOptions, settings: Settings) -> None:
-    """Ask about each file outside the project that its instructions include; a yes is remembered (M23)."""
-    if options.incognito or not (is_terminal(sys.stdin) and is_terminal()):
-        return
-    for path in load_instructions(instruction_paths(settings)).outside:
-        if ask_outside(settings.project_root, path):
-            consent(settings.home, settings.project_root, path)
-
-
-@dataclass(frozen=True, slots=True)
-class _Here:
-    """The current session as a terminal shows it."""
-
-    place: OpenedChat
-    beside: AgentNotices
-    """Receives changes of its agents."""
-
-    @property
-    def ready(self) -> OpenedAgent:
-        return self.place.ready
-
-
 class _Conversation:
     """The user at the terminal, in one session after another."""
 
@@ -127,91 +97,75 @@ class _Conversation:
         self._colour = has_colour()
         self._printer = TurnPrinter()
         """One for all turns: a question can be asked in one turn and answered in another."""
-        self._beside = AgentNotices(tuple, self._history.above)
+        self._agents = AgentNotices(tuple, self._history.above)
+        """Receives changes of the agents of the current session."""
 
     def hold(self, session: str | None) -> None:
-        here = self._open(session)
-        try:
-            while isinstance(ending := self._listen(here), Reopen):
-                here = self._move(here, ending)
-            here.place.leaves("prompt_input_exit")
-        finally:
-            self._let_go(here)
-
-    def _let_go(self, here: _Here) -> None:
-        """Close a session and report the results of its background work."""
-        self._loop.call(here.place.held.aclose())
-        self._print_last_lines(here)
-
-    def _print_last_lines(self, here: _Here) -> None:
-        for line in (*here.beside.untold(), *(one.text for one in here.ready.agent.session.notices())):
-            print_error(line)
-
-    def _open(self, session: str | None) -> _Here:
         place = self._loop.call(self._enter(session))
         self._greet(place.ready)
-        return _Here(place, self._report_agents(place.ready))
+        self._report_agents(place.ready)
+        try:
+            while isinstance(ending := self._listen(place.ready), Reopen):
+                place = self._move(place, ending)
+            place.set_end_reason("prompt_input_exit")
+        finally:
+            self._loop.call(place.held.aclose())
+            self._print_last_lines(place.ready)
+
+    def _print_last_lines(self, ready: OpenedAgent) -> None:
+        for line in (*self._agents.untold(), *(one.text for one in ready.agent.session.notices())):
+            print_error(line)
 
     async def _enter(self, session: str | None) -> OpenedChat:
         return await open_chat(
-            self._settings, session, ask=self._ask if self._is_person else None, tell=countdown
+            self._settings, session, ask=self._ask if self._is_person else None, on_countdown=countdown
         )
 
-    def _report_agents(self, ready: OpenedAgent) -> AgentNotices:
-        if ready.team is None:
-            return AgentNotices(tuple, self._history.above)
-        beside = AgentNotices(ready.team.states, self._history.above)
-        ready.team.shared.registry.on_change.append(beside.changed)
-        return beside
+    def _report_agents(self, ready: OpenedAgent) -> None:
+        self._agents = AgentNotices(ready.team.states if ready.team else tuple, self._history.above)
+        if ready.team is not None:
+            ready.team.shared.registry.on_change.append(self._agents.changed)
 
-    def _move(self, here: _Here, to: Reopen) -> _Here:
+    def _move(self, here: OpenedChat, to: Reopen) -> OpenedChat:
         async def let_go(left: OpenedChat) -> None:
             await left.held.aclose()
-            self._print_last_lines(here)
+            self._print_last_lines(left.ready)
 
         is_again = to.session == here.ready.agent.session.id
         try:
-            place = self._loop.call(switch_session(here.place, to, self._enter, let_go))
+            place = self._loop.call(switch_session(here, to, self._enter, let_go))
         except NacreError as error:
             if is_again:
                 raise
             print_error(str(error))
             return here
         (self._status if is_again else self._greet)(place.ready)
-        return _Here(place, self._report_agents(place.ready))
+        self._report_agents(place.ready)
+        return place
 
-    def _listen(self, here: _Here) -> Leave | Reopen:
-        self._beside = here.beside
+    def _listen(self, ready: OpenedAgent) -> Leave | Reopen:
+        context = SlashContext(ready, self._settings, self._loop.call, lambda ready: self._turn(ready, None))
         while True:
             try:
-                ending = self._on_event(here.ready)
+                for line in self._agents.untold():
+                    print(styled(f"· {printable(line)}", "dim", colour=self._colour))
+                try:
+                    text = self._history.ask("> " if self._is_person else "")
+                except EOFError:
+                    if self._is_person:
+                        print()
+                    return Leave()
+                if not text.startswith("/"):
+                    if text.strip():
+                        self._turn(ready, text)
+                    continue
+                try:
+                    if (ending := run_slash(text, context)) is not None:
+                        return ending
+                except NacreError as error:
+                    print_error(str(error))
             except KeyboardInterrupt:
                 print("\n(Ctrl-D or /exit leaves)" if self._is_person else "")
-                continue
-            if ending is not None:
-                return ending
-
-    def _on_event(self, ready: OpenedAgent) -> Leave | Reopen | None:
-        for line in self._beside.untold():
-            print(styled(f"· {printable(line)}", "dim", colour=self._colour))
-        try:
-            text = self._history.ask("> " if self._is_person else "")
-        except EOFError:
-            if self._is_person:
-                print()
-            return Leave()
-        if text.startswith("/"):
-            return self._obey(text, ready)
-        if text.strip():
-            self._turn(ready, text)
-        return None
-
-    def _obey(self, text: str, ready: OpenedAgent) -> Leave | Reopen | None:
-        try:
-            return obey(text, Scene(ready, self._settings, self._loop.call, self._go_on))
-        except NacreError as error:
-            print_error(str(error))
-            return None
 
     async def _ask(self, question: PermissionQuestion) -> PermissionAnswer:
         # A background agent asks while the user types: the input line stays and the question waits.
@@ -231,13 +185,10 @@ class _Conversation:
             # No turn of the user asks this: the caller, and all others behind it, would wait for ever.
             return "no"
 
-    def _go_on(self, ready: OpenedAgent) -> None:
-        self._turn(ready, None)
-
     def _turn(self, ready: OpenedAgent, text: str | None) -> None:
         printer = self._printer
         try:
-            self._loop.call(_play(ready, text, printer, self._beside))
+            self._loop.call(_play(ready, text, printer, self._agents))
         except KeyboardInterrupt:
             printer.end()
             print_error(stopped_line(ready))
@@ -249,7 +200,7 @@ class _Conversation:
     def _status(self, ready: OpenedAgent) -> None:
         if self._is_person:
             line = status_line(ready.agent.session, *working(ready))
-            print(styled(line, "dim", colour=self._colour))
+            print(styled(printable(line), "dim", colour=self._colour))
 
     def _greet(self, ready: OpenedAgent) -> None:
         for problem in self._settings.problems:
@@ -259,16 +210,16 @@ class _Conversation:
         if not self._is_person:
             return
         if ready.choice is not None:
-            print(styled(ready.choice.reason, "bold", colour=self._colour))
+            print(styled(printable(ready.choice.reason), "bold", colour=self._colour))
             if ready.choice.offer:
                 print(styled(ready.choice.offer, "dim", colour=self._colour))
         for line in resumed_lines(ready.agent.session):
-            print(styled(line, "dim", colour=self._colour))
+            print(styled(printable(line), "dim", colour=self._colour))
         print(styled("/help lists commands", "dim", colour=self._colour))
 
 
-async def _play(ready: OpenedAgent, text: str | None, printer: TurnPrinter, beside: AgentNotices) -> None:
-    async with beside.shown(printer), aclosing(ready.agent.stream(text)) as events:
+async def _play(ready: OpenedAgent, text: str | None, printer: TurnPrinter, agents: AgentNotices) -> None:
+    async with agents.shown(printer), aclosing(ready.agent.stream(text)) as events:
         async for event in events:
             printer.show(event)
         await printer.free()  # a question of somebody in the background must not swallow the answer
@@ -284,7 +235,8 @@ def ask_permission(question: PermissionQuestion, read: Callable[[str], str] = in
     heading = f"? {question.tool} needs your permission ({printable(question.reason)})"
     print(styled(heading, "yellow", colour=colour))
     for line in question.preview.splitlines():
-        print("    " + styled(printable(line), _style(line), colour=colour))
+        style = {"+": "green", "-": "red"}.get(line[:1], "dim")
+        print("    " + styled(printable(line), style, colour=colour))
     always = f"  always would allow {printable(question.rule.text)} in this project from now on"
     print(styled(always, "dim", colour=colour))
     return _ANSWERS.get(_word(read, "  go ahead? [y]es, [a]lways, [N]o: "), "no")
@@ -292,7 +244,7 @@ def ask_permission(question: PermissionQuestion, read: Callable[[str], str] = in
 
 def ask_trust(directory: Path, wants: tuple[str, ...], read: Callable[[str], str] = input) -> bool:
     """Ask whether the settings of a directory may be used."""
-    print(f"The settings in {directory} bring: {', '.join(wants)}.")
+    print(printable(f"The settings in {directory} bring: {', '.join(wants)}."))
     print("They can run programs and send your words elsewhere. Unless you trust the")
     print("directory, they are ignored.")
     return _word(read, "  trust it? [y]es, [N]o: ") in {"y", "yes"}
@@ -313,12 +265,6 @@ def _word(read: Callable[[str], str], prompt: str) -> str:
     except KeyboardInterrupt:
         print()  # what is said next begins on a line of its own
         raise
-
-
-def _style(line: str) -> str:
-    if line.startswith("+"):
-        return "green"
-    return "red" if line.startswith("-") else "dim"
 
 
 TICK_SECONDS = 1.0
@@ -351,13 +297,18 @@ class AgentNotices:
         elif state.name in self._running:
             self._running.discard(state.name)
             if state.background:
-                self._print_lines(ended_line(state))
+                line = ended_line(state)
+                if self.printer is not None:
+                    self.printer.show(Notice(line))
+                elif not self._above(f"· {line}"):
+                    self._untold.append(line)
         self._pass_on(self.printer)
 
     @asynccontextmanager
     async def shown(self, printer: TurnPrinter) -> AsyncIterator[None]:
         """During a turn its printer shows the changes and the waiting time."""
         self.printer = printer
+        printer.start()
         ticking = asyncio.create_task(self._tick(printer), name="whom a turn waits for")
         try:
             yield
@@ -377,13 +328,9 @@ class AgentNotices:
             await asyncio.sleep(TICK_SECONDS)
             if any(each.is_running and not each.background for each in self._states()):
                 self._pass_on(printer)
+            else:
+                printer.tick()
 
     def _pass_on(self, printer: TurnPrinter | None) -> None:
         if printer is not None:
             printer.passing(waiting_line(self._states(), self._clock.now()))
-
-    def _print_lines(self, line: str) -> None:
-        if self.printer is not None:
-            self.printer.show(Notice(line))
-        elif not self._above(f"· {line}"):
-            self._untold.append(line)

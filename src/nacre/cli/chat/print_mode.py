@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import stat
 import sys
+from collections.abc import Sequence
 
 import click
 
 from nacre.app.open_agent import NEW, open_agent
 from nacre.cli.options import RunOptions, load_settings
-from nacre.cli.output import print_error, print_json
-from nacre.cli.progress import countdown
+from nacre.cli.output import countdown, json_text, print_error, print_json, terminal_text
 from nacre.cli.signals import run_to_end
 from nacre.context.recalled import memories_of
-from nacre.messages.blocks import JsonObject
+from nacre.messages.blocks import Image, JsonObject
 from nacre.messages.events import (
     Event,
     Notice,
@@ -29,25 +28,30 @@ from nacre.messages.events import (
     TurnDone,
     Waiting,
 )
+from nacre.messages.media import as_image
 from nacre.messages.usage import Usage
 from nacre.session.session import Session
 
 
 def run_prompt(options: RunOptions) -> int:
     """Answer once; exit code 1 if the turn ended without an answer: turn limit or refusal."""
-    return run_to_end(_run(options.updated(prompt=with_piped(options.prompt or ""))))
+    try:
+        images = [as_image(one) for one in options.image]
+    except ValueError as error:
+        raise click.UsageError(f"--image: {error}") from error
+    return run_to_end(_run(options.updated(prompt=with_piped(options.prompt or "")), images))
 
 
-async def _run(options: RunOptions) -> int:
+async def _run(options: RunOptions, images: Sequence[Image]) -> int:
     settings = load_settings(options)
     async with open_agent(settings, session=options.session or NEW, ephemeral=options.incognito) as ready:
-        ready.background.tell = countdown
+        ready.background.on_progress = countdown
         ready.agent.session.is_one_shot = True
-        for told in (*(problem.line for problem in settings.problems), *ready.notices):
-            print_error(told)
+        for problem in (*(one.line for one in settings.problems), *ready.notices):
+            print_error(problem)
         answer = ""
         done = None
-        async for event in ready.agent.stream(options.prompt or ""):
+        async for event in ready.agent.stream(options.prompt or "", images=images):
             match event:
                 case Reply():
                     answer = event.message.text
@@ -60,7 +64,7 @@ async def _run(options: RunOptions) -> int:
                 case _:
                     pass
             if options.output_format == "stream-json" and (line := event_json(event)):
-                print(json.dumps(line, ensure_ascii=False), flush=True)
+                print(json_text(line), flush=True)
         assert done is not None
         # Before anything is closed: an error then must not cost an answer that was paid for.
         _print_event(answer, _result(answer, ready.agent.session, done), options.output_format)
@@ -72,11 +76,11 @@ async def _run(options: RunOptions) -> int:
 
 def _print_event(answer: str, result: JsonObject, output_format: str) -> None:
     if output_format == "text":
-        print(answer, flush=True)
+        print(terminal_text(answer), flush=True)
     elif output_format == "json":
         print_json(result)
     else:
-        print(json.dumps({"type": "result", **result}, ensure_ascii=False), flush=True)
+        print(json_text({"type": "result", **result}), flush=True)
 
 
 def _result(answer: str, session: Session, done: TurnDone) -> JsonObject:
@@ -85,7 +89,7 @@ def _result(answer: str, session: Session, done: TurnDone) -> JsonObject:
         "result": answer,
         "session": session.id,
         "usage": usage_json(done.usage),
-        "cost_usd": round(done.cost_usd, 6),
+        "cost_usd": None if done.cost_usd is None else round(done.cost_usd, 6),
         "turns": done.rounds,
         "outcome": done.outcome,
         "memories_saved": saved,

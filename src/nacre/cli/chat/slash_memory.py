@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ from nacre.context.recalled import recalled_in_view
 from nacre.errors import NacreError
 from nacre.layers.l5_extract.extract import REASON, SHORT_COMMIT
 from nacre.layers.l5_extract.layer import WORK
+from nacre.memory.checks.review import confirm as confirm_memory
+from nacre.memory.checks.review import unverified
 from nacre.memory.files.folder import TEAM_PREFIX
 from nacre.memory.files.undo import in_force, undo
 from nacre.memory.format.entry import MemoryChange
@@ -22,8 +25,8 @@ if TYPE_CHECKING:
     from nacre.memory.memory import Memory
     from nacre.store.history import Commit
 
-
 UNDO = "undo"
+ALL = "all"
 PATIENCE_SECONDS = 2.0
 """How long to wait for background work before the list is shown: rules need far less, a model more."""
 MAX_COMMITS = 200
@@ -74,6 +77,25 @@ async def correct(ready: OpenedAgent, text: str) -> None:
     print(printable(f"corrected {saved.entry.file}; `nacre memory undo {saved.commit[:10]}` takes it back"))
 
 
+async def confirm(ready: OpenedAgent, text: str) -> None:
+    """`/confirm`: confirm the newest unverified memory of this conversation; `/confirm all` confirms each."""
+    pending: dict[tuple[Memory, str], None] = {}
+    for memory, commit in await _changes(ready):
+        doubted = [one.file for one in await asyncio.to_thread(unverified, memory.location)]
+        # A line of a daily log is named by its file and number.
+        found = [one for one in reversed(doubted) if {one, one.rpartition(":")[0]} & {*commit.files}]
+        pending |= dict.fromkeys((memory, file) for file in found)
+    if not pending:
+        print("nothing that this conversation saved is unverified; `nacre memory review` shows the rest")
+    for memory, file in list(pending) if text == ALL else list(pending)[:1]:
+        try:
+            made = await confirm_memory(memory, file, _by_hand(ready, "confirmed in a chat"))
+        except NacreError as error:
+            print_error(str(error))
+            return
+        print(printable(f"confirmed {file}; `nacre memory undo {made[:SHORT_COMMIT]}` takes it back"))
+
+
 async def saved_here(ready: OpenedAgent, text: str) -> None:
     """`/memory`: list changes that this conversation made to memory; `/memory undo` undoes the last (E6)."""
     extracting = ready.extract
@@ -87,8 +109,8 @@ async def saved_here(ready: OpenedAgent, text: str) -> None:
     elif text == UNDO and proposed:
         print_error("nothing was saved yet: `nacre memory review` accepts or rejects what was found")
     else:
-        told = [_describe(*one) for one in changes] + ([proposed.line] if proposed else [])
-        for line in told or [_nothing(ready)]:
+        lines = [_describe(*one) for one in changes] + ([proposed.line] if proposed else [])
+        for line in lines or [_nothing(ready)]:
             print(printable(line))
 
 

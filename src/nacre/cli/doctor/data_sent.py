@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 VENDORS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com"}
 """Hosts of the vendors if no address is configured."""
-BASE_URLS = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL"}
 HERE = "nowhere"
 _LOOPBACK = frozenset({"localhost", "::1"})
 _TALK = "what is said, files the model reads, instructions, memories that are not local-only"
@@ -39,7 +38,9 @@ def ways_out(settings: Settings, choice: ModelChoice | None) -> list[DataSent]:
         DataSent("web pages", "any host", "WebFetch asks for addresses that the model names")
         if settings.switches.web_fetch
         else DataSent("web pages", HERE, "WebFetch is off"),
-        DataSent(
+        DataSent("commands", HERE, "Bash runs in a sandbox without a network")
+        if settings.sandbox.enabled and not settings.sandbox.network
+        else DataSent(
             "commands", "any host", "what a command that you allow sends, it sends; nacre does not see it"
         ),
         _telemetry(settings),
@@ -83,7 +84,9 @@ def _providers(settings: Settings, choice: ModelChoice | None) -> list[DataSent]
 def _provider(what: str, choice: ModelChoice, settings: Settings) -> DataSent:
     if choice.provider_name == "embedded":
         return DataSent(what, HERE, "nothing leaves: the embedded engine answers on this machine")
-    address = settings.environ.get(BASE_URLS[choice.provider_name]) or VENDORS[choice.provider_name]
+    from nacre.providers.choose import address_of
+
+    address = address_of(choice, settings.environ) or VENDORS[choice.provider_name]
     host = host_of(address)
     where = " (this machine)" if is_loopback(host) else ""
     return DataSent(what, f"{host}{where}", f"{choice.model}: {_TALK}")
@@ -112,7 +115,8 @@ def _team(settings: Settings) -> DataSent:
     if not memory.team_remote:
         return DataSent("team memory", HERE, "no place to share it through is set")
     detail = "memories moved to the team; never one with a credential or marked local-only"
-    return DataSent("team memory", _place(memory.team_remote), detail)
+    remote = memory.team_remote
+    return DataSent("team memory", host_of(remote) if "://" in remote else remote.rpartition("@")[2], detail)
 
 
 def host_of(address: str) -> str:
@@ -128,8 +132,3 @@ def host_of(address: str) -> str:
 def is_loopback(host: str) -> bool:
     bare = host.rpartition(":")[0] or host
     return bare in _LOOPBACK or bare.startswith("127.")
-
-
-def _place(remote: str) -> str:
-    """Return a git remote by name, an address without its password, or a folder."""
-    return host_of(remote) if "://" in remote else remote.rpartition("@")[2]

@@ -9,13 +9,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nacre.cli.doctor.check import Check, note
 from nacre.errors import ConfigError, NacreError
 from nacre.messages.blocks import JsonObject
 from nacre.settings import Settings
 
 if TYPE_CHECKING:
     from nacre.memory.files.location import Location
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was checked and the result."""
+
+    name: str
+    ok: bool
+    message: str
+    is_note: bool = False
+    """A remark: nothing is wrong."""
+
+    @property
+    def mark(self) -> str:
+        return "PROBLEM" if not self.ok else "note" if self.is_note else "ok"
+
+
+def note(name: str, message: str) -> Check:
+    """Return a check that is only a remark."""
+    return Check(name, ok=True, message=message, is_note=True)
+
 
 SHOWN = 5
 """Files named in one line; the command named with them lists all."""
@@ -48,10 +68,13 @@ def memory_report(settings: Settings) -> MemoryReport:
     shared = _CheckedDirectory()
     if settings.memory.team:
         shared = _check_directory(places.team, with_index=with_index)
+    modes = [settings.memory.mode, *["team"] * settings.memory.team, *["no index"] * (not with_index)]
+    team = f", {shared.entries:,} of the team" if shared.facts else ""
+    counts = f"{project.entries:,} here, {user.entries:,} for all projects{team}"
     return MemoryReport(
         lines={
             "memory at": f"{location.directory} ({decided_by(settings, location)})",
-            "memories": f"{_counted(project, user, shared)}; mode: {', '.join(_modes(settings))}",
+            "memories": f"{counts}; mode: {', '.join(modes)}",
         },
         facts={
             "directory": str(location.directory),
@@ -66,16 +89,6 @@ def memory_report(settings: Settings) -> MemoryReport:
         },
         checks=(*project.checks, *user.checks, *shared.checks),
     )
-
-
-def _modes(settings: Settings) -> list[str]:
-    given = settings.memory
-    return [given.mode, *["team"] * given.team, *["no index"] * (not given.index)]
-
-
-def _counted(project: _CheckedDirectory, user: _CheckedDirectory, shared: _CheckedDirectory) -> str:
-    team = f", {shared.entries:,} of the team" if shared.facts else ""
-    return f"{project.entries:,} here, {user.entries:,} for all projects{team}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +109,12 @@ def _check_directory(location: Location, *, with_index: bool) -> _CheckedDirecto
     report = load_report(location.directory, found)
     states = Counter(one.state for one in report)
     levels = Counter(str(problem.level) for problem in lint(location.directory, with_index=with_index))
-    doubtful = _unconfirmed(location)
+    doubtful: list[str] = []
+    if location.history.exists():
+        from nacre.memory.files.undo import unconfirmed_files
+
+        with suppress(NacreError, OSError):
+            doubtful = sorted(unconfirmed_files(location))
     refusal = why_read_only(location)
     lost = {"cut", "left out"} if with_index else {"left out"}
     amiss = [(one.file, one.why) for one in report if one.state in lost]
@@ -107,28 +125,40 @@ def _check_directory(location: Location, *, with_index: bool) -> _CheckedDirecto
         "problems": {level: levels[level] for level in ("error", "warning", "info")},
         "read_only": refusal,
         "unconfirmed": [*doubtful],
+        "unverified": [one.file for one in found.entries if one.origin == "unverified"],
     }
     checks = [Check("memory", ok=False, message=refusal)] if refusal else []
-    checks += _load_checks(location, amiss)
-    if levels["error"] or levels["warning"]:
-        message = f"{levels.total():,} remarks on {location.directory}; `nacre memory lint` lists them"
-        is_wrong = bool(levels["error"])
-        checks.append(Check("memory", ok=False, message=message) if is_wrong else note("memory", message))
-    if doubtful:
-        message = f"nobody vouches for edits of {_some(doubtful)}; see `nacre memory log --unconfirmed`"
-        checks.append(note("memory", message))
-    return _CheckedDirectory(entries=len(found.entries), facts=facts, checks=tuple(checks))
-
-
-def _load_checks(location: Location, amiss: list[tuple[str, str]]) -> list[Check]:
-    """Check what a conversation does not get, and why (M16c)."""
-    index = [why for file, why in amiss if file == "MEMORY.md"]
-    files = [file for file, _ in amiss if file != "MEMORY.md"]
-    checks = [Check("memory", ok=False, message=f"{location.directory}: {why}") for why in index]
-    if files:
+    # What a conversation does not get, and why (M16c).
+    checks += [
+        Check("memory", ok=False, message=f"{location.directory}: {why}")
+        for file, why in amiss
+        if file == "MEMORY.md"
+    ]
+    if files := [file for file, _ in amiss if file != "MEMORY.md"]:
         message = f"a conversation does not get {_some(files)}; `nacre memory list` says why"
         checks.append(Check("memory", ok=False, message=message))
-    return checks
+    if levels["error"] or levels["warning"]:
+        count = f"{levels.total():,} remark{'s' * (levels.total() != 1)}"
+        message = f"{count} on {location.directory}; `nacre memory lint` lists them"
+        is_wrong = bool(levels["error"])
+        checks.append(Check("memory", ok=False, message=message) if is_wrong else note("memory", message))
+    if unverified := [one.file for one in found.entries if one.origin == "unverified"]:
+        words = "is" if len(unverified) == 1 else "are"
+        them = "it" if len(unverified) == 1 else "them"
+        message = (
+            f"{_some(unverified)} {words} unverified and not attached; `nacre memory review` confirms {them}"
+        )
+        checks.append(note("memory", message))
+    if doubtful:
+        message = f"edits of {_some(doubtful)} are unconfirmed; see `nacre memory log --unconfirmed`"
+        checks.append(note("memory", message))
+    if (location.cache / "purging").is_dir():
+        from nacre.memory.purge.memory import interrupted_purges
+
+        for file in interrupted_purges(location.cache):
+            message = f"a purge of {file} was interrupted; `nacre memory forget {file} --purge` completes it"
+            checks.append(Check("memory", ok=False, message=message))
+    return _CheckedDirectory(entries=len(found.entries), facts=facts, checks=tuple(checks))
 
 
 def why_read_only(location: Location) -> str | None:
@@ -143,19 +173,9 @@ def why_read_only(location: Location) -> str | None:
     return objection(location.identity_file, location.owner)
 
 
-def _unconfirmed(location: Location) -> list[str]:
-    if not location.history.exists():
-        return []
-    from nacre.memory.files.confirm import unconfirmed_files
-
-    with suppress(NacreError, OSError):
-        return sorted(unconfirmed_files(location))
-    return []
-
-
 def instruction_checks(settings: Settings) -> list[Check]:
     """Check for oversized and unreadable instructions files, and for includes without consent (M23, M24)."""
-    from nacre.app.instruction_paths import instruction_paths
+    from nacre.app.memory_locations import instruction_paths
     from nacre.memory.instructions.load import load_instructions
 
     loaded = load_instructions(instruction_paths(settings))
@@ -173,7 +193,7 @@ def instruction_checks(settings: Settings) -> list[Check]:
 
 def secret_checks(settings: Settings) -> list[Check]:
     """Search sessions for credentials for two seconds; values are never shown (M27)."""
-    from nacre.cli.progress import progress_line
+    from nacre.cli.output import progress_line
     from nacre.inspect.credentials import survey
 
     with progress_line("looking for credentials in sessions") as progress:

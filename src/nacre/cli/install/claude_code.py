@@ -331,4 +331,4 @@ def _write(path: Path, data: bytes | None) -> None:
         return
     disk.make_folder(path.parent)
     mode = path.stat().st_mode & 0o777 if path.exists() else disk.FILE_MODE
-    disk.replace_file(path, data, temp_name=f".{path.name}.{os.getpid()}.nacre", mode=mode)
+    disk.replace_file(path, data, mode=mode)

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-if TYPE_CHECKING:
-    from nacre.cli.install.claude_code import FileChange, Where
-    from nacre.memory.transfer.copy_home import HomeCopy
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from shlex import quote
-
 from nacre.app.memory_locations import decided_by, memory_paths, memory_place
-from nacre.cli.install.claude_code import FileChange, added, present_value, removed
+from nacre.cli.install.claude_code import (
+    FileChange,
+    added,
+    apply,
+    check,
+    install_changes,
+    is_passing,
+    present_value,
+    removed,
+    this_program,
+    uninstall_changes,
+)
 from nacre.cli.install.json_edit import Addition
 from nacre.integrations.claude_code.input import client_home, settings_for
 from nacre.memory.files.location import memory_base
 from nacre.memory.transfer.copy_home import HomeCopy
 from nacre.settings import Settings, load
+
+if TYPE_CHECKING:
+    from nacre.cli.install.claude_code import Where
 
 OK = 0
 NO = 1
@@ -73,12 +83,8 @@ def install_claude_code(*, scope: Where, mcp: bool, dry_run: bool, yes: bool, un
     memories are copied there. Shows what would be written into which settings, and asks. Everything else in
     them stays unchanged; a copy of each file is kept.
     """
-    import os
-    from pathlib import Path
 
-    from nacre.cli.install.claude_code import install_changes
-
-    pass
+    from nacre.cli.memory.import_memories import copy_home
     from nacre.cli.output import printable
 
     if undo:
@@ -95,9 +101,10 @@ def install_claude_code(*, scope: Where, mcp: bool, dry_run: bool, yes: bool, un
         print("Claude Code calls nacre already: nothing to do.")
         print(printable(where_it_is(os.environ, Path.cwd())))
         return OK
-    if not _is_agreed(needed, dry_run=dry_run, yes=yes, passage=shared.passage):
+    if not _is_agreed(needed, dry_run=dry_run, yes=yes, home_copy=shared.home_copy):
         return OK if dry_run else NO
-    _bring(shared.passage)
+    for line in copy_home(shared.home_copy, is_dry=False).lines() if shared.home_copy else ():
+        print(printable(line))
     _write(needed)
     _print_how_to_check(scope)
     return OK
@@ -113,13 +120,9 @@ def uninstall_claude_code(*, scope: Where, dry_run: bool, yes: bool) -> int:
 
 
 def _uninstalled(scope: Where, *, dry_run: bool, yes: bool) -> int:
-    import os
-    from pathlib import Path
-
-    from nacre.cli.install.claude_code import uninstall_changes
-
-    pass
+    from nacre.cli.memory.import_memories import copy_home
     from nacre.cli.output import printable
+    from nacre.integrations.claude_code.session_start import typed
 
     changes = uninstall_changes(scope, os.environ, cwd=Path.cwd())
     shared = unsharing(os.environ, Path.cwd()) if scope == "user" else Sharing()
@@ -133,47 +136,50 @@ def _uninstalled(scope: Where, *, dry_run: bool, yes: bool) -> int:
     print("Claude Code no longer calls nacre; its memories are untouched.")
     if scope == "user" and (line := still_shared(os.environ, Path.cwd())):
         print(printable(line))
-    _print_remaining(shared.passage)
+    home_copy = shared.home_copy
+    if home_copy and (count := copy_home(home_copy, is_dry=True).count):
+        command = typed(
+            f"nacre memory import --home {quote(str(home_copy.old))}", load(Path.cwd(), os.environ)
+        )
+        are = "1 memory is" if count == 1 else f"{count:,} memories are"
+        print(
+            printable(f"{are} in {home_copy.old} and not in nacre's own {home_copy.new}; to copy: {command}")
+        )
     return OK
 
 
 def _is_agreed(
-    changes: list[FileChange], *, dry_run: bool, yes: bool, passage: HomeCopy | None = None
+    changes: list[FileChange], *, dry_run: bool, yes: bool, home_copy: HomeCopy | None = None
 ) -> bool:
     """Show the changes and ask; returns the answer."""
-    from nacre.cli.install.claude_code import check
-    from nacre.cli.memory.copy_home import bring_all
+    from nacre.cli.memory.import_memories import copy_home
     from nacre.cli.output import printable
 
     for change in changes:
         for line in _difference(change):
             print(printable(line))
-    for line in bring_all(passage, is_dry=True).lines() if passage and (dry_run or not yes) else ():
+    for line in copy_home(home_copy, is_dry=True).lines() if home_copy and (dry_run or not yes) else ():
         print(printable(line))
     if dry_run:
         print("nothing was written")
         return False
-    if not yes and not _is_wanted():
-        print("nothing was written; add --yes to write without asking")
-        return False
+    if not yes:
+        try:
+            answer = input("write this? [y]es, [N]o: ").strip().lower()
+        except (EOFError, UnicodeDecodeError):
+            print()
+            answer = ""
+        if answer not in {"y", "yes"}:
+            print("nothing was written; add --yes to write without asking")
+            return False
     # Check all before the first is written: half of the changes would be worse than none.
     for change in changes:
         check(change)
     return True
 
 
-def _bring(passage: HomeCopy | None) -> None:
-    from nacre.cli.memory.copy_home import bring_all
-    from nacre.cli.output import printable
-
-    for line in bring_all(passage, is_dry=False).lines() if passage else ():
-        print(printable(line))
-
-
 def _write(changes: list[FileChange]) -> None:
-    import os
 
-    from nacre.cli.install.claude_code import apply
     from nacre.cli.output import printable
 
     for change in changes:
@@ -184,7 +190,6 @@ def _write(changes: list[FileChange]) -> None:
 
 
 def _difference(change: FileChange) -> list[str]:
-    from difflib import unified_diff
 
     before, after = (
         (data or b"").decode(errors="replace").splitlines() for data in (change.before, change.after)
@@ -195,23 +200,9 @@ def _difference(change: FileChange) -> list[str]:
     return [_SECRET.sub(r'\1"…"', line) for line in unified_diff(before, after, old, new, lineterm="")]
 
 
-def _is_wanted() -> bool:
-    try:
-        return input("write this? [y]es, [N]o: ").strip().lower() in {"y", "yes"}
-    except (EOFError, UnicodeDecodeError):
-        print()
-        return False
-
-
 def _print_how_to_check(scope: Where) -> None:
-    import os
-    from pathlib import Path
 
-    from nacre.cli.install.claude_code import is_passing, this_program
-
-    pass
     from nacre.cli.output import printable
-    from nacre.integrations.claude_code.input import settings_for
     from nacre.integrations.claude_code.session_start import typed
 
     settings = settings_for(Path.cwd(), os.environ)
@@ -234,24 +225,6 @@ def _print_how_to_check(scope: Where) -> None:
     print(printable(f"Undo: {typed(undo, settings)}"))
 
 
-def _print_remaining(passage: HomeCopy | None) -> None:
-    """After the removal: say how many memories remain where, and how to copy them."""
-    import os
-    from pathlib import Path
-    from shlex import quote
-
-    from nacre.cli.memory.copy_home import bring_all
-    from nacre.cli.output import printable
-    from nacre.integrations.claude_code.session_start import typed
-    from nacre.settings import load
-
-    if passage is None or not (count := bring_all(passage, is_dry=True).count):
-        return
-    command = typed(f"nacre memory import --home {quote(str(passage.old))}", load(Path.cwd(), os.environ))
-    are = "1 memory is" if count == 1 else f"{count:,} memories are"
-    print(printable(f"{are} in {passage.old} and not in nacre's own {passage.new}; to copy: {command}"))
-
-
 KEY = ("memoryHome",)
 
 
@@ -260,7 +233,7 @@ class Sharing:
     """The changes that share one memory or undo that; None if there are none."""
 
     change: FileChange | None = None
-    passage: HomeCopy | None = None
+    home_copy: HomeCopy | None = None
 
 
 def sharing(environ: Mapping[str, str], cwd: Path) -> Sharing:
@@ -273,7 +246,7 @@ def sharing(environ: Mapping[str, str], cwd: Path) -> Sharing:
         return Sharing()
     return Sharing(
         change=added(_file(own), [Addition(keys=KEY, value=str(new))], client_home(environ)),
-        passage=HomeCopy(old=old, new=new, keeps_index=own.memory.keeps_index, leaves_local=True),
+        home_copy=HomeCopy(old=old, new=new, keeps_index=own.memory.keeps_index, leaves_local=True),
     )
 
 
@@ -285,7 +258,7 @@ def unsharing(environ: Mapping[str, str], cwd: Path) -> Sharing:
         return Sharing()
     return Sharing(
         change=removed(_file(own), client),
-        passage=HomeCopy(
+        home_copy=HomeCopy(
             old=client, new=Path(os.path.realpath(own.home)), keeps_index=own.memory.keeps_index
         ),
     )

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from nacre.cli.memory.open import json_option, place, run
+from nacre.cli.memory.open import by_hand, json_option, place, run
 from nacre.cli.options import RunOptions, load_settings
-from nacre.cli.output import print_error, print_json, printable
+from nacre.cli.output import has_colour, print_error, print_json, printable
 from nacre.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
-    from nacre.layers.l6_dream.dream import DreamOptions, DreamResult
+    from nacre.layers.l6_dream.copy import DirectoryCopy
+    from nacre.layers.l6_dream.dream import DreamResult
     from nacre.layers.l6_dream.layer import DreamTarget
+    from nacre.layers.l6_dream.state import DreamState
     from nacre.settings import Settings
     from nacre.store.history import History
-import difflib
-from collections.abc import Mapping
-from datetime import datetime
-
-from nacre.cli.output import has_colour
-
-if TYPE_CHECKING:
-    from nacre.layers.l6_dream.copy import DirectoryCopy
-    from nacre.layers.l6_dream.state import DreamState
-
 
 KILL_SECONDS = 15.0
 """How long to wait for a dream in another process to end: it checks five times a second."""
@@ -69,9 +65,12 @@ def dream(ctx: click.Context, /, **asked: bool) -> int:
 
 
 async def _dreamt(options: RunOptions, asked: DreamCommand) -> int:
-    from nacre.app.memory_layers import dream_target
-    from nacre.layers.l6_dream.dream import recover
+    from nacre.app.model_layers import dream_target
+    from nacre.layers.l6_dream.layer import dream_note
+    from nacre.layers.l6_dream.policy import DreamConditions, closed_gate
+    from nacre.layers.l6_dream.state import recover
     from nacre.memory.memory import Memory
+    from nacre.session.telemetry import Telemetry
 
     settings = load_settings(options)
     if not settings.memory.is_on:
@@ -83,49 +82,42 @@ async def _dreamt(options: RunOptions, asked: DreamCommand) -> int:
         memory = await Memory.at(location, settings.cwd)
         recover(location)
     target = dream_target(settings, memory)
-    why = _not_due(target, asked)
-    if why:
-        return _print_not_due(why, as_json=asked.as_json)
-    done = await _consolidate(target, settings, asked)
-    return _report(done, asked)
-
-
-def _not_due(target: DreamTarget, asked: DreamCommand) -> str:
-    from nacre.layers.l6_dream.policy import DreamConditions, closed_gate
-
+    last = target.last if asked.nightly else target.last_or_first
     conditions = DreamConditions(
         now=target.clock.now(),
-        last=target.lock.last,
+        last=lambda: last(with_model=_has_model(settings, asked)),
         sessions=lambda since: len(target.sessions(since)),
         is_daily=asked.nightly or target.is_daily,
         is_forced=asked.force or asked.dry_run,
     )
-    return closed_gate(conditions, target.settings) or ""
-
-
-def _print_not_due(why: str, *, as_json: bool) -> int:
-    said = f"not due: {why}; `nacre dream --force` does it all the same"
-    if as_json:
-        print_json({
-            "status": "skipped", "phase": "starting", "sessions": [], "changes": [], "proposed": [],
-            "commit": None, "error": said,
-        })  # fmt: skip
-    else:
-        print(said)
-    return 0
+    why = closed_gate(conditions, target.settings) or ""
+    if why:
+        said = f"not due: {why}; `nacre dream --force` does it all the same"
+        if asked.as_json:
+            print_json({
+                "status": "skipped", "phase": "starting", "sessions": [], "changes": [], "proposed": [],
+                "commit": None, "error": said,
+            })  # fmt: skip
+        else:
+            print(said)
+        return 0
+    done = await _consolidate(target, settings, asked)
+    if not asked.dry_run:
+        Telemetry("", target.clock).record_decisions([dream_note(done.state, target.clock)])
+    return _report(done, asked)
 
 
 async def _consolidate(target: DreamTarget, settings: Settings, asked: DreamCommand) -> DreamResult:
     """Consolidate with the configured model, else by rule."""
-    from dataclasses import replace
 
-    from nacre.app.memory_layers import model_for_dream
+    from nacre.app.model_layers import model_for_dream
     from nacre.app.open_agent import open_agent
+    from nacre.layers.l6_dream.dream import DreamOptions
     from nacre.layers.l6_dream.dream import dream as dream_once
     from nacre.layers.l6_dream.layer import dream_config
 
-    wish = _dream_options(asked)
-    if asked.by_rule or _is_embedded(settings):
+    wish = DreamOptions(is_dry=asked.dry_run, is_unlimited=asked.yes, refuse=refused if asked.pick else None)
+    if not _has_model(settings, asked):
         return await dream_once(dream_config(target, is_nightly=asked.nightly), wish)
     quiet = replace(settings, mcp_servers={}, hooks={})
     async with open_agent(quiet, ephemeral=True) as ready:
@@ -133,16 +125,11 @@ async def _consolidate(target: DreamTarget, settings: Settings, asked: DreamComm
         return await dream_once(dream_config(target, model=model, is_nightly=asked.nightly), wish)
 
 
-def _is_embedded(settings: Settings) -> bool:
+def _has_model(settings: Settings, asked: DreamCommand) -> bool:
     from nacre.providers.choose import choose
 
-    return choose(settings.roles.dream or settings.model, settings.environ).provider_name == "embedded"
-
-
-def _dream_options(asked: DreamCommand) -> DreamOptions:
-    from nacre.layers.l6_dream.dream import DreamOptions
-
-    return DreamOptions(is_dry=asked.dry_run, is_unlimited=asked.yes, refuse=refused if asked.pick else None)
+    named = settings.roles.dream or settings.model
+    return not asked.by_rule and choose(named, settings.environ).provider_name != "embedded"
 
 
 def _report(done: DreamResult, asked: DreamCommand) -> int:
@@ -169,16 +156,16 @@ def _report(done: DreamResult, asked: DreamCommand) -> int:
 @click.pass_obj
 def status(options: RunOptions, /, *, as_json: bool) -> int:
     """Show the state of the running dream, in any process, or the result of the last one."""
-    from nacre.layers.l6_dream.dream import recover
     from nacre.layers.l6_dream.lock import DreamLock
-    from nacre.layers.l6_dream.state import DreamStateFile
+    from nacre.layers.l6_dream.state import BY_RULE_FILE, DreamStateFile, recover
 
     location = place(options, "project")
     if location.cache.is_dir():
         recover(location)
     board = DreamStateFile(location.cache)
     state = board.read()
-    last = DreamLock(location.directory, location.cache).last()
+    finished = (DreamLock(location.directory, location.cache).last_finished(), board.moment(BY_RULE_FILE))
+    last = max((at for at in finished if at is not None), default=None)
     if as_json:
         document = state.as_json()
         document["last"] = last.isoformat() if last else None
@@ -202,8 +189,7 @@ async def _killed(options: RunOptions, *, as_json: bool) -> int:
     import asyncio
 
     from nacre.clock import SYSTEM_CLOCK
-    from nacre.layers.l6_dream.dream import recover
-    from nacre.layers.l6_dream.state import DreamStateFile
+    from nacre.layers.l6_dream.state import DreamStateFile, recover
 
     location = place(options, "project")
     board = DreamStateFile(location.cache)
@@ -235,9 +221,7 @@ def undo(options: RunOptions, /, *, as_json: bool) -> int:
 
 
 async def _undone(options: RunOptions, *, as_json: bool) -> int:
-    from pathlib import Path
 
-    from nacre.cli.memory.open import by_hand
     from nacre.memory.files.undo import undo as take_back
     from nacre.memory.memory import Memory
     from nacre.store.history import History

@@ -1,4 +1,4 @@
-"""`nacre memory log`, `diff` and `undo`: show and undo changes (M15)."""
+"""`nacre memory log`, `diff`, `undo`, `why` and `confirm`: show, undo and confirm changes (M15)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from nacre.cli.memory.open import by_hand, json_option, read_only, run, scope_option, writable
-from nacre.cli.options import RunOptions
+from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import has_colour, print_error, print_json, print_table, printable
 from nacre.errors import StoreError, VersionConflict
-from nacre.inspect.memory_origin import SHORT_COMMIT, author_shown
+from nacre.inspect.memory_origin import SHORT_COMMIT, author_shown, origin_lines
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
+    from nacre.memory.files.undo import ConfirmResult
     from nacre.memory.memory import Memory
     from nacre.store.history import Commit
 
@@ -35,7 +36,7 @@ def log(options: RunOptions, /, name: str | None, **given: str | int | bool) -> 
 
     An edit made outside of nacre while an agent was running is `unconfirmed` until `nacre memory confirm`.
     """
-    from nacre.memory.files.confirm import unconfirmed_changes, unconfirmed_commits
+    from nacre.memory.files.undo import unconfirmed_changes, unconfirmed_commits
 
     opened = run(read_only(options, str(given["scope"]), picks_up=True))
     file = run(known_file(opened, name)) if name else None
@@ -180,3 +181,128 @@ async def _reversed(opened: Memory, undone: Commit) -> str:
 
     change = by_hand(f"undo {undone.id[:SHORT_COMMIT]}: {undone.reason}")
     return await take_back(opened.location, undone.id, change=change)
+
+
+MOST_CHANGES = 10_000
+"""More changes than any memory has: the whole history is shown."""
+
+
+@click.command(short_help="Show the origin of a memory.")
+@click.argument("name")
+@scope_option
+@json_option
+@click.pass_obj
+def why(options: RunOptions, /, name: str, *, scope: str, as_json: bool) -> int:
+    """Show who wrote a memory, when and why, and the words it came from if a log still has them."""
+    from nacre.inspect.original_words import original_words
+    from nacre.memory.files.folder import Folder
+    from nacre.memory.files.undo import unconfirmed_changes
+    from nacre.memory.format.entry import read_entry
+
+    opened = run(read_only(options, scope, picks_up=True))
+    file = run(known_file(opened, name))
+    commits = run(opened.log(limit=MOST_CHANGES, file=file))
+    data = Folder(opened.location.directory).read(file)
+    if data is None and not commits:
+        raise StoreError(f"{file} is gone; `nacre memory list` shows what is there")
+    entry = read_entry(file, data or b"")
+    doubted = unconfirmed_changes(opened.location)
+    homes = (opened.location.base, load_settings(options).home)
+    words = original_words(homes, entry.sources)
+    if as_json:
+        print_json({
+            "file": file,
+            "name": entry.title,
+            "exists": data is not None,
+            "origin": entry.origin,
+            "sources": [*entry.sources],
+            "unconfirmed": [*doubted.files.get(file, ())],
+            "history": [commit_json(each, doubted.confirmed) for each in commits],
+            "words": [
+                {"session": each.session, "message": each.message, "role": each.role, "text": each.text}
+                for each in words
+            ],
+        })  # fmt: skip
+    else:
+        for line in origin_lines(entry, commits, doubted, is_there=data is not None):
+            print(line)
+        for said in words:
+            print(printable(f"  {said.role} said: {said.text}"))
+    return 0
+
+
+@click.command(short_help="Confirm memories and edits.")
+@click.argument("wanted", nargs=-1, metavar="[MEMORY|COMMIT]...")
+@click.option("--all", "everything", is_flag=True, help="All unverified memories and unconfirmed edits.")
+@scope_option
+@json_option
+@click.pass_obj
+def confirm(
+    options: RunOptions, /, wanted: tuple[str, ...], *, everything: bool, scope: str, as_json: bool
+) -> int:
+    """Confirm unverified memories and unconfirmed edits; the name of a memory confirms both.
+
+    A memory is unverified if an agent saved it after it had read text from outside, and nothing you typed
+    says so; `nacre memory review` shows those. An edit is unconfirmed if it was made outside of nacre while
+    an agent was running; `nacre memory log --unconfirmed` lists those, `nacre memory diff COMMIT` shows one,
+    `nacre memory undo COMMIT` undoes one instead.
+    """
+    if everything == bool(wanted) or not all(wanted):
+        raise click.UsageError("name the memories or commits to confirm, or use --all alone")
+    files, done = run(_confirm(options, wanted, scope))
+    if as_json:
+        confirmed = [one.id for one in done.commits]
+        print_json({"confirmed": [*confirmed], "commit": done.commit, "memories": [*files]})
+        return 0
+    if not done.commits and not files:
+        nothing = "no memory is unverified, and no edit is unconfirmed"
+        print_error(nothing if everything else "that was confirmed already")
+    for file in files:
+        print(printable(f"confirmed {file}: recall may attach it from now on"))
+    for one in done.commits:
+        print(printable(f"confirmed {one.id[:SHORT_COMMIT]}: {', '.join(one.files)}"))
+    return 0
+
+
+async def _confirm(
+    options: RunOptions, wanted: tuple[str, ...], scope: str
+) -> tuple[list[str], ConfirmResult]:
+    """Confirm memories by name and commits by id, or all of both."""
+    from nacre.memory.checks.review import confirm as confirm_memory
+    from nacre.memory.checks.review import unverified
+    from nacre.memory.files.undo import ConfirmResult, unconfirmed_changes
+    from nacre.memory.files.undo import confirm as confirm_commits
+    from nacre.memory.memory import entries_named
+
+    opened = await writable(options, scope)
+    entries = (await opened.scan()).entries
+    edits = unconfirmed_changes(opened.location)
+    lines = [one.file for one in unverified(opened.location)]
+    named = {one: found[0] for one in wanted if (found := entries_named(one, entries))}
+    doubtful = [one.file for one in named.values() if not one.is_trusted] if wanted else lines
+    doubtful += [one for one in wanted if one in lines and one not in named]
+    commits = [each for one in named.values() for each in edits.files.get(one.file, ())]
+    for one in wanted:
+        if one in named or one in lines:
+            continue
+        if not _is_commit(opened, one):
+            raise StoreError(
+                f"no memory and no edit is named {one!r}; `nacre memory review` and `nacre memory log "
+                "--unconfirmed` list what can be confirmed"
+            )
+        commits.append(one)
+    for file in doubtful:
+        await confirm_memory(opened, file, by_hand("confirmed"))
+    if wanted and not commits:
+        return doubtful, ConfirmResult(commits=(), commit="")
+    return doubtful, await confirm_commits(opened.location, commits)
+
+
+def _is_commit(opened: Memory, wanted: str) -> bool:
+    from nacre.store.history import History
+
+    try:
+        History(opened.location.history).one(wanted)
+    except StoreError:
+        return False
+    return True

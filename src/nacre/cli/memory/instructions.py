@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,6 @@ def allow(options: RunOptions, /, path: Path) -> int:
 
     The consent is for that very file or folder: a link that is changed later asks again.
     """
-    import os
 
     from nacre.settings.trust import consent, consented
 
@@ -90,7 +90,7 @@ def forget(options: RunOptions, /, path: Path) -> int:
 
 
 def _loaded(settings: Settings) -> Instructions:
-    from nacre.app.instruction_paths import instruction_paths
+    from nacre.app.memory_locations import instruction_paths
     from nacre.memory.instructions.load import load_instructions
 
     return load_instructions(instruction_paths(settings))

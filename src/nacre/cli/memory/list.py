@@ -46,22 +46,38 @@ def list_(options: RunOptions, /, *, scope: str, with_usage: bool, as_json: bool
     contradicted it afterwards, judged by words, and its tokens.
     """
     from nacre.memory.checks.load_report import load_report
+    from nacre.memory.recall.usage import MemoryUsage, read_usage
 
     opened = run(read_only(options, scope, picks_up=True))
     found = run(opened.scan())
     report = {one.file: one for one in load_report(opened.location.directory, found)}
     doubted = _doubted(opened)
-    usage = _usage_of(opened, found) if with_usage else None
+    usage = None
+    if with_usage:  # a memory without a record was not used
+        files = [each.file for each in found.entries]
+        known = read_usage(opened.location, files)
+        usage = {file: known.get(file) or MemoryUsage(file=file) for file in files}
     if as_json:
-        print_json([
-            {
+        rows: list[JsonObject] = []
+        for each in found.entries:
+            state = report.get(each.file)
+            its = usage[each.file] if usage else None
+            rows.append({
                 **entry_json(each),
-                **_state(report.get(each.file)),
+                "state": state.state if state else "unlisted",
+                "why": state.why if state else "",
                 "unconfirmed": each.file in doubted,
-                **({} if usage is None else {"usage": _usage_json(usage[each.file])}),
-            }
-            for each in found.entries
-        ])  # fmt: skip
+            })  # fmt: skip
+            if its:
+                rows[-1]["usage"] = {
+                    "offered": its.offered,
+                    "attached": its.attached,
+                    "cited": its.cited,
+                    "contradicted": its.contradicted,
+                    "tokens": its.tokens,
+                    "last": its.last.isoformat() if its.last else None,
+                }
+        print_json([*rows])
     elif usage and found.entries:
         _print_usage(found, usage)
     elif report:
@@ -72,33 +88,13 @@ def list_(options: RunOptions, /, *, scope: str, with_usage: bool, as_json: bool
 
 def _doubted(opened: Memory) -> Collection[str]:
     """Return the unconfirmed files; an unreadable history must not hide the memories."""
-    from nacre.memory.files.confirm import unconfirmed_files
+    from nacre.memory.files.undo import unconfirmed_files
 
     try:
         return unconfirmed_files(opened.location).keys()
     except StoreError as error:
-        print_error(f"unconfirmed memories cannot be listed: {error}")
+        print_error(f"unconfirmed edits cannot be listed: {error}")
         return ()
-
-
-def _usage_of(opened: Memory, found: Scan) -> dict[str, MemoryUsage]:
-    """Return the usage of each memory; one without a record was not used."""
-    from nacre.memory.recall.usage import MemoryUsage, read_usage
-
-    files = [each.file for each in found.entries]
-    known = read_usage(opened.location, files)
-    return {file: known.get(file) or MemoryUsage(file=file) for file in files}
-
-
-def _usage_json(usage: MemoryUsage) -> JsonObject:
-    return {
-        "offered": usage.offered,
-        "attached": usage.attached,
-        "cited": usage.cited,
-        "contradicted": usage.contradicted,
-        "tokens": usage.tokens,
-        "last": usage.last.isoformat() if usage.last else None,
-    }
 
 
 def _print_usage(found: Scan, usage: dict[str, MemoryUsage]) -> None:
@@ -135,10 +131,6 @@ def entry_json(entry: Entry) -> JsonObject:
     }
 
 
-def _state(reported: FileReport | None) -> JsonObject:
-    return {"state": reported.state, "why": reported.why} if reported else {"state": "unlisted", "why": ""}
-
-
 def _print_list(found: Scan, opened: Memory, report: dict[str, FileReport], doubted: Collection[str]) -> None:
     from nacre.clock import SYSTEM_CLOCK
 
@@ -151,7 +143,9 @@ def _print_list(found: Scan, opened: Memory, report: dict[str, FileReport], doub
             human_age(when, now) if (when := each.changed) else "-",
             human_count(each.bytes),
             "cut" if report[each.file].state == "cut" else "yes" if each.indexed else "no",
-            _described(each, is_doubted=each.file in doubted),
+            f"({each.origin}) " * (not each.is_trusted)
+            + "(unconfirmed edit) " * (each.file in doubted)
+            + (each.description or "-"),
         ]
         for each in found.entries
     ]
@@ -160,29 +154,16 @@ def _print_list(found: Scan, opened: Memory, report: dict[str, FileReport], doub
     print_table(rows, header=header if rows else (), right=(3,))
     index = run(opened.index())
     left = sum(not each.indexed for each in found.entries)
+    part = f"only in part: too many {index.cut}; `nacre memory lint` says more"
+    how = part if index.cut else "whole"
     unlisted = f", {left:,} of the memories not listed" if left else ""
     if rows:
         print()
-    print(f"{INDEX}: {index.lines:,} lines, {index.bytes:,} bytes, loaded {_how(index.cut)}{unlisted}")
-    _print_problems(list(report.values()))
-
-
-def _described(entry: Entry, *, is_doubted: bool) -> str:
-    """Return the description with a mark if the memory is unconfirmed."""
-    marks = ("untrusted" * (entry.origin == "untrusted"), "unconfirmed" * is_doubted)
-    return " ".join([*(f"({mark})" for mark in marks if mark), entry.description or "-"])
-
-
-def _print_problems(report: list[FileReport]) -> None:
-    """Print what a conversation should get but does not."""
-    cut = [one.file for one in report if one.state == "cut" and one.file != INDEX]
+    print(f"{INDEX}: {index.lines:,} lines, {index.bytes:,} bytes, loaded {how}{unlisted}")
+    cut = [one.file for one in report.values() if one.state == "cut" and one.file != INDEX]
     if cut:
         more = f" and {len(cut) - SHOWN:,} more" if len(cut) > SHOWN else ""
         print(printable(f"cut off with the end of the index: {', '.join(cut[:SHOWN])}{more}"))
-    for one in report:
+    for one in report.values():
         if one.state == "left out":
             print(printable(f"left out: {one.file} {one.why}"))
-
-
-def _how(cut: str) -> str:
-    return f"only in part: too many {cut}; `nacre memory lint` says more" if cut else "whole"

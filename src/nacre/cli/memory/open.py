@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from nacre.cli.options import RunOptions, load_settings
-from nacre.errors import ConfigError
+from nacre.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from nacre.memory.files.location import Location, Scope
@@ -40,6 +42,9 @@ scope_option = click.option(
     show_default=True,
     help="Memory of this project, of all projects, of the team, or of an agent type.",
 )
+everywhere_option = click.option(
+    "--everywhere", is_flag=True, help="Search your memories of all projects; each result names its project."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
@@ -50,29 +55,19 @@ def place(options: RunOptions, scope: str) -> Location:
 
     settings = load_settings(options)
     if scope.startswith(AGENT):
-        name, _, reach = scope.removeprefix(AGENT).partition("@")
-        return agent_location(_reach(reach), name, memory_paths(settings))
-    return memory_place(settings, "user" if scope == "user" else "team" if scope == "team" else "project")
-
-
-def _reach(written: str) -> Scope:
-    """Return the scope of an agent type's memory (M26): committed with the project by default."""
-    match written:
-        case "" | "project":
-            return "project"
-        case "user":
-            return "user"
-        case "local":
-            return "local"
-        case _:
+        name, _, written = scope.removeprefix(AGENT).partition("@")
+        # Committed with the project by default (M26).
+        scopes: dict[str, Scope] = {"": "project", "project": "project", "user": "user", "local": "local"}
+        reach = scopes.get(written)
+        if reach is None:
             raise ConfigError(f"{written!r} is not a scope of agent memory; use @user, @project or @local")
+        return agent_location(reach, name, memory_paths(settings))
+    return memory_place(settings, "user" if scope == "user" else "team" if scope == "team" else "project")
 
 
 async def read_only(options: RunOptions, scope: str, *, picks_up: bool = False) -> Memory:
     """Open a memory for reading, without leaving a trace in a directory that nacre never wrote."""
-    from contextlib import suppress
 
-    from nacre.errors import StoreError
     from nacre.memory.files.transaction import pick_up, recover
     from nacre.memory.memory import Memory
 
@@ -87,7 +82,6 @@ async def read_only(options: RunOptions, scope: str, *, picks_up: bool = False) 
 
 async def writable(options: RunOptions, scope: str) -> Memory:
     """Open a memory for changes; created if missing and claimed for this project."""
-    from pathlib import Path
 
     from nacre.memory.memory import Memory
 

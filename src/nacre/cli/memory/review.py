@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from nacre.memory.checks.review import Proposal
     from nacre.memory.memory import Memory
 
+MAX_SHOWN_LINES = 20
+"""Lines of each proposal in a list."""
 ASK = "  [a]ccept, [e]dit, [r]eject, [S]kip, [q]uit: "
 _COLOURS = {"+": "green", "-": "red"}
 
@@ -31,97 +33,102 @@ _COLOURS = {"+": "green", "-": "red"}
 class _Done:
     """The results so far."""
 
-    accepted: list[tuple[str, str, str]] = field(default_factory=list)
-    """Id, file and commit."""
-    rejected: list[tuple[str, str]] = field(default_factory=list)
+    accepted: list[tuple[Proposal, str]] = field(default_factory=list)
+    """Each with its commit."""
+    rejected: list[Proposal] = field(default_factory=list)
 
 
-@click.command(short_help="Accept or reject proposed memories.")
-@click.option("--accept", "accepts", metavar="ID", multiple=True, help="Make this proposal a memory.")
-@click.option("--reject", "rejects", metavar="ID", multiple=True, help="Drop this proposal.")
-@click.option("--all", "everything", is_flag=True, help="Accept all proposals.")
+@click.command(short_help="Accept or reject proposed and unverified memories.")
+@click.option(
+    "--accept",
+    "accepts",
+    metavar="ID",
+    multiple=True,
+    help="Save this proposal, or confirm this memory.",
+)
+@click.option(
+    "--reject", "rejects", metavar="ID", multiple=True, help="Drop this proposal, or forget this one."
+)
+@click.option("--all", "everything", is_flag=True, help="Accept all of them.")
 @click.option("--rebase", is_flag=True, help="Also if the memory has changed since the proposal.")
 @scope_option
 @json_option
 @click.pass_obj
 def review(options: RunOptions, /, **given: str | bool | tuple[str, ...]) -> int:
-    """Review proposed memories; one by one in a terminal, else as a list.
+    """Review proposed and unverified memories; one by one in a terminal, else as a list.
 
-    Memories are proposed instead of saved if the setting `extract.mode` is `suggest`.
+    Memories are proposed instead of saved if the setting `extract.mode` is `suggest`. A memory is unverified
+    if an agent saved it after it had read text from outside, and nothing you typed says so: to accept it
+    confirms it, to reject it forgets it.
     """
-    from nacre.memory.checks.review import waiting
+    from nacre.memory.checks.review import accept, find, reject, waiting
 
     scope = str(given["scope"])
     as_json = bool(given["as_json"])
     rebase = bool(given["rebase"])
     found = waiting(place(options, scope))
-    accepts = [one.id for one in found] if given["everything"] else list(_ids(given["accepts"]))
-    rejects = list(_ids(given["rejects"]))
+    accepts = (
+        [one.id for one in found] if given["everything"] else list(cast("tuple[str, ...]", given["accepts"]))
+    )
+    rejects = cast("tuple[str, ...]", given["rejects"])
+    done = _Done()
     if accepts or rejects:
-        done = run(_by_id(options, scope, accepts, rejects, rebase=rebase))
+        opened = run(writable(options, scope))
+        for wanted in rejects:
+            done.rejected.append(run(reject(opened, wanted)))
+        for wanted in accepts:
+            one = find(opened.location, wanted)
+            done.accepted.append((one, run(accept(opened, one.id, rebase=rebase))))
         _print_result(done, as_json=as_json)
-        return 0
-    if as_json:
+    elif as_json:
         print_json([one.as_json() for one in found])
     elif not found:
         print_error("there are no proposals to review")
     elif is_terminal(sys.stdin) and is_terminal():
-        _one_by_one(options, scope, found, rebase=rebase)
+        opened = run(writable(options, scope))
+        for number, one in enumerate(found, 1):
+            _show(one, f"{number} of {len(found)}")
+            if not _decided(opened, one, done, rebase=rebase):
+                break
+        _print_result(done, as_json=False)
     else:
-        _list(found)
+        _print_list(found)
     return 0
 
 
-def _ids(given: str | bool | tuple[str, ...]) -> tuple[str, ...]:
-    return cast("tuple[str, ...]", given)
+def _print_list(found: Sequence[Proposal]) -> None:
+    rows = []
+    for one in found:
+        when = one.made_at.astimezone().strftime("%Y-%m-%d %H:%M") if one.made_at else "-"
+        rows.append([one.id, when, one.what, one.author, one.file])
+    print_table(rows, header=["id", "when", "what", "author", "file"])
+    for one in found:
+        print(printable(f"\n{one.id} {one.file}"))
+        for line in one.diff()[:MAX_SHOWN_LINES]:
+            print(printable(f"  {line}"))
+    print()
+    print("`nacre memory review --accept ID` keeps one, `--reject ID` drops it, `--all` keeps all")
 
 
-async def _by_id(
-    options: RunOptions, scope: str, accepts: Sequence[str], rejects: Sequence[str], *, rebase: bool
-) -> _Done:
-    from nacre.memory.checks.review import accept, find, reject
-
-    opened = await writable(options, scope)
-    done = _Done()
-    for wanted in rejects:
-        one = reject(opened.location, wanted)
-        done.rejected.append((one.id, one.file))
-    for wanted in accepts:
-        one = find(opened.location, wanted)
-        commit = await accept(opened, one.id, rebase=rebase)
-        done.accepted.append((one.id, one.file, commit))
-    return done
-
-
-def _one_by_one(options: RunOptions, scope: str, found: Sequence[Proposal], *, rebase: bool) -> None:
+def _decided(opened: Memory, one: Proposal, done: _Done, *, rebase: bool) -> bool:
+    """Ask about a proposal and do it; returns False if the user quits."""
     from nacre.memory.checks.review import accept, reject
 
-    opened = run(writable(options, scope))
-    done = _Done()
-    for number, one in enumerate(found, 1):
-        _show(one, f"{number} of {len(found)}")
-        word = _answer()
-        try:
-            if word == "a":
-                done.accepted.append((one.id, one.file, run(accept(opened, one.id, rebase=rebase))))
-            elif word == "e":
-                done.accepted.append((one.id, one.file, _edited(opened, one)))
-            elif word == "r":
-                reject(opened.location, one.id)
-                done.rejected.append((one.id, one.file))
-        except StoreError as error:
-            print_error(str(error))
-        if word == "q":
-            break
-    _print_result(done, as_json=False)
-
-
-def _answer() -> str:
     try:
-        return input(ASK).strip().lower()[:1] or "s"
+        word = input(ASK).strip().lower()[:1] or "s"
     except EOFError:
         print()
-        return "q"
+        word = "q"
+    try:
+        if word == "a":
+            done.accepted.append((one, run(accept(opened, one.id, rebase=rebase))))
+        elif word == "e":
+            done.accepted.append((one, _edited(opened, one)))
+        elif word == "r":
+            done.rejected.append(run(reject(opened, one.id)))
+    except StoreError as error:
+        print_error(str(error))
+    return word != "q"
 
 
 def _edited(opened: Memory, one: Proposal) -> str:
@@ -141,24 +148,18 @@ def _show(one: Proposal, where: str) -> None:
         click.secho(f"  {printable(line)}", fg=_COLOURS.get(line[:1]) if colour else None, color=colour)
 
 
-def _list(found: Sequence[Proposal]) -> None:
-    rows = []
-    for one in found:
-        when = one.made_at.astimezone().strftime("%Y-%m-%d %H:%M") if one.made_at else "-"
-        rows.append([one.id, when, one.what, one.author, one.file])
-    print_table(rows, header=["id", "when", "what", "author", "file"])
-    print("`nacre memory review --accept ID` keeps one, `--reject ID` drops it, `--all` keeps all")
-
-
 def _print_result(done: _Done, *, as_json: bool) -> None:
     if as_json:
         accepted: list[JsonObject] = [
-            {"id": one, "file": file, "commit": commit} for one, file, commit in done.accepted
+            {"id": one.id, "file": one.file, "commit": commit} for one, commit in done.accepted
         ]
-        rejected: list[JsonObject] = [{"id": one, "file": file} for one, file in done.rejected]
+        rejected: list[JsonObject] = [{"id": one.id, "file": one.file} for one in done.rejected]
         print_json({"accepted": [*accepted], "rejected": [*rejected]})
         return
-    for _, file, commit in done.accepted:
-        print(printable(f"saved {file} (undo: nacre memory undo {commit[:SHORT_COMMIT]})"))
-    for _, file in done.rejected:
-        print(printable(f"rejected what was proposed for {file}"))
+    from nacre.memory.checks.review import rejected_line
+
+    for one, commit in done.accepted:
+        did = "confirmed" if one.what == "confirm" else "saved"
+        print(printable(f"{did} {one.file} (undo: nacre memory undo {commit[:SHORT_COMMIT]})"))
+    for one in done.rejected:
+        print(printable(rejected_line(one)))

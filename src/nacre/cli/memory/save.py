@@ -1,9 +1,11 @@
-"""`nacre memory save`: save a memory; at a terminal one on the same subject is shown first."""
+"""`nacre memory save` and `edit`: save a memory, or change one in the user's editor."""
 
 from __future__ import annotations
 
 import sys
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -11,11 +13,12 @@ import click
 from nacre.cli.memory.open import by_hand, json_option, run, scope_option, writable
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import is_terminal, print_error, print_json, printable
+from nacre.errors import StoreError
+from nacre.formatting import shorten
 
 if TYPE_CHECKING:
     from nacre.memory.format.entry import Entry, MemoryDraft
-    from nacre.memory.memory import Memory, Saved
-    from nacre.messages.blocks import JsonObject
+    from nacre.memory.memory import Memory
 
 KINDS = ("user", "feedback", "project", "reference")
 Choice = Literal["replace", "keep", "cancel"]
@@ -35,6 +38,7 @@ _CHOICES: dict[str, Choice] = {
 @click.option("--description", default="", help="One line to find it by (default: from the text).")
 @click.option("--file", default="", metavar="FILE", help="The memory file to write or replace.")
 @click.option("--allow-secret", is_flag=True, help="Save even if it seems to contain a credential.")
+@click.option("--pointer", is_flag=True, help="Save the text without the values of credentials.")
 @click.option("--local-only", is_flag=True, help="Never send it to a provider on another machine.")
 @click.option("--pin", is_flag=True, help="Always keep its line in the index.")
 @scope_option
@@ -46,12 +50,17 @@ def save(options: RunOptions, /, text: str | None, **given: str | bool | None) -
     A memory on the same subject is updated, and its old text stays in the history; at a terminal both are
     shown and you choose. If memory is a daily log, TEXT becomes a line of today's.
     """
+    if given["pointer"] and given["allow_secret"]:
+        raise click.UsageError("--pointer and --allow-secret exclude each other: choose one")
     body, asks = _body(text)
     asks = asks and not given["as_json"]
     draft = _draft(body, given)
     scope = str(given["scope"])
-    if scope == "team" or not given["allow_secret"]:
-        _refuse_secrets(draft, is_team=scope == "team")
+    checked = _without_secret(draft, given, asks=asks)
+    if checked is None:
+        print_error("nothing was saved")
+        return 1
+    draft, allow_secret = checked
     opened = run(writable(options, scope))
     if (
         scope == "project"
@@ -65,18 +74,66 @@ def save(options: RunOptions, /, text: str | None, **given: str | bool | None) -
             print_error("nothing was saved")
             return 1
         draft = chosen
-    saved = run(opened.save(draft, by_hand("saved by hand"), allow_secret=bool(given["allow_secret"])))
+    saved = run(opened.save(draft, by_hand("saved by hand"), allow_secret=allow_secret))
     if given["as_json"]:
-        print_json(_as_json(saved, opened))
+        print_json(
+            {
+                "file": saved.entry.file,
+                "commit": saved.commit,
+                "path": str(opened.location.directory / saved.entry.file),
+                "replaced": saved.before.body if saved.before else None,
+                "feedback": saved.feedback,
+            }
+        )
         return 0
-    print(printable(f"{'updated' if saved.before else 'saved'} {saved.entry.file}"))
-    if saved.before and not asks:
-        print(printable(f"before, it said: {_short(saved.before.body)}"))
+    did = "saved" if saved.before is None else "updated" if saved.commit else "unchanged:"
+    print(printable(f"{did} {saved.entry.file}"))
+    if saved.before and saved.commit and not asks:
+        print(printable(f"before, it said: {shorten(saved.before.body, 200)}"))
         where = "" if scope == "project" else f" --scope {scope}"
         print(printable(f"`nacre memory undo {saved.commit[:10]}{where}` brings that back."))
     if saved.feedback:
         print_error(saved.feedback)
     return 0
+
+
+def _without_secret(
+    draft: MemoryDraft, given: dict[str, str | bool | None], *, asks: bool
+) -> tuple[MemoryDraft, bool] | None:
+    """Return the draft to save and whether it may hold a credential; None if the user cancels (M16)."""
+    from nacre.memory.secrets import find_in_draft, pointer_text, refusal
+
+    pointer = replace(
+        draft,
+        body=pointer_text(draft.body),
+        name=pointer_text(draft.name),
+        description=pointer_text(draft.description),
+    )
+    if given["pointer"]:
+        return pointer, False
+    is_team = given["scope"] == "team"
+    allowed = bool(given["allow_secret"])
+    if allowed and not is_team:
+        return draft, True
+    findings = find_in_draft(draft.body, name=draft.name, description=draft.description, file=draft.file)
+    if not findings:
+        return draft, allowed
+    if is_team or not asks:
+        anyway = "" if is_team else ", or --allow-secret to save it anyway"
+        never = ": the team's memory never holds one;" if is_team else "; or"
+        raise StoreError(
+            f"{refusal(findings)}{never} add --pointer to save the text without the value{anyway}"
+        )
+    print(printable(f"the text seems to hold credentials ({', '.join(map(str, findings))})"))
+    print(printable(f"  without the value: {shorten(' '.join(pointer.body.split()), 200)}"))
+    try:
+        word = input("[s]ave anyway, save a [p]ointer without the value, [C]ancel: ").strip().lower()
+    except EOFError:
+        print()
+        word = ""
+    if word in {"s", "save"}:
+        return draft, True
+    return (pointer, False) if word in {"p", "pointer"} else None
 
 
 def _log(opened: Memory, draft: MemoryDraft, *, as_json: bool) -> int:
@@ -94,25 +151,23 @@ def _log(opened: Memory, draft: MemoryDraft, *, as_json: bool) -> int:
     return 0
 
 
-def _as_json(saved: Saved, opened: Memory) -> JsonObject:
-    return {
-        "file": saved.entry.file,
-        "commit": saved.commit,
-        "path": str(opened.location.directory / saved.entry.file),
-        "replaced": saved.before.body if saved.before else None,
-        "feedback": saved.feedback,
-    }
-
-
 def _chosen(opened: Memory, draft: MemoryDraft) -> MemoryDraft | None:
     """Return the draft with the file that the user chose; None if they cancel (M14c)."""
-    there = run(_same(opened, draft))
+    from nacre.memory.format.entry import description_of, file_name, title_of
+    from nacre.memory.similarity import same_subject
+
+    name = draft.name or title_of(draft.body)
+    description = draft.description or description_of(draft.body)
+    there = same_subject(name, description, run(opened.list()))
     if there is None:
         return draft
     choice = ask_conflict(there, draft)
     if choice == "cancel":
         return None
-    return replace(draft, file=there.file if choice == "replace" else run(_free(opened, draft)))
+    if choice == "replace":
+        return replace(draft, file=there.file)
+    taken = [entry.file for entry in run(opened.scan()).entries]
+    return replace(draft, file=file_name(name, taken=taken))
 
 
 def ask_conflict(there: Entry, draft: MemoryDraft) -> Choice:
@@ -136,7 +191,10 @@ def _body(text: str | None) -> tuple[str, bool]:
         return text.encode(errors="replace").decode(), is_terminal(sys.stdin) and is_terminal()
     if text is None and is_terminal(sys.stdin):
         raise click.UsageError("the text is empty; give TEXT, or `-` to read it from stdin")
-    return sys.stdin.buffer.read().decode(errors="replace") if sys.stdin else "", False
+    data = sys.stdin.buffer.read() if sys.stdin else b""
+    if b"\0" in data:
+        raise click.UsageError("the input is binary, not text; nothing was saved")
+    return data.decode(errors="replace"), False
 
 
 def _draft(body: str, given: dict[str, str | bool | None]) -> MemoryDraft:
@@ -157,32 +215,37 @@ def _draft(body: str, given: dict[str, str | bool | None]) -> MemoryDraft:
     )
 
 
-def _refuse_secrets(draft: MemoryDraft, *, is_team: bool) -> None:
-    """Before anything is asked or created; the override is for users only, and never for a team."""
-    from nacre.errors import StoreError
-    from nacre.memory.secrets import find_secrets, refusal
-
-    if findings := find_secrets("\n".join((draft.body, draft.name, draft.description))):
-        way_out = ": the team's memory never holds one" if is_team else ", or add --allow-secret"
-        raise StoreError(f"{refusal(findings)}{way_out}")
+INDEX = "MEMORY.md"
 
 
-async def _same(opened: Memory, draft: MemoryDraft) -> Entry | None:
-    from nacre.memory.format.entry import description_of, title_of
-    from nacre.memory.similarity import same_subject
+@click.command(short_help="Edit a memory in your editor.")
+@click.argument("name")
+@click.option("--allow-secret", is_flag=True, help="Save even if it seems to contain a credential.")
+@scope_option
+@click.pass_obj
+def edit(options: RunOptions, /, name: str, *, allow_secret: bool, scope: str) -> int:
+    """Open a memory, or MEMORY.md, in $VISUAL or $EDITOR; the result is one commit."""
+    from nacre.app.editor import edited_by_hand, editor, put_aside
+    from nacre.memory.files.folder import Folder, version_of
 
-    name = draft.name or title_of(draft.body)
-    description = draft.description or description_of(draft.body)
-    return same_subject(name, description, await opened.list())
-
-
-async def _free(opened: Memory, draft: MemoryDraft) -> str:
-    from nacre.memory.format.entry import file_name, title_of
-
-    taken = [entry.file for entry in (await opened.scan()).entries]
-    return file_name(draft.name or title_of(draft.body), taken=taken)
-
-
-def _short(body: str) -> str:
-    text = " ".join(body.split())
-    return text if len(text) <= 200 else text[:199] + "…"
+    editor()  # whoever has none is told before anything else happens
+    opened = run(writable(options, scope))
+    file = INDEX if name == INDEX else run(opened.find(name)).file
+    data = Folder(opened.location.directory).read(file)
+    with tempfile.TemporaryDirectory(prefix="nacre-") as folder:
+        copy = Path(folder) / Path(file).name
+        copy.write_bytes(data or b"")
+        edited_by_hand(copy)
+        new = copy.read_bytes()
+        if new == (data or b""):
+            print_error(f"{file} is unchanged")
+            return 0
+        change = by_hand("edited by hand")
+        try:
+            version = version_of(data)
+            commit = run(opened.put(file, new, change, if_version=version, allow_secret=allow_secret))
+        except StoreError as error:
+            kept = put_aside(new, file)
+            raise StoreError(f"{error}; your text is in {kept}") from error
+    print(printable(f"updated {file} ({commit[:10]})"))
+    return 0

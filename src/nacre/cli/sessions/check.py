@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nacre.cli.options import RunOptions, load_settings
-from nacre.cli.output import print_error, print_json, printable
-from nacre.cli.progress import progress_line
+from nacre.cli.options import RunOptions, find_session, load_settings
+from nacre.cli.output import print_error, print_json, printable, progress_line
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
-    from nacre.inspect.check import SessionCheck
     from nacre.inspect.credentials import Flagged
+    from nacre.inspect.import_sessions import SessionCheck
     from nacre.messages.records import LogProblem
     from nacre.settings import Settings
 
@@ -30,7 +29,7 @@ def check(options: RunOptions, /, target: str, *, as_json: bool) -> int:
     loads anyway. Accepts any file that `import` does. Credentials in the log, or in a session's tool results
     and notes, are listed by kind and line, never by value.
     """
-    from nacre.inspect.check import check_file
+    from nacre.inspect.import_sessions import check_file
 
     path, session = _target(load_settings(options), target)
     with progress_line(f"checking {path.name}") as progress:
@@ -40,10 +39,26 @@ def check(options: RunOptions, /, target: str, *, as_json: bool) -> int:
     if as_json:
         ok = not total and not secrets
         print_json(
-            {**_as_json(path, form, found), "ok": ok, "secrets": [_secret_json(one) for one in secrets]}
+            {
+                **_as_json(path, form, found),
+                "ok": ok,
+                "secrets": [{"path": str(one.path), "line": one.line, "kind": one.kind} for one in secrets],
+            }
         )
     else:
-        _print_findings(path, form, found)
+        for each in found:
+            if each.problems and len(found) > 1:
+                print(f"session {each.session}")
+            for problem in each.problems:
+                where = f"{problem.where}: " if problem.where else ""
+                print(printable(f"{where}{problem.message} [{problem.kind}]"))
+        records = sum(each.records for each in found)
+        messages = sum(each.messages for each in found)
+        sessions = f"{len(found):,} sessions, " if len(found) > 1 else ""
+        said = f"{printable(path.name)} ({form}): {sessions}{records:,} records, {messages:,} messages"
+        if not records:
+            print_error(f"{said}; it is empty")
+        print(f"{said}, {total:,} problem{'s' * (total != 1)}" if total else f"{said}, no problems")
         for one in secrets:
             print_error(f"{one} in plain text; `nacre sessions export` removes it from exports")
     return 1 if total or secrets else 0
@@ -59,13 +74,8 @@ def _secrets(path: Path, *, is_session: bool) -> list[Flagged]:
     return [*found, *(one for each in beside for one in flagged_in(each))]
 
 
-def _secret_json(one: Flagged) -> JsonObject:
-    return {"path": str(one.path), "line": one.line, "kind": one.kind}
-
-
 def _target(settings: Settings, target: str) -> tuple[Path, str | None]:
     """Return the file of that name, else the session with that id."""
-    from nacre.cli.sessions.find import find_session
     from nacre.errors import SessionNotFound
 
     path = Path(target)
@@ -103,21 +113,3 @@ def _as_json(path: Path, form: str, found: list[SessionCheck]) -> JsonObject:
             for each in found
         ],
     }
-
-
-def _print_findings(path: Path, form: str, found: list[SessionCheck]) -> None:
-    total = 0
-    for each in found:
-        total += len(each.problems)
-        if each.problems and len(found) > 1:
-            print(f"session {each.session}")
-        for problem in each.problems:
-            where = f"{problem.where}: " if problem.where else ""
-            print(printable(f"{where}{problem.message} [{problem.kind}]"))
-    records = sum(each.records for each in found)
-    messages = sum(each.messages for each in found)
-    sessions = f"{len(found):,} sessions, " if len(found) > 1 else ""
-    said = f"{printable(path.name)} ({form}): {sessions}{records:,} records, {messages:,} messages"
-    if not found or not records:
-        print_error(f"{said}; it is empty")
-    print(f"{said}, {total:,} problem{'s' * (total != 1)}" if total else f"{said}, no problems")

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nacre.cli.options import RunOptions, load_settings
-from nacre.cli.output import print_json, print_table
+from nacre.cli.options import RunOptions, find_session, load_settings
+from nacre.cli.output import print_json, print_table, printable
 
 if TYPE_CHECKING:
     from nacre.inspect.context_usage import Contents
-    from nacre.inspect.savings import Account, Savings
+    from nacre.inspect.savings import Savings
     from nacre.messages.blocks import JsonObject
+    from nacre.session.meter import Meter
 
 BAR_CHARS = 40
 """Length of a full bar."""
@@ -31,7 +32,6 @@ def context(options: RunOptions, /, session: str | None, *, as_json: bool) -> No
     """
     import asyncio
 
-    from nacre.cli.sessions.find import find_session
     from nacre.inspect.context_usage import contents
     from nacre.store.sessions import Sessions
 
@@ -46,6 +46,8 @@ def context(options: RunOptions, /, session: str | None, *, as_json: bool) -> No
 
 
 def _as_json(found: Contents) -> JsonObject:
+    from nacre.inspect.savings import WITHOUT_ESTIMATE
+
     limits = found.thresholds
     meter = found.meter
     is_known = found.calibration.estimated > 0
@@ -57,6 +59,7 @@ def _as_json(found: Contents) -> JsonObject:
         "counted": found.is_counted,
         "parts": {**found.parts, "free": found.free},
         "out_of_view": {**found.out_of_view},
+        "deferred_tools": {"count": found.deferred_tools, "tokens": found.deferred_tokens},
         "thresholds": {
             "warning": limits.warning,
             "autocompact": limits.autocompact,
@@ -65,7 +68,7 @@ def _as_json(found: Contents) -> JsonObject:
         },
         "cache": {
             "hit_rate": round(meter.usage.hit_rate, 4),
-            "cost_usd": round(meter.cost_usd, 6),
+            "cost_usd": None if meter.usd is None else round(meter.usd, 6),
             "approximate": meter.usage.approximate,
             "requests": meter.requests,
             "unpriced_requests": meter.unpriced,
@@ -74,79 +77,115 @@ def _as_json(found: Contents) -> JsonObject:
             "input_tokens": meter.usage.input,
             "output_tokens": meter.usage.output,
         },
-        "layers": {name: _account_json(name, account) for name, account in found.layers.items()},
+        "teammates": None
+        if found.teammates is None
+        else {
+            "requests": found.teammates.requests,
+            "tokens": found.teammates.usage.total,
+            "cost_usd": None if found.teammates.usd is None else round(found.teammates.usd, 6),
+        },
+        # Amounts are estimates; null without a price or if savings cannot be estimated.
+        "layers": {
+            name: {
+                "times": one.times,
+                "tokens": one.tokens,
+                "spent_usd": round(one.spent_usd, 6) if one.has_price else None,
+                "saved_usd": round(one.saved_usd, 6)
+                if one.has_price and name not in WITHOUT_ESTIMATE
+                else None,
+                "unpriced_requests": one.unpriced,
+            }
+            for name, one in found.layers.items()
+        },
         "calibration_error": round(found.calibration.error, 4) if is_known else None,
-    }
-
-
-def _account_json(name: str, account: Account) -> JsonObject:
-    """Amounts are estimates; null without a price or if savings cannot be estimated."""
-    from nacre.inspect.savings import UNTOLD
-
-    is_told = account.has_price and name not in UNTOLD
-    return {
-        "times": account.times,
-        "tokens": account.tokens,
-        "spent_usd": round(account.spent_usd, 6) if account.has_price else None,
-        "saved_usd": round(account.saved_usd, 6) if is_told else None,
-        "unpriced_requests": account.unpriced,
     }
 
 
 def print_contents(found: Contents) -> None:
     """Print context usage, limits and cost."""
     limits = found.thresholds
-    share = found.used / limits.window
+    window = limits.window
     how = "counted by the provider" if found.is_counted else "estimated"
-    print(f"model {found.model}")
-    print(f"{found.used:,} of {limits.window:,} tokens in use ({share:.0%}, {how})")
+    print(printable(f"model {found.model}"))
+    print(f"{found.used:,} of {window:,} tokens in use ({found.used / window:.0%}, {how})")
     print()
-    rows = [(name.replace("_", " "), tokens) for name, tokens in found.parts.items() if tokens]
-    rows.append(("free", found.free))
-    print_table(
-        (
-            [name, f"{tokens:,}", f"{tokens / limits.window:.1%}", _bar(tokens, limits.window)]
-            for name, tokens in rows
-        ),
-        right=(1, 2),
-    )
-    _print_out_of_view(found)
-    print()
-    print_table(_limit_rows(found), right=(1,))
-    print()
-    _print_money(found)
-    print_layers(found.layers)
-
-
-def _print_out_of_view(found: Contents) -> None:
+    parts = [(name.replace("_", " "), tokens) for name, tokens in found.parts.items() if tokens]
+    rows = []
+    for name, tokens in [*parts, ("free", found.free)]:
+        bar = "#" * min(BAR_CHARS, round(BAR_CHARS * tokens / window)) or ("." if tokens else "")
+        rows.append([name, f"{tokens:,}", f"{tokens / window:.1%}", bar])
+    print_table(rows, right=(1, 2))
     left = {name: tokens for name, tokens in found.out_of_view.items() if tokens}
     if left:
         ways = ", ".join(f"{tokens:,} {name}" for name, tokens in left.items())
         print(f"Kept out of the window: about {sum(left.values()):,} tokens ({ways}).")
+    if found.deferred_tools:
+        print(
+            f"Deferred: {found.deferred_tools} tools of about {found.deferred_tokens:,} tokens, "
+            "which the model loads with ToolSearch."
+        )
+    print()
+    marks = {
+        "warning from": limits.warning,
+        "compaction from": limits.autocompact,
+        "nothing sent from": limits.blocking,
+    }
+    to_go = {name: f"{tokens - found.used:,} to go" for name, tokens in marks.items() if tokens > found.used}
+    print_table(
+        [[name, f"{tokens:,}", to_go.get(name, "reached")] for name, tokens in marks.items()], right=(1,)
+    )
+    print()
+    _print_cost(found)
+    print_layers(found.layers)
+
+
+def _print_cost(found: Contents) -> None:
+    meter = found.meter
+    if not meter.requests:
+        print("This session has sent no request yet.")
+        return
+    usage = meter.usage
+    unknown = f" (without {meter.unpriced:,} of unknown price)" if meter.unpriced else ""
+    requests = f"{meter.requests:,} request{'s' * (meter.requests != 1)}"
+    if meter.usd is None:
+        print(f"{requests}, cost unknown: no price of the model is known.")
+    else:
+        print(f"{requests} cost {meter.about}{_usd(meter.cost_usd)}{unknown}.")
+    if found.teammates is not None:
+        print(", ".join(f"{name} {value}" for name, value in teammate_rows(meter, found.teammates)) + ".")
+    print(
+        f"{usage.hit_rate:.0%} of their prompts came from the cache: "
+        f"{usage.cache_read:,} tokens read,\n{usage.cache_write:,} written, {usage.input:,} not cached."
+    )
+    error = found.calibration.error
+    if round(abs(error), 2):
+        word = "low" if error >= 0 else "high"
+        print(f"Estimates of this session's text run {abs(error):.0%} too {word}.")
+
+
+def teammate_rows(meter: Meter, teammates: Meter | None) -> list[tuple[str, str]]:
+    """Return what teammates in their own processes cost, and the sum with the session's own requests."""
+    if teammates is None:
+        return []
+    requests = f"{teammates.requests:,} request{'s' * (teammates.requests != 1)}"
+    return [
+        (f"teammates ({requests})", teammates.price()),
+        ("session and teammates", (meter + teammates).price()),
+    ]
 
 
 def print_layers(layers: Savings) -> None:
     """Print what each active layer did, spent and saved."""
-    rows = [_layer_row(name, account) for name, account in layers.items() if _has_acted(account)]
-    if not rows:
-        return
-    print()
-    print_table(rows, header=("layer", "times", "tokens", "spent", "saved (about)"), right=(1, 2, 3, 4))
-    print("Savings are estimates: what the same requests would have cost without the layer.")
-
-
-def _has_acted(account: Account) -> bool:
-    return bool(account.times or account.spent_usd or account.unpriced)
-
-
-def _layer_row(name: str, account: Account) -> list[str]:
-    money = (account.spent_usd, account.saved_usd) if account.has_price else (None, None)
-    return [
-        name.replace("_", " "),
-        f"{account.times:,}",
-        f"{account.tokens:,}",
-        *(_usd(each, zero="-") for each in money),
-    ]
+    rows = []
+    for name, one in layers.items():
+        if one.times or one.spent_usd or one.unpriced:
+            money = (one.spent_usd, one.saved_usd) if one.has_price else (None, None)
+            counts = (f"{one.times:,}", f"{one.tokens:,}")
+            rows.append([name.replace("_", " "), *counts, *(_usd(each, zero="-") for each in money)])
+    if rows:
+        print()
+        print_table(rows, header=("layer", "times", "tokens", "spent", "saved (about)"), right=(1, 2, 3, 4))
+        print("Savings are estimates: what the same requests would have cost without the layer.")
 
 
 def _usd(amount: float | None, *, zero: str = "$0.00") -> str:
@@ -156,40 +195,3 @@ def _usd(amount: float | None, *, zero: str = "$0.00") -> str:
     if amount == 0:
         return zero
     return f"${amount:,.2f}" if amount >= SMALL_USD else f"${amount:.4f}"
-
-
-def _bar(tokens: int, window: int) -> str:
-    length = round(BAR_CHARS * tokens / window)
-    return "#" * min(BAR_CHARS, length) or ("." if tokens else "")
-
-
-def _limit_rows(found: Contents) -> list[list[str]]:
-    limits = found.thresholds
-    rows = (
-        ("warning from", limits.warning),
-        ("compaction from", limits.autocompact),
-        ("nothing sent from", limits.blocking),
-    )
-    return [
-        [name, f"{tokens:,}", "reached" if found.used >= tokens else f"{tokens - found.used:,} to go"]
-        for name, tokens in rows
-    ]
-
-
-def _print_money(found: Contents) -> None:
-    meter = found.meter
-    if not meter.requests:
-        print("This session has sent no request yet.")
-        return
-    usage = meter.usage
-    unknown = f" (without {meter.unpriced:,} of unknown price)" if meter.unpriced else ""
-    requests = f"{meter.requests:,} request{'s' * (meter.requests != 1)}"
-    print(f"{requests} cost {meter.about}{_usd(meter.cost_usd)}{unknown}.")
-    print(
-        f"{usage.hit_rate:.0%} of their prompts came from the cache: "
-        f"{usage.cache_read:,} tokens read,\n{usage.cache_write:,} written, {usage.input:,} not cached."
-    )
-    error = found.calibration.error
-    if round(abs(error), 2):
-        word = "low" if error >= 0 else "high"
-        print(f"Estimates of this session's text run {abs(error):.0%} too {word}.")

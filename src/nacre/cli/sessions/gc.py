@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from nacre.agents.worktree import LeftoverWorktree
-    from nacre.inspect.prune import ProtectedLogs, Pruned, PruneItem, PrunePlan
-    from nacre.settings import Settings
+    from nacre.inspect.prune import Pruned, PrunePlan
 
 DEFAULT_DAYS = 30
 """Sessions this old are rarely continued, and their tool results can be produced again."""
@@ -86,47 +85,36 @@ def gc(
     now = SYSTEM_CLOCK.now()
     planned = plan(settings.home, wish, now)
     done = prune(settings.home, planned) if is_meant else None
-    empty, changed = _worktrees(settings, is_meant=is_meant)
+    empty: Sequence[LeftoverWorktree] = ()
+    changed: Sequence[LeftoverWorktree] = ()
+    if (settings.home / "worktrees").is_dir():
+        from nacre.agents.worktree import leftovers, tidy
+
+        if is_meant:
+            empty, changed = asyncio.run(tidy(settings.home))
+        else:
+            found = asyncio.run(leftovers(settings.home))
+            empty = [one for one in found if one.left is None]
+            changed = [one for one in found if one.left is not None]
     if as_json:
-        print_json({**_as_json(planned, done), **_worktrees_as_json(empty, changed)})
+        print_json(
+            {
+                **_as_json(planned, done),
+                "worktrees": [str(one.record.tree.path) for one in empty],
+                "worktrees_kept": [one.left.description for one in changed if one.left],
+            }
+        )
     else:
         _print(planned, done, now)
-        _print_worktrees(empty, changed, is_meant=is_meant)
+        if empty:
+            what = f"{_count(len(empty), 'unchanged worktree')} of agents that are gone"
+            print(f"Removed {what}." if is_meant else f"Would remove {what}: add --yes to do it.")
+        for tree in changed:
+            if tree.left is not None:
+                print(f"Kept: {tree.left.description}")
     for line in done.failed if done else ():
         print_error(line)
     return 1 if done and done.failed else 0
-
-
-def _worktrees(
-    settings: Settings, *, is_meant: bool
-) -> tuple[list[LeftoverWorktree], list[LeftoverWorktree]]:
-    """Return left-over worktrees to remove, and those with changes."""
-    if not (settings.home / "worktrees").is_dir():
-        return [], []
-    from nacre.agents.worktree import leftovers, tidy
-
-    if is_meant:
-        return asyncio.run(tidy(settings.home))
-    found = asyncio.run(leftovers(settings.home))
-    return [one for one in found if one.left is None], [one for one in found if one.left is not None]
-
-
-def _worktrees_as_json(empty: Sequence[LeftoverWorktree], changed: Sequence[LeftoverWorktree]) -> JsonObject:
-    return {
-        "worktrees": [str(one.record.tree.path) for one in empty],
-        "worktrees_kept": [one.left.description for one in changed if one.left],
-    }
-
-
-def _print_worktrees(
-    empty: Sequence[LeftoverWorktree], changed: Sequence[LeftoverWorktree], *, is_meant: bool
-) -> None:
-    if empty:
-        what = f"{_count(len(empty), 'unchanged worktree')} of agents that are gone"
-        print(f"Removed {what}." if is_meant else f"Would remove {what}: add --yes to do it.")
-    for one in changed:
-        if one.left is not None:
-            print(f"Kept: {one.left.description}")
 
 
 def _as_json(planned: PrunePlan, done: Pruned | None) -> JsonObject:
@@ -157,11 +145,22 @@ def _as_json(planned: PrunePlan, done: Pruned | None) -> JsonObject:
 def _print(planned: PrunePlan, done: Pruned | None, now: datetime) -> None:
     pieces = done.gone if done else planned.goes
     if pieces:
-        _print_sessions(pieces, now)
+        from nacre.inspect.prune import sessions_of
+
+        rows = []
+        for log, own in sessions_of(pieces).items():
+            kind = "whole session" if any(one.kind == "transcript" for one in own) else "tool results"
+            size = _size(sum(one.bytes for one in own))
+            age = human_age(min(one.modified for one in own), now)
+            rows.append([log.stem[:SHORT_ID], kind, str(len(own)), size, age])
+        print_table(rows, header=("session", "what", "files", "size", "oldest"), right=(2, 3))
     if planned.in_use:
         print(f"{_count(len(planned.in_use), 'session')} in use: skipped.")
     what = f"{_count(len(pieces), 'file')}, {_size(sum(one.bytes for one in pieces))}"
-    left = _left(planned)
+    left = _size(planned.kept_bytes)
+    if planned.logs.sessions:  # deleted only with --transcripts
+        left += f" of results and {_count(planned.logs.sessions, 'session')} ({_size(planned.logs.bytes)})"
+    left += " stay"
     if done is not None:
         print(f"Removed {what}; {left}.")
     elif pieces:
@@ -169,30 +168,8 @@ def _print(planned: PrunePlan, done: Pruned | None, now: datetime) -> None:
     else:
         print(f"Nothing to remove; {left}.")
     if planned.foreign.sessions:
-        print(f"{_held(planned.foreign)} of another program: skipped.")
-
-
-def _left(planned: PrunePlan) -> str:
-    """Describe what is kept; session logs are deleted only with --transcripts."""
-    if not planned.logs.sessions:
-        return f"{_size(planned.kept_bytes)} stay"
-    return f"{_size(planned.kept_bytes)} of results and {_held(planned.logs)} stay"
-
-
-def _held(held: ProtectedLogs) -> str:
-    return f"{_count(held.sessions, 'session')} ({_size(held.bytes)})"
-
-
-def _print_sessions(pieces: Sequence[PruneItem], now: datetime) -> None:
-    from nacre.inspect.prune import sessions_of
-
-    rows = []
-    for log, own in sessions_of(pieces).items():
-        kind = "whole session" if any(one.kind == "transcript" for one in own) else "tool results"
-        size = _size(sum(one.bytes for one in own))
-        age = human_age(min(one.modified for one in own), now)
-        rows.append([log.stem[:SHORT_ID], kind, str(len(own)), size, age])
-    print_table(rows, header=("session", "what", "files", "size", "oldest"), right=(2, 3))
+        sessions = _count(planned.foreign.sessions, "session")
+        print(f"{sessions} ({_size(planned.foreign.bytes)}) of another program: skipped.")
 
 
 def _count(number: int, name: str) -> str:

@@ -13,7 +13,7 @@ from nacre.cli.output import print_error, print_json, printable
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
-    from nacre.store.search import Hit
+    from nacre.store.sessions import Hit
 
 SHORT_ID = 8
 """Characters of a session id in output."""
@@ -50,7 +50,16 @@ def search(options: RunOptions, /, text: str, *, everywhere: bool, as_json: bool
         count += 1
         number = numbers.of(hit)
         if as_json:
-            rows.append(_as_json(hit, number))
+            rows.append(
+                {
+                    "session": hit.session,
+                    "number": number,
+                    "line": hit.line,
+                    "role": hit.role,
+                    "snippet": hit.snippet,
+                    "path": str(hit.path),
+                }
+            )
         else:
             place = f"#{number}" if number else f"line {hit.line}"
             print(f"{hit.session[:SHORT_ID]} {place}  {hit.role or '-'}: {printable(hit.snippet)}")
@@ -60,17 +69,6 @@ def search(options: RunOptions, /, text: str, *, everywhere: bool, as_json: bool
         hint = "" if everywhere else " of this directory; --all looks in every directory"
         print_error(f"{text!r} occurs in none of the sessions{hint}")
     return 0 if count else 1
-
-
-def _as_json(hit: Hit, number: int | None) -> JsonObject:
-    return {
-        "session": hit.session,
-        "number": number,
-        "line": hit.line,
-        "role": hit.role,
-        "snippet": hit.snippet,
-        "path": str(hit.path),
-    }
 
 
 @dataclass(slots=True)

@@ -17,12 +17,10 @@ from nacre.cli.output import (
     printable,
 )
 from nacre.cli.sessions.check import check
-from nacre.cli.sessions.export import export
-from nacre.cli.sessions.import_sessions import import_
 from nacre.cli.sessions.search import search
 from nacre.cli.sessions.show import show
+from nacre.cli.sessions.transfer import export, import_
 from nacre.clock import SYSTEM_CLOCK
-from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
     from nacre.store.summaries import SessionSummary
@@ -50,28 +48,29 @@ def list_(options: RunOptions, /, *, everywhere: bool, as_json: bool) -> None:
     settings = load_settings(options)
     found = Sessions(settings.home).list(None if everywhere else settings.cwd)
     if as_json:
-        print_json([_as_json(each) for each in found])
+        print_json(
+            [
+                {
+                    "session": each.session,
+                    "cwd": each.cwd,
+                    "started": each.started.isoformat() if each.started else None,
+                    "messages": each.messages,
+                    "tokens": each.tokens,
+                    "compactions": each.compactions,
+                    "modified": each.modified.isoformat(),
+                    "title": each.title,
+                    "bytes": each.bytes,
+                    "path": str(each.path),
+                }
+                for each in found
+            ]
+        )
     elif found:
         _print_list(found, everywhere=everywhere)
     elif everywhere:
         print("There are no sessions yet. Start one with `nacre chat`, or `nacre sessions import FILE`.")
     else:
         print(f"There are no sessions in {printable(str(settings.cwd))} yet; --all lists the others.")
-
-
-def _as_json(each: SessionSummary) -> JsonObject:
-    return {
-        "session": each.session,
-        "cwd": each.cwd,
-        "started": each.started.isoformat() if each.started else None,
-        "messages": each.messages,
-        "tokens": each.tokens,
-        "compactions": each.compactions,
-        "modified": each.modified.isoformat(),
-        "title": each.title,
-        "bytes": each.bytes,
-        "path": str(each.path),
-    }
 
 
 def _print_list(found: list[SessionSummary], *, everywhere: bool) -> None:

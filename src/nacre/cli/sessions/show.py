@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from nacre.cli.options import RunOptions, load_settings
-from nacre.cli.output import human_count, print_error, print_json, printable
-from nacre.messages.blocks import Json, JsonObject
-
-if TYPE_CHECKING:
-    from nacre.messages.records import Record
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from datetime import datetime
-
-from nacre.cli.output import has_colour
-from nacre.inspect.export import ASIDES, compaction_line, replacement_line
+from nacre.cli.options import RunOptions, find_session, load_settings
+from nacre.cli.output import has_colour, human_count, print_error, print_json, printable
+from nacre.errors import TranscriptError
+from nacre.inspect.export import ASIDES, compaction_line, moment, replacement_line
 from nacre.messages.blocks import (
     Block,
     Document,
     Image,
+    Json,
+    JsonObject,
     Opaque,
     Text,
     Thinking,
@@ -35,7 +30,7 @@ from nacre.messages.blocks import (
 from nacre.messages.records import Compacted, Noted, Record, Replaced, Said, Undone
 from nacre.messages.view import View
 from nacre.messages.wire import render_blocks
-from nacre.store.summaries import one_line
+from nacre.store.summaries import one_line, summarise
 
 
 @click.command(short_help="Show a session.")
@@ -49,22 +44,11 @@ def show(options: RunOptions, /, session: str, *, full: bool, as_json: bool) -> 
     With --full: everything that was ever recorded, in order and whole, including sub-agents, abandoned
     branches and the decisions of the layers. With --json, the messages as in a request, or all records.
     """
-    from nacre.cli.sessions.find import find_session
 
     path = find_session(load_settings(options), session)
     if as_json:
         _print_document(path, full=full)
         return
-    _print_head(path)
-
-    for line in tell(_entries(path, full=full), full=full):
-        print(line)
-
-
-def _print_head(path: Path) -> None:
-    from nacre.inspect.export import moment
-    from nacre.store.summaries import summarise
-
     summary = summarise(path)
     facts = [
         summary.cwd or "",
@@ -73,8 +57,10 @@ def _print_head(path: Path) -> None:
         f"{human_count(summary.tokens)} tokens" if summary.tokens else "",
         f"compacted {summary.compactions}x" if summary.compactions else "",
     ]
-    print(f"session {summary.session}")
+    print(f"session {printable(summary.session)}")
     print(printable("  ".join(fact for fact in facts if fact)))
+    for line in shown_lines(_entries(path, full=full), full=full):
+        print(line)
 
 
 def _entries(path: Path, *, full: bool) -> Iterator[ShownItem]:
@@ -96,29 +82,22 @@ def _entries(path: Path, *, full: bool) -> Iterator[ShownItem]:
 
 
 def _print_document(path: Path, *, full: bool) -> None:
-    from nacre.errors import TranscriptError
     from nacre.session.read_session import read_log, read_view, stream
 
-    if full:
-        loaded = read_log(path)
-        _print_records(path.stem, iter(loaded.records) if loaded else stream(path))
+    if not full:
+        looked = read_view(path)
+        if looked is None:
+            raise TranscriptError(
+                f"session {path.stem} is too large to be folded; use --full, or `nacre sessions export`"
+            )
+        messages: list[Json] = [*looked.view.messages]
+        print_json({"session": path.stem, "tokens": looked.view.count(), "messages": messages})
         return
-    looked = read_view(path)
-    if looked is None:
-        raise TranscriptError(
-            f"session {path.stem} is too large to be folded; use --full, or `nacre sessions export`"
-        )
-    messages: list[Json] = [*looked.view.messages]
-    print_json({"session": path.stem, "tokens": looked.view.count(), "messages": messages})
-
-
-def _print_records(session: str, records: Iterator[Record]) -> None:
-    """Write one document record by record: all of them might not fit in memory."""
-
-    print(f'{{"session": {json.dumps(session)}, "records": [', end="")
-    for number, record in enumerate(records):
-        line: JsonObject = record_json(record)
-        sys.stdout.write((",\n" if number else "\n") + json.dumps(line))
+    loaded = read_log(path)
+    print(f'{{"session": {json.dumps(path.stem)}, "records": [', end="")
+    # Record by record: all of them might not fit in memory.
+    for number, record in enumerate(loaded.records if loaded else stream(path)):
+        sys.stdout.write((",\n" if number else "\n") + json.dumps(record_json(record)))
     print("\n]}")
 
 
@@ -217,7 +196,7 @@ def record_json(record: Record) -> JsonObject:
             return fields | {"kind": record.kind, "facts": record.facts}
 
 
-def tell(entries: Iterable[ShownItem], *, full: bool) -> Iterator[str]:
+def shown_lines(entries: Iterable[ShownItem], *, full: bool) -> Iterator[str]:
     """Yield output lines; consecutive messages of one speaker share a heading."""
     speaker: tuple[str, tuple[str, ...]] | None = ("", ())
     for entry in entries:
@@ -230,17 +209,13 @@ def tell(entries: Iterable[ShownItem], *, full: bool) -> Iterator[str]:
             now = (entry.role, entry.marks)
             if now != speaker:
                 yield ""
-                yield _heading(entry)
+                name = f"{entry.role} ({', '.join(entry.marks)})" if entry.marks else entry.role
+                when = f"  {entry.at.astimezone():%Y-%m-%d %H:%M:%S}" if entry.at else ""
+                number = f"  #{entry.number}" if entry.number else ""
+                yield (_styled(printable(name), _COLOURS.get(entry.role)) + when + number)
             speaker = now
         for block in entry.blocks:
             yield from _told(block, full=full, brief=bool(entry.marks) and not full)
-
-
-def _heading(entry: ShownItem) -> str:
-    name = f"{entry.role} ({', '.join(entry.marks)})" if entry.marks else entry.role
-    when = f"  {entry.at.astimezone():%Y-%m-%d %H:%M:%S}" if entry.at else ""
-    number = f"  #{entry.number}" if entry.number else ""
-    return _styled(name, _COLOURS.get(entry.role)) + when + number
 
 
 def _styled(text: str, colour: str | None) -> str:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from nacre.cli.options import RunOptions, load_settings
-from nacre.cli.output import human_count, print_json, print_table
+from nacre.cli.output import human_count, print_json, print_table, progress_line
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
-    from nacre.inspect.stats import Aside, Day, Stats
+    from nacre.inspect.stats import Day, Stats
     from nacre.session.meter import Meter
 
 DEFAULT_DAYS = 30
@@ -43,7 +43,6 @@ def stats(options: RunOptions, /, *, days: int, everywhere: bool, as_json: bool)
     Computed from session logs, the history of memory and its usage records; nothing is changed. The end of
     the output says what is unknown.
     """
-    from nacre.cli.progress import progress_line
     from nacre.inspect.stats import gather
 
     settings = load_settings(options)
@@ -56,6 +55,7 @@ def stats(options: RunOptions, /, *, days: int, everywhere: bool, as_json: bool)
 
 
 def _as_json(found: Stats, days: int) -> JsonObject:
+    kept = found.kept
     per_100 = found.compactions_per_100
     return {
         "days": days,
@@ -65,9 +65,39 @@ def _as_json(found: Stats, days: int) -> JsonObject:
         "unpriced_requests": found.meter.unpriced,
         "compactions": found.compactions,
         "compactions_per_100_requests": None if per_100 is None else round(per_100, 2),
-        "beside": [_aside_json(each) for each in found.asides],
-        "memories": _memories_json(found),
-        "by_day": [_day_json(each) for each in found.days],
+        "beside": [
+            {
+                "purpose": each.purpose,
+                "forks": each.forks,
+                **_meter_json(each.meter),
+                "cache_shares": {name: round(share, 4) for name, share in each.shares.items()},
+            }
+            for each in found.asides
+        ],
+        "memories": {
+            "saved": kept.saved.total(),
+            "recalled": kept.recalled.total(),
+            "forgotten": kept.forgotten.total(),
+            "cited": kept.cited,
+            "attached_tokens": kept.tokens,
+            "undone": len(kept.undone),
+            "contradicted": len(kept.contradicted),
+            "rejected": len(kept.rejected),
+            "shares": {
+                name: None if share is None else round(share, 4) for name, share in _shares(found).items()
+            },
+        },
+        "by_day": [
+            {
+                "day": each.day.isoformat(),
+                **_meter_json(each.meter),
+                "compactions": each.compactions,
+                "saved": each.saved,
+                "recalled": each.recalled,
+                "forgotten": each.forgotten,
+            }
+            for each in found.days
+        ],
         "unread_sessions": found.unread,
         "unknown": [*found.unknown],
     }
@@ -81,48 +111,11 @@ def _meter_json(meter: Meter) -> JsonObject:
         "cache_read": usage.cache_read,
         "cache_write": usage.cache_write,
         "output_tokens": usage.output,
-        "cost_usd": round(meter.cost_usd, 6),
+        "cost_usd": None if meter.usd is None else round(meter.usd, 6),
         "approximate": usage.approximate,
         "refreshes": meter.refreshes,
         "refresh_cost_usd": round(meter.refresh_usd, 6),
         "hit_rate": round(usage.hit_rate, 4) if usage.prompt else None,
-    }
-
-
-def _aside_json(each: Aside) -> JsonObject:
-    shares = {name: round(share, 4) for name, share in each.shares.items()}
-    return {
-        "purpose": each.purpose,
-        "forks": each.forks,
-        **_meter_json(each.meter),
-        "cache_shares": {**shares},
-    }
-
-
-def _day_json(each: Day) -> JsonObject:
-    return {
-        "day": each.day.isoformat(),
-        **_meter_json(each.meter),
-        "compactions": each.compactions,
-        "saved": each.saved,
-        "recalled": each.recalled,
-        "forgotten": each.forgotten,
-    }
-
-
-def _memories_json(found: Stats) -> JsonObject:
-    kept = found.kept
-    shares = {name: None if share is None else round(share, 4) for name, share in _shares(found).items()}
-    return {
-        "saved": kept.saved.total(),
-        "recalled": kept.recalled.total(),
-        "forgotten": kept.forgotten.total(),
-        "cited": kept.cited,
-        "attached_tokens": kept.tokens,
-        "undone": len(kept.undone),
-        "contradicted": len(kept.contradicted),
-        "rejected": len(kept.rejected),
-        "shares": {**shares},
     }
 
 
@@ -142,66 +135,23 @@ def _print_stats(found: Stats, days: int) -> None:
         print(f"No request and no change of memory in the last {days:,} days; --all includes the others.")
         return
     rows = [_row(each.day.isoformat(), each) for each in found.days]
-    print_table([*rows, _row("in all", _total(found))], header=COLUMNS, right=range(1, len(COLUMNS)))
+    print_table([*rows, _row("in all", found.total)], header=COLUMNS, right=range(1, len(COLUMNS)))
     print()
-    _print_asides(found)
-    _print_sums(found)
-    print()
-    for line in found.unknown:
-        print(f"- {line}")
-
-
-def _print_asides(found: Stats) -> None:
-    """Print background requests, which the sums above include."""
-    if not found.asides:
-        return
-    rows = [_aside_row(each) for each in found.asides]
-    print_table(rows, header=BESIDE, right=range(1, len(BESIDE)))
-    print()
-
-
-def _aside_row(each: Aside) -> list[str]:
-    usage = each.meter.usage
-    return [
-        each.purpose,
-        f"{each.forks:,}" if each.forks else "-",
-        f"{each.meter.requests:,}",
-        human_count(usage.prompt),
-        human_count(usage.output),
-        *(f"{share:.0%}" for share in each.shares.values()),
-        f"{each.meter.about}${each.meter.cost_usd:,.4f}",
-    ]
-
-
-def _row(name: str, each: Day) -> list[str]:
-    usage = each.meter.usage
-    counts = (each.compactions, each.saved, each.recalled, each.forgotten)
-    return [
-        name,
-        f"{each.meter.requests:,}",
-        human_count(usage.prompt),
-        human_count(usage.output),
-        f"{usage.hit_rate:.0%}" if usage.prompt else "-",
-        f"{each.meter.about}${each.meter.cost_usd:,.2f}",
-        *(f"{count:,}" if count else "-" for count in counts),
-    ]
-
-
-def _total(found: Stats) -> Day:
-    from nacre.inspect.stats import Day
-
-    kept = found.kept
-    return Day(
-        day=found.since,
-        meter=found.meter,
-        compactions=found.compactions,
-        saved=kept.saved.total(),
-        recalled=kept.recalled.total(),
-        forgotten=kept.forgotten.total(),
-    )
-
-
-def _print_sums(found: Stats) -> None:
+    if found.asides:  # included in the sums above
+        asides = [
+            [
+                each.purpose,
+                f"{each.forks:,}" if each.forks else "-",
+                f"{each.meter.requests:,}",
+                human_count(each.meter.usage.prompt),
+                human_count(each.meter.usage.output),
+                *(f"{share:.0%}" for share in each.shares.values()),
+                each.meter.price(),
+            ]
+            for each in found.asides
+        ]
+        print_table(asides, header=BESIDE, right=range(1, len(BESIDE)))
+        print()
     kept = found.kept
     per_100 = found.compactions_per_100
     sessions = f"{found.sessions:,} session{'s' * (found.sessions != 1)}"
@@ -219,3 +169,20 @@ def _print_sums(found: Stats) -> None:
         )
     if kept.attached:
         print(f"recalled memories took {human_count(kept.tokens)} tokens and were cited {kept.cited:,} times")
+    print()
+    for line in found.unknown:
+        print(f"- {line}")
+
+
+def _row(name: str, each: Day) -> list[str]:
+    usage = each.meter.usage
+    counts = (each.compactions, each.saved, each.recalled, each.forgotten)
+    return [
+        name,
+        f"{each.meter.requests:,}",
+        human_count(usage.prompt),
+        human_count(usage.output),
+        f"{usage.hit_rate:.0%}" if usage.prompt else "-",
+        each.meter.price(2),
+        *(f"{count:,}" if count else "-" for count in counts),
+    ]

@@ -4,9 +4,10 @@ known."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from nacre.cache.models import ModelProfile
-from nacre.devtools.cache_models.anthropic_render import THINKING, blocks_of, objects
+from nacre.devtools.cache_models.anthropic_render import THINKING, blocks_of, objects, references
 from nacre.devtools.cache_models.anthropic_state import ApiRefusal, Call, Rendered
 from nacre.messages.blocks import Json, JsonObject
 
@@ -22,12 +23,13 @@ def refuse(call: Call, profile: ModelProfile) -> ApiRefusal | None:
     for check in (
         _shape(body),
         _marked(body, profile.max_markers),
+        _deferred(body, profile),
         _placed(body, profile),
         _paired(body),
         _settings(call, profile),
     ):
         for problem in check:
-            return ApiRefusal(400, "invalid_request_error", problem)
+            return _invalid(problem)
     return None
 
 
@@ -47,8 +49,10 @@ def markers_of(body: JsonObject, blocks: Sequence[Rendered]) -> tuple[tuple[int,
     early = next((index for index, ttl in markers if ttl == "5m"), len(blocks))
     late = next((index for index, ttl in markers if ttl == "1h" and index > early), None)
     if late is not None:
+        index, inner = blocks[late].at
+        path = f"{blocks[late].level}.{index}" + ("" if inner < 0 else f".content.{inner}")
         return _invalid(
-            f"{_dotted(blocks[late])}.cache_control.ttl: a ttl='1h' cache_control block must not come "
+            f"{path}.cache_control.ttl: a ttl='1h' cache_control block must not come "
             "after a ttl='5m' cache_control block. Note that blocks are processed in the following order: "
             "`tools`, `system`, `messages`."
         )
@@ -64,11 +68,6 @@ def is_markable(block: Rendered) -> bool:
 
 def _invalid(message: str) -> ApiRefusal:
     return ApiRefusal(400, "invalid_request_error", message)
-
-
-def _dotted(block: Rendered) -> str:
-    index, inner = block.at
-    return f"{block.level}.{index}" if inner < 0 else f"{block.level}.{index}.content.{inner}"
 
 
 def _shape(body: JsonObject) -> Iterator[str]:
@@ -144,6 +143,22 @@ def _every_block(body: JsonObject) -> Iterator[tuple[str, JsonObject]]:
             yield f"messages.{index}.content.{inner}", block
 
 
+def _deferred(body: JsonObject, profile: ModelProfile) -> Iterator[str]:
+    """Check that some tool is not deferred, and that every reference names a deferred tool of the request."""
+    tools = objects(body.get("tools"))
+    deferred = [str(tool.get("name")) for tool in tools if tool.get("defer_loading") is True]
+    if deferred and not profile.tool_search:
+        yield "tools: `defer_loading` is not supported by this model"
+    if deferred and len(deferred) == len(tools):
+        yield "At least one tool must have defer_loading=false. All tools cannot be deferred."
+    for tool in tools:
+        if tool.get("defer_loading") is True and "cache_control" in tool:
+            yield f"Tool '{tool.get('name')}' cannot have both defer_loading=true and cache_control set."
+    for name in references(body):
+        if name not in deferred:
+            yield f"Tool reference '{name}' not found in available tools"
+
+
 def _placed(body: JsonObject, profile: ModelProfile) -> Iterator[str]:
     """Check that system messages follow a user and precede an assistant, and that a compaction is first."""
     messages = objects(body.get("messages"))
@@ -174,7 +189,8 @@ def _paired(body: JsonObject) -> Iterator[str]:
     open_calls: list[str] = []
     last = 0
     for last, role, blocks in _merged(objects(body.get("messages"))):
-        results = _leading_results(blocks) if role == "user" else []
+        leading = takewhile(lambda block: block.get("type") == "tool_result", blocks)
+        results = [str(block.get("tool_use_id")) for block in leading] if role == "user" else []
         yield from _unanswered(last, [call for call in open_calls if call not in results])
         for block in blocks:
             call_id = block.get("tool_use_id")
@@ -217,15 +233,6 @@ def _merged(messages: list[JsonObject]) -> list[tuple[int, str, list[JsonObject]
     return merged
 
 
-def _leading_results(blocks: list[JsonObject]) -> list[str]:
-    leading: list[str] = []
-    for block in blocks:
-        if block.get("type") != "tool_result":
-            break
-        leading.append(str(block.get("tool_use_id")))
-    return leading
-
-
 def _settings(call: Call, profile: ModelProfile) -> Iterator[str]:
     body = call.body
     ceiling = body.get("max_tokens")
@@ -234,31 +241,61 @@ def _settings(call: Call, profile: ModelProfile) -> Iterator[str]:
             f"max_tokens: {ceiling} > {profile.max_output}, which is the maximum allowed number of output "
             f"tokens for {profile.model}"
         )
-    forced = _is_forced(body)
+    choice = body.get("tool_choice")
+    forced = isinstance(choice, dict) and choice.get("type") in {"any", "tool"}
     if forced and not profile.forced_tool_choice:
         yield "tool_choice: forcing a tool is not supported by this model"
     if ceiling == 0:
         yield from _warming(body, forced=forced)
-    if "context_management" in body and EDITING_BETA not in call.betas and not _only_compacts(body):
-        yield "context_management: Extra inputs are not permitted"
+    yield from _thinking(body, profile)
+    if "context_management" in body and EDITING_BETA not in call.betas:
+        management = body["context_management"]
+        edits = objects(management.get("edits")) if isinstance(management, dict) else []
+        if not all(str(item.get("type")).startswith("compact_") for item in edits):
+            yield "context_management: Extra inputs are not permitted"
     if isinstance(body.get("compaction"), dict):
         yield from _summarising(body, forced=forced)
 
 
-def _is_forced(body: JsonObject) -> bool:
-    choice = body.get("tool_choice")
-    return isinstance(choice, dict) and choice.get("type") in {"any", "tool"}
+def _thinking(body: JsonObject, profile: ModelProfile) -> Iterator[str]:
+    """Check the form of thinking: a budget on older models, adaptive on newer ones, off where that exists."""
+    asked = body.get("thinking")
+    thinking = asked if isinstance(asked, dict) else {}
+    kind = thinking.get("type")
+    is_manual = profile.thinking_form == "budget"
+    types = {"enabled", "disabled"} if is_manual else {"adaptive"}
+    # Models that think only if they are asked to accept that they are not.
+    types |= {"disabled"} if profile.thinking_off == "omit" else {profile.thinking_off} - {""}
+    if asked is not None and not profile.thinking:
+        yield "thinking: this model does not support thinking"
+    elif kind == "enabled" and not is_manual:
+        yield (
+            '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and '
+            '"output_config.effort" to control thinking behavior.'
+        )
+    elif asked is not None and kind not in types:
+        yield f'"thinking.type.{kind}" is not supported for this model.'
+    budget = thinking.get("budget_tokens")
+    limit = body.get("max_tokens")
+    if isinstance(budget, int) and isinstance(limit, int) and 0 < limit <= budget:
+        yield "`max_tokens` must be greater than `thinking.budget_tokens`."
+    output = body.get("output_config")
+    effort = output.get("effort") if isinstance(output, dict) else None
+    if effort is not None and (is_manual or effort not in profile.efforts.split()):
+        yield f"output_config.effort: {effort!r} is not supported by this model"
+    last = next((m for m in reversed(objects(body.get("messages"))) if m.get("role") == "assistant"), {})
+    kinds = [block.get("type") for block in objects(last.get("content"))]
+    if kind == "enabled" and "tool_use" in kinds and kinds[0] not in THINKING:
+        yield (
+            f"Expected `thinking` or `redacted_thinking`, but found `{kinds[0]}`. When `thinking` is "
+            "enabled, a final `assistant` message must start with a thinking block (preceding the lastmost "
+            "set of `tool_use` and `tool_result` blocks)."
+        )
 
 
 def _format(body: JsonObject) -> Json:
     output = body.get("output_config")
     return output.get("format") if isinstance(output, dict) else None
-
-
-def _only_compacts(body: JsonObject) -> bool:
-    management = body.get("context_management")
-    edits = objects(management.get("edits")) if isinstance(management, dict) else []
-    return all(str(item.get("type")).startswith("compact_") for item in edits)
 
 
 def _warming(body: JsonObject, *, forced: bool) -> Iterator[str]:

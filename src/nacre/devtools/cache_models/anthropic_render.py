@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 from nacre.cache.models import ModelProfile
@@ -37,14 +37,13 @@ def estimate(wire: JsonObject) -> int:
 
 def flatten(body: JsonObject, count: Count) -> list[Rendered]:
     """Return the blocks of a well-formed request: tools, system, messages; a string is one text block."""
-    tools = list(_tools(body, count))
-    web = [block for block in tools if block.level == "system"]
-    return [
-        *(block for block in tools if block.level == "tools"),
-        *web,
-        *_system(body, count),
-        *_messages(body, count),
+    system = [
+        render(block, level="system", role="system", at=(index, -1), count=count)
+        for index, block in enumerate(blocks_of(body.get("system")))
     ]
+    # Turning web tools on or off leaves the other tools cached, so they come after them.
+    tools = sorted(_tools(body, count), key=lambda block: block.level == "system")
+    return [*tools, *system, *_messages(body, count)]
 
 
 def digest(value: Json) -> bytes:
@@ -72,17 +71,23 @@ def seeds(
     body = call.body
     output = body.get("output_config")
     output = output if isinstance(output, dict) else {}
-    thinking: Json = [_thinking(body), output.get("effort") or profile.default_effort]
+    # The handling of changed history is not shown to the model.
+    thinking: Json = [
+        _setting(body, "thinking", "disabled", lambda key, _: key != "block_binding"),
+        output.get("effort") or profile.default_effort,
+    ]
+    choice = _setting(body, "tool_choice", "auto", lambda *pair: pair != ("disable_parallel_tool_use", False))
     betas: Json = [body.get("context_management"), *sorted(call.betas)]
     first: list[Json] = [call.org, call.workspace, profile.model]
-    last: list[Json] = [_tool_choice(body), any(map(_has_image, blocks)), thinking, output.get("format")]
+    last: list[Json] = [choice, any(map(_has_image, blocks)), thinking, output.get("format")]
     if profile.config_rendered_first:
         first.append(thinking)
     if switches.betas_at == "everything":
         first.append(betas)
     elif switches.betas_at == "messages":
         last.append(betas)
-    cites = any(_has_citations(block) for block in blocks)
+    documents = (block.wire.get("citations") for block in blocks if block.kind == "document")
+    cites = any(isinstance(cited, dict) and cited.get("enabled") is True for cited in documents)
     web = any(block.level == "system" and block.kind.startswith(WEB_TOOLS) for block in blocks)
     return {
         "tools": digest(first),
@@ -91,39 +96,16 @@ def seeds(
     }
 
 
-def _thinking(body: JsonObject) -> Json:
-    thinking = body.get("thinking")
-    if not isinstance(thinking, dict):
-        return {"type": "disabled"}
-    # The handling of changed history is not shown to the model.
-    return {key: value for key, value in thinking.items() if key != "block_binding"}
-
-
-def _tool_choice(body: JsonObject) -> Json:
-    choice = body.get("tool_choice")
-    if not isinstance(choice, dict):
-        return {"type": "auto"}
-    return {
-        key: value for key, value in choice.items() if (key, value) != ("disable_parallel_tool_use", False)
-    }
+def _setting(body: JsonObject, name: str, default: str, counts: Callable[[str, Json], bool]) -> Json:
+    value = body.get(name)
+    if not isinstance(value, dict):
+        return {"type": default}
+    return {key: item for key, item in value.items() if counts(key, item)}
 
 
 def _has_image(block: Rendered) -> bool:
-    if block.kind == "image":
-        return True
-    return block.kind == "tool_result" and any(part.get("type") == "image" for part in _parts(block.wire))
-
-
-def _has_citations(block: Rendered) -> bool:
-    if block.kind != "document":
-        return False
-    citations = block.wire.get("citations")
-    return isinstance(citations, dict) and citations.get("enabled") is True
-
-
-def _parts(wire: JsonObject) -> list[JsonObject]:
-    content = wire.get("content")
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    parts = objects(block.wire.get("content")) if block.kind == "tool_result" else []
+    return block.kind == "image" or any(part.get("type") == "image" for part in parts)
 
 
 def _tools(body: JsonObject, count: Count) -> Iterator[Rendered]:
@@ -131,14 +113,8 @@ def _tools(body: JsonObject, count: Count) -> Iterator[Rendered]:
         if tool.get("defer_loading") is True:
             continue
         kind = str(tool.get("type") or "tool")
-        # Turning web tools on or off leaves the other tools cached, so they come after them.
         level: Level = "system" if kind.startswith(WEB_TOOLS) else "tools"
         yield render(tool, level=level, role="", at=(index, -1), count=count)
-
-
-def _system(body: JsonObject, count: Count) -> Iterator[Rendered]:
-    for index, block in enumerate(blocks_of(body.get("system"))):
-        yield render(block, level="system", role="system", at=(index, -1), count=count)
 
 
 def _messages(body: JsonObject, count: Count) -> Iterator[Rendered]:
@@ -147,18 +123,56 @@ def _messages(body: JsonObject, count: Count) -> Iterator[Rendered]:
         role = str(message.get("role"))
         inner = -1
         for inner, block in enumerate(blocks_of(message.get("content"))):
-            shown = _with_definition(block, deferred) if block.get("type") == "tool_addition" else block
+            name = added_tool(block)
+            # The model reads the definition of a deferred tool where the tool is added or referred to.
+            shown = {**block, "definition": deferred[name]} if name in deferred else _loaded(block, deferred)
             yield render(shown, level="messages", role=role, at=(index, inner), count=count)
         if role == "system" and isinstance(config := message.get("output_config"), dict) and config:
             wire: JsonObject = {"type": "output_config", **config}
             yield render(wire, level="messages", role=role, at=(index, inner + 1), count=count)
 
 
-def _with_definition(block: JsonObject, deferred: dict[str, JsonObject]) -> JsonObject:
-    """Add the definition of a deferred tool, which the model reads where the tool is added."""
-    tool = block.get("tool")
-    name = str(tool.get("name") or tool.get("tool_name")) if isinstance(tool, dict) else ""
-    return {**block, "definition": deferred[name]} if name in deferred else block
+def added_tool(block: JsonObject) -> str:
+    """Return the name of the tool that a block adds to the conversation; empty for other blocks."""
+    tool = block.get("tool") if block.get("type") == "tool_addition" else None
+    return str(tool.get("name") or tool.get("tool_name")) if isinstance(tool, dict) else ""
+
+
+REFERRING = frozenset({"tool_result", "tool_search_tool_result", "tool_search_tool_search_result"})
+"""Kinds of block that may hold references to tools, the last one inside the second."""
+
+
+def _loaded(block: JsonObject, deferred: Mapping[str, JsonObject]) -> JsonObject:
+    """Return a block with the definitions of deferred tools in the place of the references to them."""
+    if block.get("type") == "tool_reference" and (tool := deferred.get(str(block.get("tool_name")))):
+        return {**tool, "type": "tool_definition"}
+    if not deferred or block.get("type") not in REFERRING:
+        return block
+    inner = {
+        key: block[key] for key in ("content", "tool_references") if isinstance(block.get(key), list | dict)
+    }
+    loaded: JsonObject = {}
+    for key, value in inner.items():
+        if isinstance(value, dict):
+            loaded[key] = _loaded(value, deferred)
+        elif isinstance(value, list):
+            loaded[key] = [_loaded(one, deferred) if isinstance(one, dict) else one for one in value]
+    return {**block, **loaded}
+
+
+def references(body: JsonObject) -> list[str]:
+    """Return the names of the tools that the messages of a request refer to."""
+    names: list[str] = []
+    left = [block for one in objects(body.get("messages")) for block in blocks_of(one.get("content"))]
+    while left:
+        block = left.pop(0)
+        if block.get("type") == "tool_reference":
+            names.append(str(block.get("tool_name")))
+        elif block.get("type") in REFERRING:
+            content = block.get("content")
+            inner = [content] if isinstance(content, dict) else objects(content)
+            left = [*inner, *objects(block.get("tool_references")), *left]
+    return names
 
 
 def blocks_of(content: Json) -> list[JsonObject]:
@@ -181,29 +195,15 @@ def render(wire: JsonObject, *, level: Level, role: str, at: tuple[int, int], co
         if isinstance(control, dict):
             marker = str(control.get("ttl") or "5m")
         bare = {key: value for key, value in wire.items() if key != "cache_control"}
-    coded = _framed(bare)
-    kind = wire.get("type")
-    mixed = blake2b(coded, digest_size=DIGEST_BYTES, salt=_SALTS.get(role, b"")).digest()
-    # Positional arguments, because this runs for every block of every request.
-    return Rendered(
-        level,
-        kind if isinstance(kind, str) else "tool",
-        role,
-        at,
-        wire,
-        marker,
-        mixed,
-        count(bare),
-        len(coded),
-    )
-
-
-def _framed(wire: JsonObject) -> bytes:
-    """Return the bytes of a block for its digest: keys in order, strings unescaped."""
+    # For the digest: keys in order, strings unescaped.
     frames = [
         f"{len(key)}:{key}={len(value)}:{value}\n"
         if isinstance(value, str)
         else f"{len(key)}:{key}~{_encode(value)}\n"
-        for key, value in wire.items()
+        for key, value in bare.items()
     ]
-    return "".join(frames).encode(errors="surrogatepass")
+    coded = "".join(frames).encode(errors="surrogatepass")
+    mixed = blake2b(coded, digest_size=DIGEST_BYTES, salt=_SALTS.get(role, b"")).digest()
+    kind = wire["type"] if isinstance(wire.get("type"), str) else "tool"
+    # Positional arguments, because this runs for every block of every request.
+    return Rendered(level, str(kind), role, at, wire, marker, mixed, count(bare), len(coded))

@@ -10,9 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
-from nacre.cache.models import ModelProfile, cost
+from nacre.cache.models import LONG_WINDOW, ModelProfile, cost
 from nacre.devtools.cache_models.anthropic_checks import markers_of, refuse
-from nacre.devtools.cache_models.anthropic_lookup import Chance, RenderedPrompt, Sampled, prompt_of, sample
+from nacre.devtools.cache_models.anthropic_lookup import (
+    Chance,
+    RenderedPrompt,
+    Sampled,
+    config_digest,
+    diagnose,
+    prompt_of,
+    sample,
+    trace_of,
+)
 from nacre.devtools.cache_models.anthropic_render import (
     DIGEST_BYTES,
     THINKING,
@@ -24,13 +33,11 @@ from nacre.devtools.cache_models.anthropic_render import (
     render,
     seeds,
 )
-from nacre.devtools.cache_models.anthropic_report import api_usage, config_digest, diagnose, trace_of
 from nacre.devtools.cache_models.anthropic_state import (
     AnthropicSwitches,
     ApiRefusal,
     Bound,
     Cache,
-    CacheEntry,
     Call,
     Iteration,
     Rendered,
@@ -40,20 +47,6 @@ from nacre.devtools.cache_models.anthropic_state import (
 )
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.usage import Usage
-
-__all__ = [
-    "AnthropicSwitches",
-    "ApiRefusal",
-    "Cache",
-    "CacheEntry",
-    "Call",
-    "Iteration",
-    "RequestOutcome",
-    "Trace",
-    "api_usage",
-    "estimate",
-    "simulate",
-]
 
 SNAPSHOTS = 16
 """Number of past requests kept for diagnostics: enough for a few lanes, small enough to store whole."""
@@ -72,12 +65,15 @@ def simulate(
     chance: Chance | None = None,
 ) -> RequestOutcome:
     """Return the provider's answer to a call: tokens, cost and the new cache."""
+    if profile.long_window_beta and profile.long_window_beta in call.betas:
+        profile = replace(profile, window=LONG_WINDOW)
     refusal = refuse(call, profile)
     if refusal is not None:
         return RequestOutcome(cache=cache, refusal=refusal)
-    setting = _Setting(
-        call=_without_output(call), profile=profile, switches=switches, count=count, chance=chance
-    )
+    if call.body.get("max_tokens") == 0:
+        # Such a request only warms the cache.
+        call = replace(call, output_tokens=0, reply=())
+    setting = _Setting(call=call, profile=profile, switches=switches, count=count, chance=chance)
     ready = _prepare(cache, setting)
     if isinstance(ready, RequestOutcome):
         return ready
@@ -135,11 +131,6 @@ class _Run:
     sampled: Sampled
 
 
-def _without_output(call: Call) -> Call:
-    """Handle a request with `max_tokens: 0`, which only warms the cache."""
-    return replace(call, output_tokens=0, reply=()) if call.body.get("max_tokens") == 0 else call
-
-
 def _prepare(cache: Cache, setting: _Setting) -> _Ready | RequestOutcome:
     call = setting.call
     profile = setting.profile
@@ -147,10 +138,17 @@ def _prepare(cache: Cache, setting: _Setting) -> _Ready | RequestOutcome:
     bound: Binding | None = None
     if profile.binds_thinking and setting.switches.binding:
         bound = binding(cache, call, seen)
-        if bound.broken and _mismatch(call.body) == "error":
-            return RequestOutcome(
-                cache=cache, refusal=_unbound(bound), trace=Trace(unbound=_paths(bound.broken))
+        thinking = call.body.get("thinking")
+        wish = thinking.get("block_binding") if isinstance(thinking, dict) else None
+        on_mismatch = wish.get("prefix_mismatch_behavior") if isinstance(wish, dict) else None
+        if bound.broken and (on_mismatch or "error") == "error":
+            index, inner = bound.broken[0].at
+            text = (
+                f"messages.{index}.content.{inner}: `thinking` block was produced after different content; "
+                "the messages, system and tools before it must not change."
             )
+            refusal = ApiRefusal(400, "invalid_request_error", text)
+            return RequestOutcome(cache=cache, refusal=refusal, trace=Trace(unbound=_paths(bound.broken)))
         lost = set(map(id, bound.broken))
         seen = [block for block in seen if id(block) not in lost]
     cleared = cache.cleared if setting.switches.clearing == "sticky" else frozenset()
@@ -170,20 +168,6 @@ def _prepare(cache: Cache, setting: _Setting) -> _Ready | RequestOutcome:
     return _Ready(prompt=prompt, edited=edited, binding=bound, original=original, deleted=deleted)
 
 
-def _mismatch(body: JsonObject) -> str:
-    thinking = body.get("thinking")
-    bound = thinking.get("block_binding") if isinstance(thinking, dict) else None
-    return str(bound.get("prefix_mismatch_behavior") or "error") if isinstance(bound, dict) else "error"
-
-
-def _unbound(bound: Binding) -> ApiRefusal:
-    index, inner = bound.broken[0].at
-    text = f"messages.{index}.content.{inner}: `thinking` block was produced after different content"
-    return ApiRefusal(
-        400, "invalid_request_error", f"{text}; the messages, system and tools before it must not change."
-    )
-
-
 def _paths(blocks: tuple[Rendered, ...]) -> tuple[str, ...]:
     return tuple(block.path for block in blocks)
 
@@ -194,22 +178,13 @@ def _run(cache: Cache, setting: _Setting, ready: _Ready) -> list[_Run]:
     output = call.output_tokens
     if isinstance(call.body.get("compaction"), dict):
         return [_Run("compaction", ready.prompt, setting.sample(cache, ready.prompt, output))]
-    due = _compaction_due(call.body, ready.prompt.tokens)
-    if due is not None and call.summary:
-        return _compact(cache, setting, ready, due)
+    management = call.body.get("context_management")
+    edits = objects(management.get("edits")) if isinstance(management, dict) else []
+    asked = next((item for item in edits if item.get("type") == "compact_20260112"), None)
+    trigger = _value(asked.get("trigger"), COMPACTION_TRIGGER_TOKENS) if asked else 0
+    if asked and call.summary and ready.prompt.tokens >= trigger:
+        return _compact(cache, setting, ready, asked)
     return _sample_with_server_tools(cache, setting, ready, output)
-
-
-def _compaction_due(body: JsonObject, tokens: int) -> JsonObject | None:
-    management = body.get("context_management")
-    for item in objects(management.get("edits")) if isinstance(management, dict) else []:
-        if item.get("type") == "compact_20260112":
-            trigger = item.get("trigger")
-            value = trigger.get("value") if isinstance(trigger, dict) else None
-            return (
-                item if tokens >= (value if isinstance(value, int) else COMPACTION_TRIGGER_TOKENS) else None
-            )
-    return None
 
 
 def _compact(cache: Cache, setting: _Setting, ready: _Ready, due: JsonObject) -> list[_Run]:
@@ -333,55 +308,31 @@ class Binding:
 
     broken: tuple[Rendered, ...]
     bound: dict[tuple[str, bytes], Bound]
-    prefix: bytes
-    """Digest of the whole request, to which the reply's thinking will be bound."""
-    previous: str
-    summary: bytes
 
 
 def visible(body: JsonObject, blocks: Sequence[Rendered], profile: ModelProfile) -> list[Rendered]:
     """Return the visible blocks: nothing before a compaction, no expired reminder, no stripped thinking."""
-    kept = _after_compaction(blocks)
-    expired = _expired(body)
-    if expired:
-        kept = [
-            b for b in kept if b.level != "messages" or b.at[0] not in expired or b.kind == "output_config"
-        ]
-    return _without_old_thinking(kept) if profile.strips_old_thinking else kept
-
-
-def _after_compaction(blocks: Sequence[Rendered]) -> list[Rendered]:
-    places = [index for index, block in enumerate(blocks) if block.kind == "compaction"]
-    if not places:
-        return list(blocks)
-    valid = [index for index in places if isinstance(blocks[index].wire.get("content"), str)]
+    compactions = [index for index, block in enumerate(blocks) if block.kind == "compaction"]
+    valid = [index for index in compactions if isinstance(blocks[index].wire.get("content"), str)]
     start = valid[-1] if valid else 0
-    failed = set(places) - set(valid)
-    return [
+    failed = set(compactions) - set(valid)
+    shown = [
         block
         for index, block in enumerate(blocks)
         if index not in failed and (index >= start or block.level != "messages")
     ]
-
-
-def _expired(body: JsonObject) -> set[int]:
     messages = objects(body.get("messages"))
     last_user = max((index for index, m in enumerate(messages) if m.get("role") == "user"), default=-1)
-    return {
-        index
-        for index, m in enumerate(messages)
-        if m.get("clear_at") == "next_user_message" and index < last_user
-    }
-
-
-def _without_old_thinking(blocks: list[Rendered]) -> list[Rendered]:
-    words = [
-        index
-        for index, b in enumerate(blocks)
-        if b.level == "messages" and b.role == "user" and b.kind != "tool_result"
-    ]
-    last = words[-1] if words else 0
-    return [block for index, block in enumerate(blocks) if index >= last or block.kind not in THINKING]
+    reminders = (index for index, m in enumerate(messages) if m.get("clear_at") == "next_user_message")
+    if expired := {index for index in reminders if index < last_user}:
+        shown = [
+            b for b in shown if b.level != "messages" or b.at[0] not in expired or b.kind == "output_config"
+        ]
+    if not profile.strips_old_thinking:
+        return shown
+    in_user = (b.level == "messages" and b.role == "user" and b.kind != "tool_result" for b in shown)
+    last = max((index for index, is_text in enumerate(in_user) if is_text), default=0)
+    return [block for index, block in enumerate(shown) if index >= last or block.kind not in THINKING]
 
 
 def binding(cache: Cache, call: Call, blocks: Sequence[Rendered]) -> Binding:
@@ -413,17 +364,13 @@ def binding(cache: Cache, call: Call, blocks: Sequence[Rendered]) -> Binding:
             bound[_signature(wire), summary] = Bound(link, previous)
             previous = _signature(wire)
         else:
-            said = render(wire, level="messages", role="assistant", at=(0, 0), count=_uncounted)
-            link = blake2b(link + said.digest, digest_size=DIGEST_BYTES).digest()
-    return Binding(broken=tuple(broken), bound=bound, prefix=link, previous=previous, summary=summary)
+            block = render(wire, level="messages", role="assistant", at=(0, 0), count=lambda _: 0)
+            link = blake2b(link + block.digest, digest_size=DIGEST_BYTES).digest()
+    return Binding(broken=tuple(broken), bound=bound)
 
 
 def _signature(wire: JsonObject) -> str:
     return str(wire.get("signature") or wire.get("data") or wire.get("thinking") or "")
-
-
-def _uncounted(_: JsonObject) -> int:
-    return 0
 
 
 def edit(
@@ -435,7 +382,7 @@ def edit(
     applied: list[JsonObject] = []
     for item in edits:
         if item.get("type") == "clear_thinking_20251015":
-            blocks, note = _clear_thinking(blocks, _thinking_kept(item.get("keep"), profile))
+            blocks, note = _clear_thinking(blocks, item.get("keep"), profile)
             applied += [note] if note else []
     for item in edits:
         if item.get("type") == "clear_tool_uses_20250919":
@@ -464,18 +411,13 @@ def without_deleted(blocks: list[Rendered]) -> tuple[list[Rendered], int]:
     return kept, deleted
 
 
-def _thinking_kept(keep: Json, profile: ModelProfile) -> int | None:
-    """Return the number of turns that keep their thinking; None for all of them."""
-    if isinstance(keep, dict) and isinstance(value := keep.get("value"), int):
-        return value
-    if keep is None:
-        return None if profile.keeps_thinking else 1
-    return None
-
-
-def _clear_thinking(blocks: list[Rendered], keep: int | None) -> tuple[list[Rendered], JsonObject | None]:
+def _clear_thinking(
+    blocks: list[Rendered], keep: Json, profile: ModelProfile
+) -> tuple[list[Rendered], JsonObject | None]:
+    """Clear the thinking of all but the newest turns; 0 or another value keeps all of it."""
     turns = sorted({block.at[0] for block in blocks if block.kind in THINKING})
-    gone = set(turns[:-keep] if keep else []) if keep is not None else set()
+    newest = _value(keep, 0) if keep is not None else 0 if profile.keeps_thinking else 1
+    gone = set(turns[:-newest]) if newest else set()
     if not gone:
         return blocks, None
     dropped = [block for block in blocks if block.kind in THINKING and block.at[0] in gone]
@@ -494,7 +436,12 @@ def _clear_tool_uses(
     clear_inputs = item.get("clear_tool_inputs")
     before = _blank(blocks, cleared, clear_inputs, count)
     uses = [block for block in before if block.kind == "tool_use"]
-    if not _triggered(item.get("trigger"), before, len(uses)):
+    trigger = item.get("trigger")
+    if isinstance(trigger, dict) and trigger.get("type") == "tool_uses":
+        is_triggered = len(uses) > _value(trigger, 0)
+    else:
+        is_triggered = _size(before) > _value(trigger, CLEAR_TRIGGER_TOKENS)
+    if not is_triggered:
         return _noted(blocks, before, cleared)
     excluded = item.get("exclude_tools")
     excluded = excluded if isinstance(excluded, list) else []
@@ -519,12 +466,6 @@ def _noted(blocks: list[Rendered], after: list[Rendered], cleared: frozenset[str
     return Edited(blocks=after, applied=(note,), cleared=cleared)
 
 
-def _triggered(trigger: Json, blocks: list[Rendered], uses: int) -> bool:
-    if isinstance(trigger, dict) and trigger.get("type") == "tool_uses":
-        return uses > _value(trigger, 0)
-    return _size(blocks) > _value(trigger, CLEAR_TRIGGER_TOKENS)
-
-
 def _value(setting: Json, default: int) -> int:
     value = setting.get("value") if isinstance(setting, dict) else None
     return value if isinstance(value, int) else default
@@ -535,18 +476,15 @@ def _size(blocks: Sequence[Rendered]) -> int:
 
 
 def _blank(blocks: list[Rendered], ids: frozenset[str], clear_inputs: Json, count: Count) -> list[Rendered]:
-    if not ids:
-        return blocks
-    return [_blanked(block, ids, clear_inputs, count) for block in blocks]
-
-
-def _blanked(block: Rendered, ids: frozenset[str], clear_inputs: Json, count: Count) -> Rendered:
-    wire = block.wire
-    if block.kind == "tool_result" and wire.get("tool_use_id") in ids:
-        wire = {**wire, "content": CLEARED}
-    elif block.kind == "tool_use" and wire.get("id") in ids:
-        named = isinstance(clear_inputs, list) and wire.get("name") in clear_inputs
-        wire = {**wire, "input": {}} if named or clear_inputs is True else wire
-    if wire is block.wire:
-        return block
-    return render(wire, level=block.level, role=block.role, at=block.at, count=count)
+    blanked: list[Rendered] = []
+    for block in blocks:
+        wire = block.wire
+        if block.kind == "tool_result" and wire.get("tool_use_id") in ids:
+            wire = {**wire, "content": CLEARED}
+        elif block.kind == "tool_use" and wire.get("id") in ids:
+            named = isinstance(clear_inputs, list) and wire.get("name") in clear_inputs
+            wire = {**wire, "input": {}} if named or clear_inputs is True else wire
+        if wire is not block.wire:
+            block = render(wire, level=block.level, role=block.role, at=block.at, count=count)
+        blanked.append(block)
+    return blanked

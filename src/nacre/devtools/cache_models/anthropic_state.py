@@ -133,6 +133,7 @@ class ApiRefusal:
     status: int
     type: str
     message: str
+    details: JsonObject | None = None
 
     @property
     def body(self) -> JsonObject:

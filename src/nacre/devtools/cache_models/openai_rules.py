@@ -11,9 +11,15 @@ from hashlib import blake2b
 from typing import Literal
 
 from nacre.cache.models import ModelProfile, cost
-from nacre.devtools.cache_models.anthropic_lookup import RenderedPrompt, Sampled, prompt_of
+from nacre.devtools.cache_models.anthropic_lookup import (
+    RenderedPrompt,
+    Sampled,
+    changed_level,
+    first_difference,
+    prompt_of,
+    trace_of,
+)
 from nacre.devtools.cache_models.anthropic_render import DIGEST_BYTES, Count, chain, digest, objects, render
-from nacre.devtools.cache_models.anthropic_report import changed_level, first_difference, trace_of
 from nacre.devtools.cache_models.anthropic_state import (
     ApiRefusal,
     Cache,
@@ -25,13 +31,16 @@ from nacre.devtools.cache_models.anthropic_state import (
     RequestOutcome,
     Snapshot,
 )
-from nacre.messages.blocks import Json, JsonObject
-from nacre.messages.tokens import FLAT_TOKENS, estimate_json, estimate_text
+from nacre.messages.blocks import Document, Image, Json, JsonObject
+from nacre.messages.media import media_facts
+from nacre.messages.tokens import estimate_json, estimate_text
 from nacre.messages.usage import Usage
 from nacre.messages.wire import canonical
 
 TOOL_OUTPUTS = frozenset({"tool", "function_call_output", "custom_tool_call_output", "computer_call_output"})
 DEVELOPER = frozenset({"developer", "system"})
+SEAL = "gAAAAA.sim."
+"""The beginning of the simulator's encrypted reasoning; the number of its tokens follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +59,24 @@ class Layout:
 def estimate(wire: JsonObject) -> int:
     """Estimate the tokens of a block from its bytes."""
     match wire:
+        case {"type": "reasoning", "encrypted_content": str(sealed)} if sealed.startswith(SEAL):
+            tokens = sealed.removeprefix(SEAL).partition(".")[0]
+            return int(tokens) if tokens.isdecimal() else 0
         case {"text": str(text)} | {"content": str(text)} | {"output": str(text)}:
             return estimate_text(text)
         case {"type": "input_image" | "input_file" | "image_url" | "file"}:
-            return FLAT_TOKENS
+            return _media_tokens(wire)
         case _:
             return estimate_json(wire)
+
+
+def _media_tokens(wire: JsonObject) -> int:
+    """Estimate a picture by its size and a file by its pages; one by URL has a flat figure."""
+    inner = next((one for key in ("image_url", "file") if isinstance(one := wire.get(key), dict)), wire)
+    address = inner.get("url") or inner.get("image_url") or inner.get("file_data")
+    kind, _, data = str(address).removeprefix("data:").partition(";base64,")
+    source: JsonObject = {"type": "base64", "media_type": kind, "data": data}
+    return media_facts(Image(source) if kind.startswith("image/") else Document(source)).tokens
 
 
 def layout(body: JsonObject, count: Count) -> Layout:
@@ -71,7 +92,12 @@ def layout(body: JsonObject, count: Count) -> Layout:
         level: Level = "system" if index < leading else "messages"
         for inner, part in enumerate(_parts(item)):
             blocks.append(_rendered(part, level=level, role=_speaker(item), at=(index, inner), count=count))
-        if _is_eligible(items, index, leading):
+        after = _speaker(items[index + 1]) if index + 1 < len(items) else ""
+        if _speaker(item) in TOOL_OUTPUTS and index >= leading:
+            is_eligible = after not in TOOL_OUTPUTS
+        else:
+            is_eligible = index == leading - 1 if index < leading else _speaker(item) == "user"
+        if is_eligible:
             ends.append(len(blocks) - 1)
     return Layout(
         blocks=blocks,
@@ -113,35 +139,15 @@ def _parts(item: JsonObject) -> Iterator[JsonObject]:
 def _rendered(part: JsonObject, *, level: Level, role: str, at: tuple[int, int], count: Count) -> Rendered:
     point = part.get("prompt_cache_breakpoint")
     bare = {key: value for key, value in part.items() if key != "prompt_cache_breakpoint"}
-    block = render({"role": role, **bare}, level=level, role="", at=at, count=_of_part(count))
+
+    def count_part(wire: JsonObject) -> int:
+        return count({key: value for key, value in wire.items() if key != "role"})
+
+    block = render({"role": role, **bare}, level=level, role="", at=at, count=count_part)
     if not isinstance(point, dict):
         return block._replace(role=role)
     return block._replace(role=role, marker=str(point.get("ttl") or "explicit"))
 
-
-def _of_part(count: Count) -> Count:
-    return lambda wire: count({key: value for key, value in wire.items() if key != "role"})
-
-
-def _is_eligible(items: Sequence[JsonObject], index: int, leading: int) -> bool:
-    speaker = _speaker(items[index])
-    if index < leading:
-        return index == leading - 1
-    if speaker in TOOL_OUTPUTS:
-        return index + 1 == len(items) or _speaker(items[index + 1]) not in TOOL_OUTPUTS
-    return speaker == "user"
-
-
-__all__ = [
-    "ApiRefusal",
-    "Cache",
-    "Call",
-    "OpenAISwitches",
-    "RequestOutcome",
-    "api_usage",
-    "estimate",
-    "simulate",
-]
 
 WRITES = 4
 """Breakpoints one request can write, including the implicit one."""
@@ -185,7 +191,11 @@ def simulate(
     if call.body.get("prewarm") is True:
         call = replace(call, output_tokens=0)
     plan = layout(call.body, count)
-    seed = _seed(call, profile, switches)
+    settings = _settings(call.body)
+    settings["reasoning_effort"] = settings["reasoning_effort"] or profile.default_effort
+    if not switches.tier_in_key:
+        del settings["service_tier"]
+    seed = digest([call.org, call.workspace, profile.model, settings])
     links = chain(plan.blocks, {"tools": seed, "system": b"", "messages": b""})
     prompt = prompt_of(plan.blocks, links, ())
     if prompt.tokens > profile.window:
@@ -196,8 +206,24 @@ def simulate(
     asked = _LaidOutRequest(
         call=call, plan=plan, prompt=prompt, seed=seed, profile=profile, switches=switches
     )
-    sampled = asked.sample(cache.entries)
-    shot = _snapshot(call, plan, prompt, sampled, profile)
+    live = {key: entry for key, entry in cache.entries.items() if entry.expires_at > call.start}
+    if profile.cache == "boundaries":
+        sampled = _at_boundaries(live, asked)
+    elif profile.cache == "intervals":
+        sampled = _at_intervals(live, asked)
+    else:
+        usage = Usage(input=prompt.tokens, output=call.output_tokens)
+        sampled = Sampled(cache.entries, usage, -1, 0.0, 0, 0, ())
+    shot = Snapshot(
+        message_id=call.message_id,
+        lane=call.lane,
+        model=profile.model,
+        settings=_settings(call.body),
+        config=b"",
+        blocks=tuple(plan.blocks),
+        chain=tuple(prompt.chain),
+        cached=sampled.cached,
+    )
     price = cost(profile, sampled.usage)
     return RequestOutcome(
         cache=replace(cache, entries=sampled.entries, sent=(*cache.sent, shot)[-SNAPSHOTS:]),
@@ -265,14 +291,6 @@ def _settings(body: JsonObject) -> dict[str, Json]:
     }
 
 
-def _seed(call: Call, profile: ModelProfile, switches: OpenAISwitches) -> bytes:
-    settings = _settings(call.body)
-    settings["reasoning_effort"] = settings["reasoning_effort"] or profile.default_effort
-    if not switches.tier_in_key:
-        del settings["service_tier"]
-    return digest([call.org, call.workspace, profile.model, settings])
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LaidOutRequest:
     """One request with its layout and the rules for it."""
@@ -283,15 +301,6 @@ class _LaidOutRequest:
     seed: bytes
     profile: ModelProfile
     switches: OpenAISwitches
-
-    def sample(self, entries: Mapping[bytes, CacheEntry]) -> Sampled:
-        kept = {key: entry for key, entry in entries.items() if entry.expires_at > self.call.start}
-        if self.profile.cache == "boundaries":
-            return _at_boundaries(kept, self)
-        if self.profile.cache == "intervals":
-            return _at_intervals(kept, self)
-        usage = Usage(input=self.prompt.tokens, output=self.call.output_tokens)
-        return Sampled(entries, usage, -1, 0.0, 0, 0, ())
 
 
 def _at_boundaries(entries: dict[bytes, CacheEntry], asked: _LaidOutRequest) -> Sampled:
@@ -411,21 +420,6 @@ def _cuts(asked: _LaidOutRequest) -> Iterator[tuple[int, bytes, int]]:
                 yield cut, state.digest(), index
         before = prompt.chain[index]
         base = end
-
-
-def _snapshot(
-    call: Call, plan: Layout, prompt: RenderedPrompt, sampled: Sampled, profile: ModelProfile
-) -> Snapshot:
-    return Snapshot(
-        message_id=call.message_id,
-        lane=call.lane,
-        model=profile.model,
-        settings=_settings(call.body),
-        config=b"",
-        blocks=tuple(plan.blocks),
-        chain=tuple(prompt.chain),
-        cached=sampled.cached,
-    )
 
 
 def _diagnose(cache: Cache, call: Call, now: Snapshot) -> JsonObject | None:

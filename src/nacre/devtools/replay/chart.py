@@ -6,28 +6,19 @@ SVG is written directly and needs no package; PNG needs the extra `plot`.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
 from io import BytesIO
+from math import floor, log10
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from nacre.devtools.replay.run import Replayed, ReplayTerms
+from nacre.devtools.replay.schema import ActionKind, ChartPoint
 from nacre.errors import ConfigError, StoreError
 from nacre.formatting import how_to_install
 from nacre.store import disk
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    Axes = Any
-    """Of matplotlib, which may not be installed."""
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from html import escape
-from math import floor, log10
-
-from nacre.devtools.replay.schema import ActionKind, ChartPoint
 
 INCHES_WIDE = 12
 INCHES_HIGH = 6
@@ -82,25 +73,20 @@ def _png(picture: Drawing) -> bytes:
     axes.set(title=f"{TITLE}\n{picture.subtitle}", ylabel=UP)
     axes.set_ylim(0, picture.top / THOUSAND)
     axes.legend(loc="best")
-    _png_lanes(picture, below)
+    below.set(xlabel=ACROSS, yticks=range(len(lanes)), yticklabels=list(lanes))
+    below.set_ylim(len(lanes) - 0.5, -0.5)
+    for lane, (name, actions) in enumerate(lanes.items()):
+        for action in actions:
+            spot = ([action.index + 1], [lane + BELOW * action.place])
+            below.scatter(*spot, marker=MARKS[action.kind].marker, color=picture.colour(name), s=SIZE)
+    for kind in picture.kinds():
+        below.scatter([], [], marker=MARKS[kind].marker, color="#222222", label=MARKS[kind].words)
     if lanes:
         handles = below.get_legend_handles_labels()[0]
         figure.legend(handles=handles, loc="outside lower center", ncols=len(MARKS))
     data = BytesIO()
     figure.savefig(data, format="png")
     return data.getvalue()
-
-
-def _png_lanes(picture: Drawing, axes: Axes) -> None:
-    lanes = picture.lanes()
-    axes.set(xlabel=ACROSS, yticks=range(len(lanes)), yticklabels=list(lanes))
-    axes.set_ylim(len(lanes) - 0.5, -0.5)
-    for lane, (name, deeds) in enumerate(lanes.items()):
-        for deed in deeds:
-            spot = ([deed.index + 1], [lane + BELOW * deed.place])
-            axes.scatter(*spot, marker=MARKS[deed.kind].marker, color=picture.colour(name), s=SIZE)
-    for kind in picture.kinds():
-        axes.scatter([], [], marker=MARKS[kind].marker, color="#222222", label=MARKS[kind].words)
 
 
 TITLE = "Context of each request"
@@ -140,7 +126,7 @@ MARKS: Mapping[ActionKind, Mark] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class ChartAction:
     """An action before a request."""
 
     index: int
@@ -171,21 +157,21 @@ class Drawing:
     def colour(self, name: str) -> str:
         return COLOURS[list(self.lines).index(name) % len(COLOURS)]
 
-    def lanes(self) -> dict[str, list[Deed]]:
+    def lanes(self) -> dict[str, list[ChartAction]]:
         """Actions of each policy that has any."""
         lanes = {
             name: [
-                Deed(index, kind, place)
+                ChartAction(index, kind, place)
                 for index, point in enumerate(points)
-                for place, kind in enumerate(kind for kind in MARKS if _does(point, kind))
+                for place, kind in enumerate(k for k in MARKS if any(one.kind == k for one in point.actions))
             ]
             for name, points in self.lines.items()
         }
-        return {name: deeds for name, deeds in lanes.items() if deeds}
+        return {name: actions for name, actions in lanes.items() if actions}
 
     def kinds(self) -> list[ActionKind]:
         """The kinds of actions, in the order of the legend."""
-        seen = {deed.kind for deeds in self.lanes().values() for deed in deeds}
+        seen = {action.kind for actions in self.lanes().values() for action in actions}
         return [kind for kind in MARKS if kind in seen]
 
 
@@ -209,10 +195,6 @@ def ticks(most: float, *, about: int = TICKS) -> list[int]:
     power = 10 ** floor(log10(rough)) if rough >= 1 else 1
     step = int(next(nice * power for nice in NICE if nice * power >= rough))
     return list(range(0, floor(most) + 1, step))
-
-
-def _does(point: ChartPoint, kind: ActionKind) -> bool:
-    return any(action.kind == kind for action in point.actions)
 
 
 WIDTH = 960
@@ -310,12 +292,12 @@ def _lanes(picture: Drawing, place: _Place) -> list[str]:
     """Return the actions, each under the request it precedes, and the legend of the symbols."""
     parts = []
     down = TOP + PLOT + AXIS + LANE / 2
-    for name, deeds in picture.lanes().items():
+    for name, actions in picture.lanes().items():
         colour = picture.colour(name)
         parts.append(f'<path d="M{LEFT} {down}H{RIGHT}" stroke="#eee"/>')
         parts.append(_text(LEFT - 8, down + 4, name, anchor="end", colour=colour))
         parts += [
-            _mark(deed.kind, place(deed.index, 0)[0] + BESIDE * deed.place, down, colour) for deed in deeds
+            _mark(one.kind, place(one.index, 0)[0] + BESIDE * one.place, down, colour) for one in actions
         ]
         down += LANE
     across = float(LEFT)

@@ -16,12 +16,12 @@ from nacre.messages.rewrite import drop_thinking
 from nacre.messages.rounds import tail_from
 from nacre.messages.tokens import BYTES_PER_TOKEN
 from nacre.messages.view import View
-from nacre.session.ladder import Pressure
+from nacre.session.fit import WindowState
 from nacre.session.layer import Layer
 
 LEFT_OUT = "[Earlier messages were left out.]"
 """Replaces rounds that were dropped without a summary."""
-TRUNCATE = "truncate"
+TRUNCATE_TRIGGER = "truncate"
 """The trigger of a compaction without a summary."""
 SUMMARY_TOKENS = 2_000
 """Tokens of a summary."""
@@ -44,7 +44,7 @@ class CompactionSettings:
     """Share of the room that may be filled afterwards (C21)."""
 
 
-class StandIn(Layer):
+class PlaceholderCompact(Layer):
     """Compacts: the newest rounds stay, a text of fixed size replaces the rest."""
 
     def __init__(
@@ -52,7 +52,7 @@ class StandIn(Layer):
         settings: CompactionSettings,
         *,
         clock: Clock,
-        base_tokens: int,
+        base_tokens: Callable[[], int],
         ratio: Callable[[], float],
         asked: Callable[[View], None],
     ) -> None:
@@ -66,17 +66,17 @@ class StandIn(Layer):
     @property
     def trigger(self) -> str:
         """The trigger named in the record."""
-        return "auto" if self._settings.summary_tokens else TRUNCATE
+        return "auto" if self._settings.summary_tokens else TRUNCATE_TRIGGER
 
-    def can_shrink(self, view: View, pressure: Pressure) -> bool:
-        return not pressure.fits and len(view.items) > 1
+    def can_shrink(self, view: View, state: WindowState) -> bool:
+        return not state.fits and len(view.items) > 1
 
-    async def shrink(self, view: View, pressure: Pressure) -> Sequence[Record]:
+    async def shrink(self, view: View, state: WindowState) -> Sequence[Record]:
         settings = self._settings
-        place = tail_from(view.items, self._tail(pressure))
+        place = tail_from(view.items, self._tail(state))
         kept = view.items[place:]
         freed = sum(item.tokens for item in view.items[:place]) * self._ratio() - settings.summary_tokens
-        if freed < LEAST_SHARE * pressure.tokens:
+        if freed < LEAST_SHARE * state.tokens:
             return ()
         if settings.summary_tokens:
             self._asked(view)
@@ -87,17 +87,17 @@ class StandIn(Layer):
             summary=(Text(text),),
             keeps_from=kept[0].record_id if kept else None,
             trigger=self.trigger,
-            pre_tokens=pressure.tokens,
+            pre_tokens=state.tokens,
         )
         # Thinking that is bound to the bytes before it cannot follow other bytes (C12b).
-        dropped = drop_thinking(kept, self._clock) if pressure.profile.binds_thinking else ()
+        dropped = drop_thinking(kept, self._clock) if state.profile.binds_thinking else ()
         return [*dropped, compacted]
 
-    def _tail(self, pressure: Pressure) -> int:
+    def _tail(self, state: WindowState) -> int:
         """Return estimated tokens of the tail; the result fills no more than its share of the room."""
         settings = self._settings
         ratio = self._ratio()
-        room = pressure.thresholds.autocompact - self._base_tokens * ratio
+        room: float = state.thresholds.autocompact - self._base_tokens()
         room = room * settings.room_share - settings.summary_tokens
         return max(0, round(min(settings.tail_tokens, room) / ratio))
 

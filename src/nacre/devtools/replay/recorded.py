@@ -43,17 +43,19 @@ def read_recorded(path: Path) -> list[Recorded]:
     """Return every session of a file; raise `TranscriptError` with advice if it is not a transcript."""
     with open_source(path) as source:
         sessions = read_foreign(source.lines, name=path.name.removesuffix(".gz"))
-    found = [_from_file(one, path, name=_name(path, one, len(sessions))) for one in sessions]
-    kept = [one for one in found if one.steps]
-    if not kept:
+    stem = path.name.removesuffix(".gz")
+    for suffix in SUFFIXES:
+        stem = stem.removesuffix(suffix)
+    found: list[Recorded] = []
+    for session in sessions:
+        name = stem if len(sessions) == 1 else f"{stem}#{session.session_id[:8]}"
+        read = recorded(session, name=name)
+        steps, lost = _with_whole_results(read.steps, session.records, path)
+        if steps:
+            found.append(replace(read, steps=steps, lost_results=lost, paths=(str(path),)))
+    if not found:
         raise ForeignTranscript(f"{path} holds no reply of a model to a message: there is nothing to replay")
-    return kept
-
-
-def _from_file(session: ForeignSession, path: Path, *, name: str) -> Recorded:
-    read = recorded(session, name=name)
-    steps, lost = made_whole(read.steps, session.records, path)
-    return replace(read, steps=steps, lost_results=lost, paths=(str(path),))
+    return found
 
 
 def recorded(session: ForeignSession, *, name: str) -> Recorded:
@@ -65,23 +67,21 @@ def recorded(session: ForeignSession, *, name: str) -> Recorded:
         steps = tuple(replace(step, at=steps[0].at + PACE * place) for place, step in enumerate(steps))
     ratio = _ratio(steps)
     models = Counter(facts.model for step in steps if (facts := step.reply.reply) and facts.model)
+    # Some recordings hold the base's text instead of a figure.
+    notes = [one for one in session.records if isinstance(one, Noted) and one.kind == "system_prompt"]
+    prompt = sum(estimate_text(str(note.fact("text") or "")) for note in notes[:1])
+    # Streams are often recorded with their first count: the output is at least the estimate of the text.
+    outputs = (max(step.output_tokens, round(_estimate(step.reply) * ratio)) for step in steps)
     return Recorded(
         name=name,
-        steps=tuple(_with_output(step, ratio) for step in steps),
-        base_tokens=_base(steps, ratio) or _system_prompt(session.records),
+        steps=tuple(replace(step, output_tokens=out) for step, out in zip(steps, outputs, strict=True)),
+        base_tokens=_base(steps, ratio) or prompt,
         ratio=ratio,
         error=_error(steps, ratio),
         model=models.most_common(1)[0][0] if models else None,
         peak_tokens=max((_usage(step).prompt for step in steps), default=0),
         has_times=has_times,
     )
-
-
-def _name(path: Path, session: ForeignSession, count: int) -> str:
-    stem = path.name.removesuffix(".gz")
-    for suffix in SUFFIXES:
-        stem = stem.removesuffix(suffix)
-    return stem if count == 1 else f"{stem}#{session.session_id[:8]}"
 
 
 def _steps(records: Iterable[Record]) -> Iterator[ReplayStep]:
@@ -93,7 +93,7 @@ def _steps(records: Iterable[Record]) -> Iterator[ReplayStep]:
     for said in _said(records):
         if said.role != "assistant":
             (later if parts else heard).append(said)
-        elif parts and _is_same_reply(parts[-1], said, is_next=not later):
+        elif parts and ((known := _reply_id(said)) or not later) and known == _reply_id(parts[-1]):
             parts.append(said)
         else:
             if parts:
@@ -121,9 +121,8 @@ def _said(records: Iterable[Record]) -> list[Said]:
     ]
 
 
-def _is_same_reply(before: Said, said: Said, *, is_next: bool) -> bool:
-    one, other = (part.reply.id if part.reply else None for part in (before, said))
-    return is_next if one is None and other is None else one == other
+def _reply_id(said: Said) -> str | None:
+    return said.reply.id if said.reply else None
 
 
 def _step(heard: Sequence[Said], parts: Sequence[Said], last: datetime | None) -> ReplayStep:
@@ -154,27 +153,19 @@ def _usage(step: ReplayStep) -> Usage:
     return (facts.usage if facts else None) or Usage()
 
 
-def _with_output(step: ReplayStep, ratio: float) -> ReplayStep:
-    """Raise output tokens to the estimate of the text: streams are often recorded with their first count."""
-    said = round(estimate_blocks(step.reply.blocks) * ratio)
-    return replace(step, output_tokens=max(step.output_tokens, said))
-
-
-def _increments(steps: Sequence[ReplayStep]) -> Iterator[tuple[int, int]]:
-    """Yield estimated and real growth of the context between two requests, if both are known."""
-    for before, step in pairwise(steps):
-        grown = _usage(step).prompt - _usage(before).prompt
-        if _usage(before).prompt and grown > 0:
-            yield _estimate(before.reply, *step.heard), grown
-
-
 def _estimate(*said: Said) -> int:
     return sum(estimate_blocks(one.blocks) for one in said)
 
 
 def _ratio(steps: Sequence[ReplayStep]) -> float:
     """Return the ratio without outliers: a result shortened before it was recorded must not dominate."""
-    found = [one for one in _increments(steps) if one[0] >= MIN_INCREMENT]
+    # Estimated and real growth of the context between two requests, if both are known.
+    growth = [
+        (_estimate(before.reply, *step.heard), _usage(step).prompt - _usage(before).prompt)
+        for before, step in pairwise(steps)
+        if _usage(before).prompt
+    ]
+    found = [one for one in growth if one[0] >= MIN_INCREMENT and one[1] > 0]
     found.sort(key=lambda one: one[1] / one[0])
     odd = round(len(found) * ODD_SHARE)
     usual = found[odd : len(found) - odd]
@@ -191,12 +182,6 @@ def _base(steps: Sequence[ReplayStep], ratio: float) -> int:
             return min(max(0, known - round(estimated * ratio)), MAX_BASE)
         estimated += _estimate(step.reply)
     return 0
-
-
-def _system_prompt(records: Iterable[Record]) -> int:
-    """Return the base's text, which some recordings hold instead of a figure."""
-    notes = [record for record in records if isinstance(record, Noted) and record.kind == "system_prompt"]
-    return sum(estimate_text(str(note.fact("text") or "")) for note in notes[:1])
 
 
 def _error(steps: Sequence[ReplayStep], ratio: float) -> float | None:
@@ -216,7 +201,7 @@ def _error(steps: Sequence[ReplayStep], ratio: float) -> float | None:
     return median(errors) if errors else None
 
 
-def made_whole(
+def _with_whole_results(
     steps: Sequence[ReplayStep], records: Iterable[Record], log: Path
 ) -> tuple[tuple[ReplayStep, ...], int]:
     """Return the steps with whole results, and the number of results whose files are gone."""

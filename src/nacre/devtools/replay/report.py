@@ -62,7 +62,7 @@ def policy_json(name: str, tally: PolicyTotals, terms: ReplayTerms) -> JsonObjec
         "retention_old_identifiers": share(used.old_kept, used.old),
         "usable_pairs": share(used.pairs_kept - gone.pairs_kept, used.pairs),
         "usable_edits": share(used.edits_kept - gone.edits_kept, used.edits),
-        "pairs_per_1000_tokens": per_thousand(used.pairs_kept, tally.view_tokens),
+        "pairs_per_1000_tokens": share(used.pairs_kept * THOUSAND, tally.view_tokens),
         "refetches": tally.refetches,
         "refetch_usd": round(tally.refetch_usd, 4) if has_price else None,
         "side_requests": tally.sides,
@@ -75,26 +75,29 @@ def policy_json(name: str, tally: PolicyTotals, terms: ReplayTerms) -> JsonObjec
 def rows(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> list[list[str]]:
     """Return the costs, one row per policy; the change is relative to the first."""
     first = next(iter(sums.values()))
-    return [[name, *_cells(tally, first, terms)] for name, tally in sums.items()]
+    has_price = is_priced(terms.model)
+    before = first.cost_usd if has_price else first.usage.prompt
+    found: list[list[str]] = []
+    for name, tally in sums.items():
+        spent = tally.cost_usd if has_price else tally.usage.prompt
+        found.append(
+            [
+                name,
+                f"${spent:,.2f}" if has_price else f"{spent:,}",
+                f"{spent / before - 1:+.1%}" if before and tally is not first else "-",
+                f"{tally.usage.hit_rate:.1%}" if profile(terms.model).cache != "none" else "-",
+                f"{tally.requests:,}",
+                f"{tally.peak_tokens:,}",
+                _count(tally.compactions),
+                _count(tally.overflow),
+            ]
+        )
+    return found
 
 
 def columns(terms: ReplayTerms) -> Sequence[str]:
     """Return the header of the rows: without a price, tokens replace the money."""
     return COLUMNS if is_priced(terms.model) else (COLUMNS[0], "sent", *COLUMNS[2:])
-
-
-def _cells(tally: PolicyTotals, first: PolicyTotals, terms: ReplayTerms) -> list[str]:
-    has_price = is_priced(terms.model)
-    took, before = (each.cost_usd if has_price else each.usage.prompt for each in (tally, first))
-    return [
-        f"${took:,.2f}" if has_price else f"{took:,}",
-        f"{took / before - 1:+.1%}" if before and tally is not first else "-",
-        f"{tally.usage.hit_rate:.1%}" if profile(terms.model).cache != "none" else "-",
-        f"{tally.requests:,}",
-        f"{tally.peak_tokens:,}",
-        _count(tally.compactions),
-        _count(tally.overflow),
-    ]
 
 
 def kept_rows(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> list[list[str]]:
@@ -116,7 +119,17 @@ def sentences(
     sums: Mapping[str, PolicyTotals], sessions: Sequence[Recorded], terms: ReplayTerms
 ) -> list[str]:
     """Return what the tables mean, and the basis of their figures."""
-    return [*_verdict(sums, terms), *_misfits(sums), *_grounds(sessions, terms)]
+    lines = _verdict(sums, terms)
+    for name, tally in sums.items():
+        if tally.overflow:
+            # The provider refuses requests that do not fit; their price is hypothetical.
+            requests = f"{tally.overflow:,} request{'s' * (tally.overflow != 1)}"
+            usable = _percent(tally.used.pairs_kept - tally.refused.pairs_kept, tally.used.pairs)
+            lines.append(
+                f"{requests} of {name!r} would not have fitted the window: what it says is for a\n"
+                f"window without an end. Without them it kept {usable} of the pairs."
+            )
+    return [*lines, *_grounds(sessions, terms)]
 
 
 def _verdict(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> list[str]:
@@ -141,20 +154,6 @@ def _verdict(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> list[str]:
         kept = _percent(after.used.pairs_kept, after.used.pairs)
         lines.append(f"Of the pairs of names that later steps used, {names[-1]!r} still had {kept} in view.")
     return lines
-
-
-def _misfits(sums: Mapping[str, PolicyTotals]) -> list[str]:
-    """Report requests that do not fit: the provider refuses them; their price is hypothetical."""
-    return [
-        f"{_number(tally.overflow, 'request')} of {name!r} would not have fitted the window: what it says is "
-        f"for a\nwindow without an end. Without them it kept {_usable(tally)} of the pairs."
-        for name, tally in sums.items()
-        if tally.overflow
-    ]
-
-
-def _usable(tally: PolicyTotals) -> str:
-    return _percent(tally.used.pairs_kept - tally.refused.pairs_kept, tally.used.pairs)
 
 
 def _grounds(sessions: Sequence[Recorded], terms: ReplayTerms) -> list[str]:
@@ -190,21 +189,12 @@ def share(kept: int, of: int) -> float | None:
     return round(kept / of, 4) if of else None
 
 
-def per_thousand(kept: int, tokens: int) -> float | None:
-    """Return the use per thousand tokens sent, over the view of all requests."""
-    return round(kept * THOUSAND / tokens, 4) if tokens else None
-
-
 def _percent(kept: int, of: int) -> str:
     return f"{kept / of:.1%}" if of else "-"
 
 
 def _count(number: int) -> str:
     return f"{number:,}" if number else "-"
-
-
-def _number(number: int, name: str) -> str:
-    return f"{number:,} {name}{'s' * (number != 1)}"
 
 
 def _milliseconds(seconds: Sequence[float], quantile: float) -> float | None:

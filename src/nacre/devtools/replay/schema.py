@@ -7,7 +7,7 @@ another library's method can be compared with nacre's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -160,16 +160,7 @@ class Used:
     old_kept: int = 0
 
     def __add__(self, other: Used) -> Used:
-        return Used(
-            pairs=self.pairs + other.pairs,
-            pairs_kept=self.pairs_kept + other.pairs_kept,
-            edits=self.edits + other.edits,
-            edits_kept=self.edits_kept + other.edits_kept,
-            identifiers=self.identifiers + other.identifiers,
-            identifiers_kept=self.identifiers_kept + other.identifiers_kept,
-            old=self.old + other.old,
-            old_kept=self.old_kept + other.old_kept,
-        )
+        return Used(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(Used)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,22 +205,5 @@ class PolicyTotals:
     """CPU time of the policy per request."""
 
     def __add__(self, other: PolicyTotals) -> PolicyTotals:
-        return PolicyTotals(
-            requests=self.requests + other.requests,
-            sides=self.sides + other.sides,
-            usage=self.usage + other.usage,
-            cost_usd=self.cost_usd + other.cost_usd,
-            refetches=self.refetches + other.refetches,
-            refetch_usd=self.refetch_usd + other.refetch_usd,
-            side_usd=self.side_usd + other.side_usd,
-            peak_tokens=max(self.peak_tokens, other.peak_tokens),
-            view_tokens=self.view_tokens + other.view_tokens,
-            overflow=self.overflow + other.overflow,
-            invalid=self.invalid + other.invalid,
-            compactions=self.compactions + other.compactions,
-            prefix_breaks=self.prefix_breaks + other.prefix_breaks,
-            unannounced=self.unannounced + other.unannounced,
-            used=self.used + other.used,
-            refused=self.refused + other.refused,
-            cpu_seconds=self.cpu_seconds + other.cpu_seconds,
-        )
+        sums = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(PolicyTotals)}
+        return PolicyTotals(**{**sums, "peak_tokens": max(self.peak_tokens, other.peak_tokens)})

@@ -1,4 +1,4 @@
-"""What the two provider APIs have in common: a dialect checks, bills and renders one exchange."""
+"""What the provider APIs have in common: a dialect checks, bills and renders one exchange."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ class RequestRefused(Exception):  # noqa: N818 - the word the provider's rules u
         self.fault = fault
 
 
+def invalid_request(message: str) -> RequestRefused:
+    return RequestRefused(ApiRefusal(400, "invalid_request_error", message))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
     """An accepted request with everything needed for its answer."""
@@ -40,6 +44,15 @@ class Accepted:
 
 class Dialect(Protocol):
     """The API of one provider, with the state of its cache."""
+
+    @property
+    def id_prefix(self) -> str:
+        """The beginning of a reply's id."""
+        ...
+
+    def expand(self, body: JsonObject) -> JsonObject:
+        """Return a request with the conversation that the provider holds for it."""
+        ...
 
     def check(self, body: JsonObject, headers: Mapping[str, str]) -> None:
         """Raise `RequestRefused` for a request the provider rejects unread."""
@@ -68,6 +81,10 @@ class Dialect(Protocol):
         ...
 
     def error(self, refusal: ApiRefusal) -> JsonObject: ...
+
+    def failed(self, refusal: ApiRefusal) -> bytes:
+        """Return the event for a failure in the middle of a stream."""
+        ...
 
 
 def frame(value: Json, event: str | None = None) -> bytes:

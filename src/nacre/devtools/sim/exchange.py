@@ -5,23 +5,71 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
-from nacre.devtools.cache_models import anthropic_rules, openai_rules
-from nacre.devtools.cache_models.anthropic_render import Count
-from nacre.devtools.cache_models.anthropic_state import ApiRefusal, Call, Ending, RequestOutcome
+from nacre.cache.models import cost, profile
+from nacre.devtools.cache_models import anthropic_render, openai_rules
+from nacre.devtools.cache_models.anthropic_state import (
+    AnthropicSwitches,
+    ApiRefusal,
+    Call,
+    Ending,
+    RequestOutcome,
+    Trace,
+)
 from nacre.devtools.sim.anthropic_api import MessagesApi
 from nacre.devtools.sim.clock import SimClock
-from nacre.devtools.sim.dialect import Accepted, Dialect, RequestRefused, frame
+from nacre.devtools.sim.dialect import Accepted, Dialect, RequestRefused, invalid_request
 from nacre.devtools.sim.faults import REFUSALS, Fault, parse_fault_header
-from nacre.devtools.sim.finish import PREWARMED, finish, is_prewarm
 from nacre.devtools.sim.http import ConnectionDropped, HttpRequest, HttpResponse, json_response, parse_json
-from nacre.devtools.sim.log import Exchange
 from nacre.devtools.sim.openai_api import ChatApi
-from nacre.devtools.sim.replies import ReplySource, ScriptedReply
+from nacre.devtools.sim.replies import PREWARMED, ReplySource, ScriptedReply, finish, is_background
+from nacre.devtools.sim.responses_api import ResponsesApi
 from nacre.errors import ConfigError, NacreError
-from nacre.messages.blocks import JsonObject
+from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.usage import Usage
 from nacre.messages.wire import canonical
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One request and its outcome."""
+
+    route: str
+    at: float
+    """Seconds since 1970 on the simulator's clock."""
+    body: JsonObject
+    status: int = 200
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = None
+    refusal: ApiRefusal | None = None
+    trace: Trace = field(default_factory=Trace)
+    fault: str | None = None
+    """The deliberate fault."""
+    message_id: str | None = None
+    applied_edits: tuple[JsonObject, ...] = ()
+    diagnostics: JsonObject | None = None
+
+
+def render_log(exchanges: list[Exchange], *, bodies: bool) -> JsonObject:
+    """Return the log as JSON: the entries, and the sum of their costs."""
+    total = sum((line.usage for line in exchanges), Usage())
+    lines: list[Json] = []
+    for line in exchanges:
+        # Without the body: asdict copies deeply, and bodies are most of the log.
+        rendered: JsonObject = {"model": line.body.get("model"), **asdict(replace(line, body={}))}
+        rendered["body"] = line.body
+        lines.append({name: value for name, value in rendered.items() if bodies or name != "body"})
+    return {
+        "requests": lines,
+        "total": {
+            "requests": len(exchanges),
+            "usage": asdict(total),
+            "hit_rate": round(total.hit_rate, 4),
+            "cost_usd": sum(line.cost_usd or 0.0 for line in exchanges),
+        },
+    }
+
 
 LOG_LINES = 10_000
 """Maximum requests in the log; a long benchmark must not fill the memory with old bodies."""
@@ -36,9 +84,9 @@ DEFAULT_RETRY_AFTER = 1.0
 class CacheRules:
     """Assumptions where the providers' documentation is open."""
 
-    anthropic: anthropic_rules.AnthropicSwitches = field(default_factory=anthropic_rules.AnthropicSwitches)
+    anthropic: AnthropicSwitches = field(default_factory=AnthropicSwitches)
     openai: openai_rules.OpenAISwitches = field(default_factory=openai_rules.OpenAISwitches)
-    tokens: Count | None = None
+    tokens: anthropic_render.Count | None = None
     """Token counter; None: estimated from bytes, as each provider's rules do."""
 
 
@@ -72,15 +120,21 @@ class SimulatorState:
         self._source = source
         self._grew = asyncio.Event()
         self.script: deque[ScriptedReply] = deque()
+        self.background: deque[ScriptedReply] | None = None
+        """Replies for background requests; None: these take the next ones of the script."""
         self.log: deque[Exchange] = deque(maxlen=LOG_LINES)
         self.reset()
 
     def reset(self) -> None:
         self.script.clear()
+        self.background = None
         self.log.clear()
         rules = self._rules
-        self.messages_api = MessagesApi(rules.anthropic, rules.tokens or anthropic_rules.estimate)
+        self.messages_api = MessagesApi(
+            rules.anthropic, rules.tokens or anthropic_render.estimate, chance=self._clock.chance
+        )
         self.chat_api = ChatApi(rules.openai, rules.tokens or openai_rules.estimate)
+        self.responses_api = ResponsesApi(rules.openai, rules.tokens or openai_rules.estimate)
 
     async def arrivals(self, count: int) -> None:
         while len(self.log) < count:
@@ -91,6 +145,7 @@ class SimulatorState:
         seen: JsonObject = {}
         try:
             seen.update(_opened(request, dialect))
+            seen.update(dialect.expand(seen))
             taken = await self._take(request, seen, dialect)
         except RequestRefused as refused:
             self._write_down(request, seen, refused=refused)
@@ -117,11 +172,14 @@ class SimulatorState:
         streaming = body.get("stream") is True
         if asked is not None and turns_away(asked, streaming=streaming):
             raise _as_refused(asked, dialect)
-        scripted, from_script = await self._next_reply(words)
+        script = self.script
+        if self.background is not None and is_background(words, request.headers):
+            script = self.background
+        scripted, from_script = await self._next_reply(words, script)
         fault = asked or scripted.fault
         if fault is not None and turns_away(fault, streaming=streaming):
             # The item was written to fail: it is consumed, and the client's next try gets the next one.
-            self._use_up(from_script)
+            self._use_up(script, from_script)
             raise _as_refused(fault, dialect)
         reply = finish(scripted, words, new_id=self._clock.new_id)
         call = replace(
@@ -130,28 +188,38 @@ class SimulatorState:
             first_token=start + reply.delay,
             end=start + reply.delay + reply.duration,
             outcome=_ending(fault),
-            message_id=f"{'msg_' if dialect is self.messages_api else 'chatcmpl-'}{self._clock.new_id()}",
+            message_id=f"{dialect.id_prefix}{self._clock.new_id()}",
         )
         outcome = dialect.bill(call)
         if outcome.refusal is not None:
             raise RequestRefused(outcome.refusal)
-        self._use_up(from_script)
+        self._use_up(script, from_script)
         dialect.remember(outcome)
+        # Additions of the rules: a stop reason, a summary that was triggered.
+        content = reply.content
+        compacted = any(step.kind == "compaction" for step in outcome.iterations)
+        if compacted and not any(block.get("type") == "compaction" for block in content):
+            rest = () if outcome.stop_reason == "compaction" else content
+            content = ({"type": "compaction", "content": SUMMARY}, *rest)
+        reply = replace(reply, content=content, stop_reason=outcome.stop_reason or reply.stop_reason)
+        accepted = Accepted(body=body, reply=reply, outcome=outcome, id=call.message_id, created=int(start))
+        if fault is not None and streaming:
+            outcome = _billed_until(fault, accepted, dialect)
         self._write_down(request, body, outcome=outcome, fault=fault, message_id=call.message_id)
-        said = _as_ruled(reply, outcome)
-        accepted = Accepted(body=body, reply=said, outcome=outcome, id=call.message_id, created=int(start))
         return _Taken(accepted=accepted, fault=fault, start=start)
 
-    def _use_up(self, from_script: bool) -> None:
+    def _use_up(self, script: deque[ScriptedReply], from_script: bool) -> None:
         if from_script:
-            self.script.popleft()
+            script.popleft()
 
-    async def _next_reply(self, words: JsonObject) -> tuple[ScriptedReply, bool]:
+    async def _next_reply(
+        self, words: JsonObject, script: deque[ScriptedReply]
+    ) -> tuple[ScriptedReply, bool]:
         """Return the reply, and whether it is the script's next item, consumed only on acceptance."""
-        if is_prewarm(words):
+        if words.get("max_tokens") == 0:
             return PREWARMED, False
-        if self.script:
-            return self.script[0], True
+        if script:
+            return script[0], True
         try:
             return await self._source(words), False
         except NacreError as error:
@@ -243,24 +311,18 @@ def _opened(request: HttpRequest, dialect: Dialect) -> JsonObject:
     try:
         body = parse_json(request.body)
     except (ValueError, RecursionError) as error:
-        raise RequestRefused(
-            ApiRefusal(400, "invalid_request_error", f"The request body is not valid JSON: {error}")
-        ) from None
+        raise invalid_request(f"The request body is not valid JSON: {error}") from None
     if not isinstance(body, dict):
-        raise RequestRefused(
-            ApiRefusal(400, "invalid_request_error", "The request body is not a JSON object")
-        )
+        raise invalid_request("The request body is not a JSON object")
     return body
 
 
 def _asked_fault(headers: Mapping[str, str]) -> Fault | None:
-    wish = headers.get("x-sim-fault")
-    if not wish:
-        return None
+    asked = headers.get("x-sim-fault")
     try:
-        return parse_fault_header(wish)
+        return parse_fault_header(asked) if asked else None
     except ConfigError as error:
-        raise RequestRefused(ApiRefusal(400, "invalid_request_error", str(error))) from None
+        raise invalid_request(str(error)) from None
 
 
 def _as_refused(fault: Fault, dialect: Dialect) -> RequestRefused:
@@ -277,15 +339,14 @@ def _ending(fault: Fault | None) -> Ending:
     return "broken_before" if fault.kind == "hang" and not fault.events_first else "broken_after"
 
 
-def _as_ruled(reply: ScriptedReply, outcome: RequestOutcome) -> ScriptedReply:
-    """Return the reply with additions of the rules: a stop reason, a summary that was triggered."""
-    ruled = replace(reply, stop_reason=outcome.stop_reason or reply.stop_reason)
-    compacted = any(step.kind == "compaction" for step in outcome.iterations)
-    if not compacted or any(block.get("type") == "compaction" for block in reply.content):
-        return ruled
-    block: JsonObject = {"type": "compaction", "content": SUMMARY}
-    rest = () if outcome.stop_reason == "compaction" else reply.content
-    return replace(ruled, content=(block, *rest))
+def _billed_until(fault: Fault, accepted: Accepted, dialect: Dialect) -> RequestOutcome:
+    """Return the outcome with as much output as the stream holds when it breaks."""
+    outcome = accepted.outcome
+    events = len(list(dialect.frames(accepted)))
+    share = min(fault.events_first, events - 1) / events
+    usage = replace(outcome.usage, output=round(outcome.usage.output * share))
+    rules = profile(str(accepted.body.get("model")))
+    return replace(outcome, usage=usage, cost_usd=cost(rules, usage))
 
 
 GARBLED = b'event: content_block_delta\ndata: {"type": "content_block_delta", "delta": {"te\n\n'
@@ -301,7 +362,7 @@ async def broken_stream(frames: Iterator[bytes], fault: Fault, dialect: Dialect)
     for event in events[:cut]:
         yield event
     if fault.kind in REFUSALS:
-        yield frame(dialect.error(dialect.refusal(fault)), "error")
+        yield dialect.failed(dialect.refusal(fault))
     elif fault.kind == "malformed":
         yield GARBLED
     elif fault.kind == "truncate_json":

@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 import h11
 
 from nacre.errors import ConfigError
+from nacre.loopback import QUEUED_CONNECTIONS, ConnectionLimit, bind
 from nacre.messages.blocks import Json
 from nacre.messages.wire import canonical
 
@@ -34,8 +35,10 @@ class HttpLimits:
 
     body_bytes: int = 32 * 1024 * 1024
     """The provider's own limit for a request body."""
+    head_seconds: float = 10.0
+    """Time for the head of a request; a new connection must send one within it."""
     request_seconds: float = 30.0
-    """An incomplete request is answered 408 after this time; loopback needs far less."""
+    """Time for the rest; an incomplete request is answered 408. Loopback needs far less."""
     idle_seconds: float = 120.0
     """A kept-alive connection without a new request is closed; longer than in any SDK."""
 
@@ -82,19 +85,24 @@ class LoopbackServer:
         self._host = loopback(host)
         self._port = port
         self._limits = limits
+        self._connection_limit = ConnectionLimit()
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
     async def start(self) -> int:
         """Start to listen; return the port."""
         try:
-            self._server = await asyncio.start_server(self._connected, self._host, self._port)
+            listening = bind(self._host, self._port)
+            self._server = await asyncio.start_server(
+                self._connected, sock=listening, backlog=self._connection_limit.accepted_at_once
+            )
+            listening.listen(QUEUED_CONNECTIONS)  # asyncio has set it to the number that it accepts at once
         except OSError as error:
             reason = error.strerror or error
             raise ConfigError(
                 f"cannot listen on {self._host}:{self._port} ({reason}); choose another --port"
             ) from None
-        return int(self._server.sockets[0].getsockname()[1])
+        return int(listening.getsockname()[1])
 
     async def close(self) -> None:
         """Stop listening and close every connection."""
@@ -109,13 +117,16 @@ class LoopbackServer:
         self._server = None
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = _Connection(reader, writer, self._answer, self._limits)
+        peer = writer.get_extra_info("peername")
+        self._connection_limit.add(peer, writer.transport)
+        connection = _Connection(reader, writer, self._answer, self._limits, self._connection_limit)
         task = asyncio.create_task(connection.serve(), name="sim-connection")
         self._connections.add(task)
 
         def ended(done: asyncio.Task[None]) -> None:
             # Not in the task itself: cancelled before its first step it would run none of its own code.
             self._connections.discard(done)
+            self._connection_limit.remove(peer, writer.transport)
             writer.close()
 
         task.add_done_callback(ended)
@@ -139,21 +150,32 @@ class _Connection:
     """One client; its requests are handled one after the other."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer, limits: HttpLimits
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        answer: Answer,
+        limits: HttpLimits,
+        connection_limit: ConnectionLimit,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._answer = answer
         self._limits = limits
+        self._connection_limit = connection_limit
         self._h11 = h11.Connection(h11.SERVER)
 
     async def serve(self) -> None:
+        peer = self._writer.get_extra_info("peername")
+        seconds = min(self._limits.head_seconds, self._limits.idle_seconds)
         try:
-            while await self._first_bytes():
+            while await self._has_begun(seconds):
                 request = await self._request()
                 if request is None:
                     return
+                self._connection_limit.keep(peer)
                 await self._respond_unless_gone(request)
+                self._connection_limit.release(peer)
+                seconds = self._limits.idle_seconds
                 if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
                     return
                 self._h11.start_next_cycle()
@@ -162,12 +184,12 @@ class _Connection:
         except (OSError, ConnectionDropped):
             return
 
-    async def _first_bytes(self) -> bool:
-        """Wait for a request to begin; False if the client has closed or the idle time is over."""
+    async def _has_begun(self, seconds: float) -> bool:
+        """Wait for a request to begin; False if the client has closed or the time is over."""
         if self._h11.trailing_data[0]:
             return True
         try:
-            async with asyncio.timeout(self._limits.idle_seconds):
+            async with asyncio.timeout(seconds):
                 received = await self._reader.read(READ_BYTES)
         except TimeoutError:
             return False
@@ -176,13 +198,13 @@ class _Connection:
 
     async def _request(self) -> HttpRequest | None:
         try:
-            async with asyncio.timeout(self._limits.request_seconds):
-                return await self._read_whole()
+            async with asyncio.timeout(self._limits.head_seconds) as limit:
+                return await self._read_whole(limit)
         except TimeoutError:
             await self._complain(408, "the request did not arrive whole in time")
             return None
 
-    async def _read_whole(self) -> HttpRequest | None:
+    async def _read_whole(self, limit: asyncio.Timeout) -> HttpRequest | None:
         head: h11.Request | None = None
         body = bytearray()
         too_large = False
@@ -190,6 +212,7 @@ class _Connection:
             match event := await self._next_event():
                 case h11.Request():
                     head = event
+                    limit.reschedule(asyncio.get_running_loop().time() + self._limits.request_seconds)
                 case h11.Data():
                     too_large = too_large or len(body) + len(event.data) > self._limits.body_bytes
                     # Read on and discard: closing now would hide the answer behind a connection reset.
@@ -202,7 +225,18 @@ class _Connection:
                 case _:
                     return None
         assert head is not None
-        return _parse_request(head, bytes(body), too_large)
+        headers: dict[str, str] = {}
+        for raw_name, raw_value in head.headers:
+            # Names are in lower case; a repeated header is joined to one list, as in HTTP.
+            name = raw_name.decode("ascii")
+            value = raw_value.decode("latin-1")
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        try:
+            parts = urlsplit(head.target.decode("ascii"))
+        except ValueError as error:
+            raise h11.RemoteProtocolError(f"no address: {error}") from error
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        return HttpRequest(head.method.decode("ascii"), parts.path, query, headers, bytes(body), too_large)
 
     async def _next_event(self) -> object:
         while (event := self._h11.next_event()) is h11.NEED_DATA:
@@ -266,11 +300,7 @@ class _Connection:
             await self._send(h11.Response(status_code=status, headers=headers))
             await self._send(h11.Data(data=body))
             await self._send(h11.EndOfMessage())
-            await self._linger()
-
-    async def _linger(self) -> None:
-        self._writer.write_eof()
-        with contextlib.suppress(TimeoutError):
+            self._writer.write_eof()
             async with asyncio.timeout(LINGER_SECONDS):
                 while await self._reader.read(READ_BYTES):
                     pass
@@ -282,33 +312,14 @@ class _Connection:
             await self._writer.drain()
 
 
-def _parse_request(head: h11.Request, body: bytes, too_large: bool) -> HttpRequest:
-    parts = urlsplit(head.target.decode("ascii"))
-    return HttpRequest(
-        method=head.method.decode("ascii"),
-        path=parts.path,
-        query=dict(parse_qsl(parts.query, keep_blank_values=True)),
-        headers=_headers(head),
-        body=body,
-        too_large=too_large,
-    )
-
-
-def _headers(head: h11.Request) -> dict[str, str]:
-    """Return headers with names in lower case; a repeated header is joined to one list, as in HTTP."""
-    headers: dict[str, str] = {}
-    for raw_name, raw_value in head.headers:
-        name = raw_name.decode("ascii")
-        value = raw_value.decode("latin-1")
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    return headers
-
-
 def parse_json(body: bytes) -> Json:
     """Parse the body with its key order; raise ValueError with the reason if it is not JSON."""
-    value: Json = json.loads(body, parse_constant=_no_number)
+
+    def refuse(name: str) -> Json:
+        raise ValueError(f"{name} is not a JSON number")
+
+    try:
+        value: Json = json.loads(body, parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("the body is nested too deeply") from None
     return value
-
-
-def _no_number(name: str) -> Json:
-    raise ValueError(f"{name} is not a JSON number")

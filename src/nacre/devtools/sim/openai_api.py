@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 
 from nacre.cache import models as rules
+from nacre.cache.models import ModelProfile
 from nacre.devtools.cache_models import openai_rules
-from nacre.devtools.cache_models.anthropic_render import Count
+from nacre.devtools.cache_models.anthropic_render import Count, objects
 from nacre.devtools.cache_models.anthropic_state import ApiRefusal, Cache, Call, RequestOutcome
 from nacre.devtools.cache_models.openai_rules import OpenAISwitches
-from nacre.devtools.sim.dialect import Accepted, RequestRefused, frame, pieces
+from nacre.devtools.sim.dialect import Accepted, RequestRefused, frame, invalid_request, pieces
 from nacre.devtools.sim.faults import Fault
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.tokens import estimate_blocks
@@ -32,7 +33,7 @@ _FINISH = {
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
 }
-_FAULTS: dict[str, ApiRefusal] = {
+OPENAI_FAULTS: dict[str, ApiRefusal] = {
     "prompt_too_long": ApiRefusal(
         400,
         "context_length_exceeded",
@@ -52,23 +53,39 @@ _FAULTS: dict[str, ApiRefusal] = {
 class ChatApi:
     """OpenAI's API dialect, also used by compatible servers."""
 
+    id_prefix = "chatcmpl-"
+
     def __init__(self, switches: OpenAISwitches, count: Count) -> None:
         self._switches = switches
         self._count = count
         self._cache = Cache()
 
+    def expand(self, body: JsonObject) -> JsonObject:
+        return body
+
     def check(self, body: JsonObject, headers: Mapping[str, str]) -> None:
         if not isinstance(body.get("model"), str) or not body["model"]:
-            raise _invalid("you must provide a model parameter")
+            raise invalid_request("you must provide a model parameter")
+        profile = rules.profile(str(body["model"]))
+        if not profile.chat_completions:
+            said = "This model is only supported in v1/responses and not in v1/chat/completions."
+            raise RequestRefused(ApiRefusal(404, "invalid_request_error", said))
+        if "max_tokens" in body and profile.known and profile.provider == "openai" and profile.thinking:
+            said = (
+                "Unsupported parameter: 'max_tokens' is not supported with this model."
+                " Use 'max_completion_tokens' instead."
+            )
+            raise RequestRefused(ApiRefusal(400, "unsupported_parameter", said))
+        check_effort(body.get("reasoning_effort"), "reasoning_effort", profile)
         messages = body.get("messages")
         if not isinstance(messages, list) or not messages:
-            raise _invalid("'messages' must be a non-empty list")
+            raise invalid_request("'messages' must be a non-empty list")
         for index, message in enumerate(messages):
             role = message.get("role") if isinstance(message, dict) else None
             if role not in {"system", "developer", "user", "assistant", "tool"}:
-                raise _invalid(f"messages[{index}].role: {role!r} is not one of the known roles")
+                raise invalid_request(f"messages[{index}].role: {role!r} is not one of the known roles")
         if fault := unpaired(body):
-            raise _invalid(fault)
+            raise invalid_request(fault)
 
     def bill(self, call: Call) -> RequestOutcome:
         profile = rules.profile(str(call.body.get("model")))
@@ -83,18 +100,14 @@ class ChatApi:
         return in_blocks(body)
 
     def whole(self, accepted: Accepted) -> JsonObject:
-        message = _message(accepted)
+        reason = _finish_reason(accepted)
         choice: JsonObject = {
             "index": 0,
-            "message": message,
+            "message": _message(accepted),
             "logprobs": None,
-            "finish_reason": _finish_reason(accepted),
+            "finish_reason": reason,
         }
-        return {
-            **_envelope(accepted, "chat.completion"),
-            "choices": [choice],
-            "usage": _usage(accepted),
-        }
+        return {**_envelope(accepted, "chat.completion"), "choices": [choice], "usage": _usage(accepted)}
 
     def frames(self, accepted: Accepted) -> Iterator[bytes]:
         envelope = _envelope(accepted, "chat.completion.chunk")
@@ -107,37 +120,54 @@ class ChatApi:
         yield DONE
 
     def refusal(self, fault: Fault) -> ApiRefusal:
-        return _FAULTS[fault.kind]
+        return OPENAI_FAULTS[fault.kind]
 
     def error(self, refusal: ApiRefusal) -> JsonObject:
-        broad = "server_error" if refusal.status >= SERVER_ERROR else "invalid_request_error"
-        return {
-            "error": {"message": refusal.message, "type": broad, "param": None, "code": refusal.type},
-        }
+        return openai_error(refusal)
+
+    def failed(self, refusal: ApiRefusal) -> bytes:
+        return frame(self.error(refusal), "error")
 
 
-def _invalid(message: str) -> RequestRefused:
-    return RequestRefused(ApiRefusal(400, "invalid_request_error", message))
+def check_effort(effort: Json, name: str, profile: ModelProfile) -> None:
+    """Refuse an effort that the model does not take."""
+    if effort is None or not profile.known:
+        return
+    if not profile.efforts:
+        said = f"Unsupported parameter: '{name}' is not supported with this model."
+        raise RequestRefused(ApiRefusal(400, "unsupported_parameter", said))
+    if effort not in profile.efforts.split():
+        taken = ", ".join(f"'{one}'" for one in profile.efforts.split())
+        said = (
+            f"Unsupported value: '{effort}' is not supported with the '{profile.model}' model."
+            f" Supported values are: {taken}."
+        )
+        raise RequestRefused(ApiRefusal(400, "unsupported_value", said))
+
+
+def openai_error(refusal: ApiRefusal) -> JsonObject:
+    """Return a refusal as OpenAI's APIs send it."""
+    broad = "server_error" if refusal.status >= SERVER_ERROR else "invalid_request_error"
+    return {"error": {"message": refusal.message, "type": broad, "param": None, "code": refusal.type}}
 
 
 def _envelope(accepted: Accepted, kind: str) -> JsonObject:
-    return {
-        "id": accepted.id,
-        "object": kind,
-        "created": accepted.created,
-        "model": accepted.body.get("model"),
-    }
+    model = accepted.body.get("model")
+    return {"id": accepted.id, "object": kind, "created": accepted.created, "model": model}
 
 
 def _usage(accepted: Accepted) -> JsonObject:
-    """Return the billed usage; in a reply with reasoning, output beyond its text and calls is reasoning."""
-    content = accepted.reply.content
     usage = openai_rules.api_usage(accepted.outcome, chat=True)
+    return {**usage, "completion_tokens_details": {"reasoning_tokens": reasoning_tokens(accepted)}}
+
+
+def reasoning_tokens(accepted: Accepted) -> int:
+    """Return the tokens of reasoning: in a reply with reasoning, the output beyond its text and calls."""
+    content = accepted.reply.content
     if not any(block.get("type") == "thinking" for block in content):
-        return usage
+        return 0
     kept = [block for block in content if block.get("type") != "thinking"]
-    reasoning = max(0, accepted.outcome.usage.output - estimate_blocks(parse_content([*kept])))
-    return {**usage, "completion_tokens_details": {"reasoning_tokens": reasoning}}
+    return max(0, accepted.outcome.usage.output - estimate_blocks(parse_content([*kept])))
 
 
 def _finish_reason(accepted: Accepted) -> str:
@@ -183,13 +213,15 @@ def _choice(delta: JsonObject, finish_reason: str | None) -> JsonObject:
 
 def in_blocks(body: JsonObject) -> JsonObject:
     """Return the request as a Messages body, as far as a reply source needs it."""
-    messages = _objects(body.get("messages"))
+    messages = objects(body.get("messages"))
     limit = body.get("max_completion_tokens", body.get("max_tokens"))
     translated: JsonObject = {
         "model": body.get("model"),
-        "system": [block for item in messages if _is_system(item) for block in _texts(item.get("content"))],
-        "messages": [_message_words(item) for item in messages if not _is_system(item)],
-        "tools": [_tool(tool) for tool in _objects(body.get("tools"))],
+        "system": [
+            block for item in messages if _is_system(item) for block in text_blocks(item.get("content"))
+        ],
+        "messages": [_in_blocks(item) for item in messages if not _is_system(item)],
+        "tools": [_tool(tool) for tool in objects(body.get("tools"))],
     }
     if limit is not None:
         translated["max_tokens"] = limit
@@ -204,7 +236,7 @@ def in_blocks(body: JsonObject) -> JsonObject:
 def unpaired(body: JsonObject) -> str | None:
     """Return the first tool call without its result, or result without its call."""
     open_calls: list[str] = []
-    for item in _objects(body.get("messages")):
+    for item in objects(body.get("messages")):
         if item.get("role") == "tool":
             call_id = str(item.get("tool_call_id"))
             if call_id not in open_calls:
@@ -213,7 +245,7 @@ def unpaired(body: JsonObject) -> str | None:
         elif open_calls:
             break
         else:
-            open_calls = [str(call.get("id")) for call in _objects(item.get("tool_calls"))]
+            open_calls = [str(call.get("id")) for call in objects(item.get("tool_calls"))]
     if open_calls:
         missing = ", ".join(open_calls)
         return (
@@ -227,40 +259,47 @@ def _is_system(item: JsonObject) -> bool:
     return item.get("role") in {"system", "developer"}
 
 
-def _message_words(item: JsonObject) -> JsonObject:
-    content: list[Json] = []
+def _in_blocks(item: JsonObject) -> JsonObject:
+    texts = text_blocks(item.get("content"))
     if item.get("role") == "tool":
-        answer: JsonObject = {"type": "tool_result", "tool_use_id": item.get("tool_call_id")}
-        return {"role": "user", "content": [{**answer, "content": _texts(item.get("content"))}]}
-    content.extend(_texts(item.get("content")))
-    content.extend(_call(call) for call in _objects(item.get("tool_calls")))
-    return {"role": item.get("role"), "content": content}
+        answer: JsonObject = {
+            "type": "tool_result",
+            "tool_use_id": item.get("tool_call_id"),
+            "content": texts,
+        }
+        return {"role": "user", "content": [answer]}
+    return {"role": item.get("role"), "content": [*texts, *map(_call, objects(item.get("tool_calls")))]}
 
 
-def _texts(content: Json) -> list[Json]:
+def text_blocks(content: Json) -> list[Json]:
+    """Return the text of a message as wire blocks; other parts are named."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
-    return [
-        {"type": "text", "text": part["text"]}
-        if isinstance(part.get("text"), str)
-        else {"type": "text", "text": f"[{part.get('type')}]"}
-        for part in _objects(content)
-    ]
+    texts = (
+        part["text"] if isinstance(part.get("text"), str) else f"[{part.get('type')}]"
+        for part in objects(content)
+    )
+    return [{"type": "text", "text": text} for text in texts]
 
 
 def _call(call: JsonObject) -> JsonObject:
     function = call.get("function")
     fields = function if isinstance(function, dict) else {}
-    try:
-        arguments: Json = json.loads(str(fields.get("arguments")))
-    except ValueError:
-        arguments = {}
     return {
         "type": "tool_use",
         "id": call.get("id"),
         "name": fields.get("name"),
-        "input": arguments if isinstance(arguments, dict) else {},
+        "input": parse_call_arguments(fields.get("arguments")),
     }
+
+
+def parse_call_arguments(text: Json) -> JsonObject:
+    """Return the arguments of a call; empty if they are not a JSON object."""
+    try:
+        arguments: Json = json.loads(str(text))
+    except (ValueError, RecursionError):
+        return {}
+    return arguments if isinstance(arguments, dict) else {}
 
 
 def _tool(tool: JsonObject) -> JsonObject:
@@ -271,7 +310,3 @@ def _tool(tool: JsonObject) -> JsonObject:
         "description": fields.get("description", ""),
         "input_schema": fields.get("parameters", {"type": "object"}),
     }
-
-
-def _objects(value: Json) -> list[JsonObject]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,7 +14,7 @@ from nacre.cache.models import SHIPPED_TABLE
 from nacre.devtools.cache_models.anthropic_render import Count
 from nacre.devtools.cache_models.anthropic_state import AnthropicSwitches, ApiRefusal
 from nacre.devtools.sim.clock import SimClock
-from nacre.devtools.sim.exchange import CacheRules, SimulatorState
+from nacre.devtools.sim.exchange import CacheRules, Exchange, SimulatorState, render_log
 from nacre.devtools.sim.http import (
     HttpLimits,
     HttpRequest,
@@ -22,9 +23,15 @@ from nacre.devtools.sim.http import (
     json_response,
     parse_json,
 )
-from nacre.devtools.sim.log import Exchange, render_log
-from nacre.devtools.sim.replies import ReplySource, ScriptedReply, exhausted
-from nacre.devtools.sim.script import parse_script, read_script
+from nacre.devtools.sim.replies import (
+    ReplySource,
+    Script,
+    ScriptedReply,
+    exhausted,
+    parse_script,
+    parse_whole_script,
+    read_script,
+)
 from nacre.errors import ConfigError
 from nacre.messages.blocks import Json, JsonObject
 
@@ -49,7 +56,8 @@ class SimSettings:
 
 async def serve(settings: SimSettings, *, ready: Callable[[str], None]) -> None:
     """Run until cancelled; `ready` is called with the address once requests are accepted."""
-    script = [*settings.replies, *(read_script(settings.script) if settings.script else [])]
+    script = read_script(settings.script) if settings.script else Script()
+    script = replace(script, replies=[*settings.replies, *script.replies])
     clock = SimClock(real=settings.real_clock)
     async with Simulator(script, clock=clock, settings=settings) as sim:
         ready(sim.url)
@@ -61,7 +69,7 @@ class Simulator:
 
     def __init__(
         self,
-        script: Sequence[ScriptedReply | Json] = (),
+        script: Script | Sequence[ScriptedReply | Json] = (),
         *,
         clock: SimClock | None = None,
         switches: AnthropicSwitches | None = None,
@@ -73,7 +81,7 @@ class Simulator:
         self.clock = clock or SimClock()
         rules = chosen.rules
         rules = replace(rules, anthropic=switches or rules.anthropic, tokens=tokens or rules.tokens)
-        self._desk = SimulatorState(self.clock, rules=rules, source=source or chosen.source)
+        self._state = SimulatorState(self.clock, rules=rules, source=source or chosen.source)
         self.extend(script)
         self._host = chosen.host
         self._server = LoopbackServer(self._answer, host=chosen.host, port=chosen.port, limits=chosen.limits)
@@ -99,28 +107,33 @@ class Simulator:
     @property
     def log(self) -> list[Exchange]:
         """Every request so far, oldest first."""
-        return list(self._desk.log)
+        return list(self._state.log)
 
-    def extend(self, script: Sequence[ScriptedReply | Json]) -> None:
+    def extend(self, script: Script | Sequence[ScriptedReply | Json]) -> None:
         """Append replies to those that are left."""
-        self._desk.script.extend(parse_script(script))
+        added = script if isinstance(script, Script) else Script(parse_script(script))
+        self._state.script.extend(added.replies)
+        if added.background is not None:
+            self._state.background = deque([*(self._state.background or ()), *added.background])
 
     def reset(self) -> None:
         """Clear script, cache and log; the clock keeps its time."""
-        self._desk.reset()
+        self._state.reset()
 
     async def arrivals(self, count: int) -> None:
         """Wait until at least so many requests are in the log."""
-        await self._desk.arrivals(count)
+        await self._state.arrivals(count)
 
     async def _answer(self, request: HttpRequest) -> HttpResponse:
         match (request.method, request.path):
             case ("POST", "/v1/messages"):
-                return await self._desk.complete(request, self._desk.messages_api)
+                return await self._state.complete(request, self._state.messages_api)
             case ("POST", "/v1/messages/count_tokens"):
-                return self._desk.count_tokens(request)
+                return self._state.count_tokens(request)
             case ("POST", "/v1/chat/completions"):
-                return await self._desk.complete(request, self._desk.chat_api)
+                return await self._state.complete(request, self._state.chat_api)
+            case ("POST", "/v1/responses"):
+                return await self._state.complete(request, self._state.responses_api)
             case ("GET" | "HEAD", "/v1/models"):
                 return json_response(200, _models(request))
             case ("GET" | "HEAD", "/sim/log"):
@@ -134,34 +147,30 @@ class Simulator:
         """Handle one of the simulator's control endpoints."""
         try:
             order = parse_json(request.body) if request.body else None
-            match request.path:
-                case "/sim/clock":
-                    self._set_clock(order)
-                case "/sim/script":
-                    self.extend(parse_script(order))
-                case _:
+            match (request.path, order):
+                case ("/sim/script", _):
+                    self.extend(parse_whole_script(order))
+                case ("/sim/reset", _):
                     self.reset()
+                case (_, {"advance": int() | float() as seconds}):
+                    self.clock.advance(seconds)
+                case (_, {"set": int() | float() as seconds}):
+                    self.clock.set(seconds)
+                case (_, {"set": str(moment)}):
+                    self.clock.set(datetime.fromisoformat(moment).timestamp())
+                case _:
+                    advice = 'say {"advance": seconds} or {"set": seconds since 1970 or an ISO date}'
+                    raise ConfigError(advice)  # noqa: TRY301  answered below like any other bad order
         except (ValueError, ConfigError) as error:
             refusal = ApiRefusal(400, "invalid_request_error", str(error))
-            return json_response(400, self._desk.messages_api.error(refusal))
-        left = len(self._desk.script)
+            return json_response(400, self._state.messages_api.error(refusal))
+        left = len(self._state.script)
         return json_response(200, {"now": self.clock.seconds(), "replies_left": left})
-
-    def _set_clock(self, order: Json) -> None:
-        match order:
-            case {"advance": int() | float() as seconds}:
-                self.clock.advance(seconds)
-            case {"set": int() | float() as seconds}:
-                self.clock.set(seconds)
-            case {"set": str(moment)}:
-                self.clock.set(datetime.fromisoformat(moment).timestamp())
-            case _:
-                raise ConfigError('say {"advance": seconds} or {"set": seconds since 1970 or an ISO date}')
 
     def _unknown(self, request: HttpRequest) -> HttpResponse:
         refusal = ApiRefusal(404, "not_found_error", f"no such route: {request.method} {request.path}")
         openai = request.path.startswith("/v1/") and "anthropic-version" not in request.headers
-        dialect = self._desk.chat_api if openai else self._desk.messages_api
+        dialect = self._state.chat_api if openai else self._state.messages_api
         return json_response(404, dialect.error(refusal))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nacre.errors import NacreError, StoreError
 from nacre.integrations.claude_code.input import SHORT_FILE, HookInput, kept_path, transcript_of
-from nacre.messages.digest import show_deeds, show_words
+from nacre.messages.digest import show_actions, show_words
 from nacre.messages.facts import Facts
 from nacre.messages.records import Record, Said
 from nacre.session.read_session import read_log, read_view
@@ -17,7 +17,7 @@ IN_PLACE_BYTES = 4_000_000
 """Size of a log that is read while the client waits: some tenths of a second."""
 WORDS_TOKENS = 12_000
 """Budget for the user's words: hours of conversation."""
-DEEDS_TOKENS = 12_000
+ACTIONS_TOKENS = 12_000
 """Budget for actions, one line per call."""
 SHORT_TOKENS = 1_000
 """Budget for the words that are attached after a summary: rules and corrections are short."""
@@ -28,14 +28,14 @@ Written by nacre before a compaction, by rule, from the log: {log}
 """
 
 
-def keep_words(told: HookInput) -> None:
+def keep_words(given: HookInput) -> None:
     """Write the user's words and the actions so far, including those of earlier compactions."""
-    log = transcript_of(told)
+    log = transcript_of(given)
     facts = Facts.of(one for one in _records(log) if isinstance(one, Said))
     parts = [
         HEAD.format(log=log),
         show_words(facts, WORDS_TOKENS, where=str(log)).text,
-        show_deeds(facts, DEEDS_TOKENS, where=str(log)).text,
+        show_actions(facts, ACTIONS_TOKENS, where=str(log)).text,
     ]
     path = kept_path(log)
     whole = "\n\n".join(part.rstrip() for part in parts if part)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from nacre.layers.l5_extract.policy import ExtractEnvironment, is_enabled
 from nacre.memory.checks.audit import audit
 from nacre.memory.files.location import Location
 from nacre.memory.memory import Memory
-from nacre.memory.tools import by_agent
+from nacre.memory.tools import BY_AGENT
 from nacre.messages.blocks import ToolCall
 from nacre.messages.records import Said
 from nacre.messages.view import View
@@ -49,7 +48,7 @@ _MEMORY_TOOLS = ("memory_save", "memory_forget")
 RESTING = "nacre draws no more memories from this session: {failures} attempts in a row failed ({why})"
 
 
-def draw(told: HookInput, settings: Settings, *, is_attended: bool) -> None:
+def draw(hook: HookInput, settings: Settings, *, is_attended: bool) -> None:
     """Save what was stated since the last run; at the end of a session also check the memory."""
     given = settings.memory
     here = ExtractEnvironment(
@@ -62,24 +61,24 @@ def draw(told: HookInput, settings: Settings, *, is_attended: bool) -> None:
     )
     try:
         if is_enabled(here, settings.extract):
-            log = transcript_of(told)
-            with one_writer(told.home / FOLDER / f"{told.session}.drawing", wait=TURN_SECONDS):
-                _drawn_or_counted(told, settings, log)
+            log = transcript_of(hook)
+            with one_writer(hook.home / FOLDER / f"{hook.session}.drawing", wait=TURN_SECONDS):
+                _drawn_or_counted(hook, settings, log)
     finally:
-        if told.event == "SessionEnd":
+        if hook.event == "SessionEnd":
             _check_memory(memory_place(settings, "project"), settings)
-            forget_old(told.home)
+            forget_old(hook.home)
 
 
-def _drawn_or_counted(told: HookInput, settings: Settings, log: Path) -> None:
+def _drawn_or_counted(hook: HookInput, settings: Settings, log: Path) -> None:
     """Run once and count a failure; after several failures in a row one notice is given and no more runs
     start (F5)."""
-    failures = state_of(told.home, told.session).failures
+    failures = state_of(hook.home, hook.session).failures
     most = settings.extract.max_failures
     if failures >= most:
         return
     try:
-        asyncio.run(_drawn(told, settings, log))
+        asyncio.run(_drawn(hook, settings, log))
     except NacreError as error:
         notice = RESTING.format(failures=failures + 1, why=error)
         current_notices = (notice,) if failures + 1 >= most else ()
@@ -87,22 +86,22 @@ def _drawn_or_counted(told: HookInput, settings: Settings, log: Path) -> None:
         def counted(state: HookState) -> HookState:
             return replace(state, failures=failures + 1, notices=(*state.notices, *current_notices))
 
-        change_state(told.home, told.session, counted)
+        change_state(hook.home, hook.session, counted)
         raise
 
 
-async def _drawn(told: HookInput, settings: Settings, log: Path) -> None:
+async def _drawn(hook: HookInput, settings: Settings, log: Path) -> None:
     seen = read_view(log)
     if seen is None:
-        raise NacreError(f"{told.transcript} is too long to be read")
-    cursor = state_of(told.home, told.session).cursor
+        raise NacreError(f"{hook.transcript} is too long to be read")
+    cursor = state_of(hook.home, hook.session).cursor
     heard = messages_since(seen.view, cursor or None)
     left = SavedMemories()
     location = memory_place(settings, "project")
     if heard.quotes and not wrote_itself(seen.view, cursor, location.directory):
-        memory = await Memory.at(location, told.cwd, keeps_index=settings.memory.keeps_index)
-        left = await _kept(memory, heard, told, settings)
-    line = f"nacre {left.line}" if left.files else ""
+        memory = await Memory.at(location, hook.cwd, keeps_index=settings.memory.keeps_index)
+        left = await _kept(memory, heard, hook, settings)
+    line = f"nacre {left.line}" if left.files or left.removed else ""
     for command in ("nacre memory undo", "nacre memory review"):
         line = line.replace(command, typed(command, settings)) if command in line else line
 
@@ -115,29 +114,31 @@ async def _drawn(told: HookInput, settings: Settings, log: Path) -> None:
             attached={**known, **state.attached}, cursor=heard.last or state.cursor, notices=notices
         )
 
-    change_state(told.home, told.session, moved)
+    change_state(hook.home, hook.session, moved)
 
 
 async def _kept(
-    memory: Memory, heard: NewMessages, told: HookInput, settings: Settings, *, clock: Clock = SYSTEM_CLOCK
+    memory: Memory, heard: NewMessages, hook: HookInput, settings: Settings, *, clock: Clock = SYSTEM_CLOCK
 ) -> SavedMemories:
     _, names = await memory_manifest([memory], nothing_hidden)
     zone = clock.now().astimezone().tzinfo
     assert zone is not None, "a local time has a zone"
     judge = Judge(
         messages=heard,
-        session=told.session,
+        session=hook.session,
         now=clock.now(),
         zone=zone,
-        origin_of=by_agent,
+        origins=BY_AGENT,
         names=names,
         grounds=settings.switches.grounding,
     )
     found = await asyncio.to_thread(stated_facts, heard.quotes, zone=zone)
 
     async def saved() -> SavedMemories:
-        changes = await changes_by_rule(memory, found, judge, session=told.session)
-        return await save_changes(changes, mode=settings.extract.mode, session=told.session)
+        new = await changes_by_rule(memory, found, judge, session=hook.session)
+        return await save_changes(
+            new.changes, removed=new.removed, mode=settings.extract.mode, session=hook.session
+        )
 
     for _ in range(TRIES - 1):
         # Another process wrote on the same subject meanwhile: read that first.
@@ -151,15 +152,12 @@ def wrote_itself(view: View, cursor: str, directory: Path) -> bool:
 
     The client's writes are in no history of ours, so its tool calls are inspected.
     """
-    return any(_writes(call, directory) for call in _calls_since(view, cursor))
-
-
-def _calls_since(view: View, cursor: str) -> Iterator[ToolCall]:
     items = view.items
     start = next((n for n in range(len(items), 0, -1) if items[n - 1].record_id == cursor), 0)
     new = {item.record_id for item in items[start:]}
     said = (one for one in view.records if isinstance(one, Said) and one.id in new)
-    return (block for one in said for block in one.blocks if isinstance(block, ToolCall))
+    calls = (block for one in said for block in one.blocks if isinstance(block, ToolCall))
+    return any(_writes(call, directory) for call in calls)
 
 
 def _writes(call: ToolCall, directory: Path) -> bool:
@@ -168,17 +166,9 @@ def _writes(call: ToolCall, directory: Path) -> bool:
         return "\0" not in path and Path(path).resolve().is_relative_to(directory)
     if call.name == "Bash":
         command = str(call.input.get("command", ""))
-        return _names(command, directory) and not explain(command).read_only
+        names = (str(directory), f"{directory.parent.name}/{directory.name}")
+        return any(name in command for name in names) and not explain(command).read_only
     return "nacre" in call.name and call.name.endswith(_MEMORY_TOOLS)
-
-
-def _names(command: str, directory: Path) -> bool:
-    """Whether a command names the memory directory, also in its short form."""
-    return any(name in command for name in _spellings(directory))
-
-
-def _spellings(directory: Path) -> Sequence[str]:
-    return str(directory), f"{directory.parent.name}/{directory.name}"
 
 
 def _check_memory(location: Location, settings: Settings) -> None:
@@ -188,7 +178,9 @@ def _check_memory(location: Location, settings: Settings) -> None:
         return
     found = audit(location.directory, tree=settings.project_root).at_least("error")
     known = hashlib.sha256(repr(found).encode(errors="replace")).hexdigest()
-    if not found or _is_known(location, known):
+    shown = location.cache / AUDIT_TOLD
+    is_known = shown.is_file() and shown.read_text(encoding="utf-8", errors="replace") == known
+    if not found or is_known:
         path.unlink(missing_ok=True)
         return
     what = f"{len(found)} serious {'thing' if len(found) == 1 else 'things'}"
@@ -196,9 +188,3 @@ def _check_memory(location: Location, settings: Settings) -> None:
     disk.make_folder(path.parent)
     for name, text in ((AUDIT_FILE, line), (AUDIT_TOLD, known)):
         disk.replace_file(path.with_name(name), text.encode(), temp_name=f".{name}.tmp", sync=False)
-
-
-def _is_known(location: Location, known: str) -> bool:
-    """Whether the user has already been shown these findings."""
-    path = location.cache / AUDIT_TOLD
-    return path.is_file() and path.read_text(encoding="utf-8", errors="replace") == known

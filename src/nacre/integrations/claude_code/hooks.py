@@ -14,10 +14,10 @@ from nacre.integrations.claude_code.input import (
     HookInput,
     is_attended,
     is_switched_off,
+    parse_input,
     settings_for,
-    told,
 )
-from nacre.integrations.claude_code.state import HookState, change_state
+from nacre.integrations.claude_code.state import change_state
 from nacre.messages.blocks import JsonObject
 from nacre.settings import Settings
 
@@ -50,13 +50,18 @@ def answer(event: str, raw: bytes, environ: Mapping[str, str]) -> HookAnswer:
     """Answer one event; `NacreError` describes a bad one in one line."""
     if OURS in environ:
         return NOTHING
-    heard = told(event, raw, environ)
+    heard = parse_input(event, raw, environ)
     settings = settings_for(heard.cwd, environ)
     if heard.is_agents or not settings.memory.is_on or is_switched_off(heard):
         return NOTHING
     match event:
         case "UserPromptSubmit":
-            return _prompted(heard, settings)
+            from nacre.integrations.claude_code.recall import MAX_COLD, is_cold, recalled_for  # noqa: PLC0415
+
+            message = _due_notices(heard)
+            if is_cold(settings, more_than=MAX_COLD):
+                return HookAnswer(message=message, later=True)
+            return HookAnswer(context=recalled_for(heard, settings), message=message)
         case "SessionStart":
             return _started(heard, settings)
         case "PreCompact":
@@ -69,7 +74,7 @@ def answer(event: str, raw: bytes, environ: Mapping[str, str]) -> HookAnswer:
 
 def work(event: str, raw: bytes, environ: Mapping[str, str]) -> None:
     """Do the work that an event left, after the client has its answer."""
-    heard = told(event, raw, environ)
+    heard = parse_input(event, raw, environ)
     settings = settings_for(heard.cwd, environ)
     match event:
         case "UserPromptSubmit" | "SessionStart":
@@ -85,15 +90,6 @@ def work(event: str, raw: bytes, environ: Mapping[str, str]) -> None:
             from nacre.integrations.claude_code.extract import draw  # noqa: PLC0415
 
             draw(heard, settings, is_attended=is_attended(environ))
-
-
-def _prompted(heard: HookInput, settings: Settings) -> HookAnswer:
-    from nacre.integrations.claude_code.recall import MAX_COLD, is_cold, recalled_for  # noqa: PLC0415
-
-    message = _due_notices(heard)
-    if is_cold(settings, more_than=MAX_COLD):
-        return HookAnswer(message=message, later=True)
-    return HookAnswer(context=recalled_for(heard, settings), message=message)
 
 
 def _started(heard: HookInput, settings: Settings) -> HookAnswer:
@@ -129,8 +125,5 @@ def _due_notices(heard: HookInput) -> str:
 
     if not state_of(heard.home, heard.session).notices:
         return ""
-
-    def current_notices(state: HookState) -> HookState:
-        return replace(state, notices=())
-
-    return "\n".join(change_state(heard.home, heard.session, current_notices).notices)
+    before = change_state(heard.home, heard.session, lambda state: replace(state, notices=()))
+    return "\n".join(before.notices)

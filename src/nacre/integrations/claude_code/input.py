@@ -52,7 +52,7 @@ class HookInput:
     """The event is about a sub-agent of the client, not about the user."""
 
 
-def told(event: str, raw: bytes, environ: Mapping[str, str]) -> HookInput:
+def parse_input(event: str, raw: bytes, environ: Mapping[str, str]) -> HookInput:
     """Parse the client's input; unknown fields are ignored. Raises `NacreError` for invalid ones."""
     given = _document(raw)
     session = _text(given, "session_id")
@@ -80,16 +80,16 @@ def client_home(environ: Mapping[str, str]) -> Path:
     return Path(os.path.realpath(given)) if given else Path(os.path.realpath(home / ".claude"))
 
 
-def transcript_of(told: HookInput) -> Path:
+def transcript_of(hook: HookInput) -> Path:
     """Return the session's log; raises `NacreError` if it is not one of the client's."""
-    projects = Path(os.path.realpath(told.home / "projects"))
-    path = Path(os.path.realpath(told.transcript)) if _is_path(told.transcript) else None
+    projects = Path(os.path.realpath(hook.home / "projects"))
+    path = Path(os.path.realpath(hook.transcript)) if _is_path(hook.transcript) else None
     if path is None or path.suffix != ".jsonl" or not path.is_relative_to(projects):
         raise NacreError(
-            f"the transcript {told.transcript[:200]!r} is not among those in {projects}; not read"
+            f"the transcript {hook.transcript[:200]!r} is not among those in {projects}; not read"
         )
-    if path.stem != told.session:
-        raise NacreError(f"the transcript {path.name} does not belong to session {told.session}; not read")
+    if path.stem != hook.session:
+        raise NacreError(f"the transcript {path.name} does not belong to session {hook.session}; not read")
     return path
 
 
@@ -107,10 +107,10 @@ def settings_for(cwd: Path, environ: Mapping[str, str]) -> Settings:
     return load(cwd, environ, cli={"home": str(client_home(environ))}, beneath=home(environ))
 
 
-def is_switched_off(told: HookInput) -> bool:
+def is_switched_off(hook: HookInput) -> bool:
     """Whether the client's settings for this project switch memory off (M7)."""
     for name in CLIENT_SETTINGS:
-        path = told.cwd / name
+        path = hook.cwd / name
         try:
             if not path.is_file() or path.stat().st_size > MAX_SETTINGS_BYTES:
                 continue

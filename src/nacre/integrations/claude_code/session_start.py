@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from nacre import prompts
@@ -32,26 +33,36 @@ _OTHERS = prompts.load("nacre.agents", "hook_other_memories")
 _COMPACTED = prompts.load("nacre.agents", "hook_after_compaction")
 
 
-def note_for(told: HookInput, settings: Settings) -> str:
+def note_for(hook: HookInput, settings: Settings) -> str:
     """Return text for the model: indexes that the client does not load, and where the words are after a
     compaction."""
-    if told.source in {"resume", "fork"}:
+    if hook.source in {"resume", "fork"}:
         return ""  # the client tells again what it was told before
     places = memory_places(settings)
     others = [(places.user, "every project"), *([(places.team, "the team")] if places.has_team else [])]
     parts = [text for place, whose in others if (text := _index(place, whose))]
-    if told.source == "compact" and (path := _kept(told)):
+    if hook.source == "compact" and (path := _kept(hook)):
         parts.append(prompts.render(_COMPACTED, path=str(path), words=_words(path)))
     return "\n\n".join(parts)
 
 
-def word_for(told: HookInput, settings: Settings) -> str:
+def word_for(hook: HookInput, settings: Settings) -> str:
     """Return text for the user, if there is something only they can do."""
-    if told.source not in {"startup", "resume", ""}:
+    if hook.source not in {"startup", "resume", ""}:
         return ""
     places = memory_places(settings)
-    found = [_review(one, settings) for one in places.in_use]
-    return "\n".join([line for line in [*found, _audit(places.project)] if line])
+    lines: list[str] = []
+    for place in places.in_use:
+        if count := sum(1 for _ in (place.cache / REVIEW).glob("*.json")):
+            what = "memory waits" if count == 1 else "memories wait"
+            lines.append(f"nacre: {count} {what} for your word: {typed('nacre memory review', settings)}")
+    audit = places.project.cache / AUDIT_FILE
+    with suppress(OSError, UnicodeDecodeError):
+        # Shown once: reading it deletes the file.
+        line = audit.read_text(encoding="utf-8").strip()
+        audit.unlink()
+        lines += [line] if line else []
+    return "\n".join(lines)
 
 
 def typed(command: str, settings: Settings) -> str:
@@ -83,9 +94,9 @@ def _index(place: Location, whose: str) -> str:
     return prompts.render(_OTHERS, whose=whose, directory=str(place.directory), index=text)
 
 
-def _kept(told: HookInput) -> Path | None:
+def _kept(hook: HookInput) -> Path | None:
     try:
-        path = kept_path(transcript_of(told))
+        path = kept_path(transcript_of(hook))
     except NacreError:
         return None
     return path if path.is_file() else None
@@ -97,22 +108,3 @@ def _words(kept: Path) -> str:
     except OSError:
         return ""
     return neutralise(text[:MAX_WORDS_CHARS]).strip()
-
-
-def _review(place: Location, settings: Settings) -> str:
-    count = sum(1 for _ in (place.cache / REVIEW).glob("*.json"))
-    if not count:
-        return ""
-    what = "memory waits" if count == 1 else "memories wait"
-    return f"nacre: {count} {what} for your word: {typed('nacre memory review', settings)}"
-
-
-def _audit(place: Location) -> str:
-    """Return the findings once: reading them deletes the file."""
-    path = place.cache / AUDIT_FILE
-    try:
-        line = path.read_text(encoding="utf-8").strip()
-        path.unlink()
-    except (OSError, UnicodeDecodeError):
-        return ""
-    return line

@@ -60,8 +60,8 @@ async def _no_roots() -> Sequence[Path]:
     return ()
 
 
-NOBODY = Caller(key="", client="client", roots=_no_roots)
-CALLER: ContextVar[Caller] = ContextVar("caller", default=NOBODY)
+NO_CALLER = Caller(key="", client="client", roots=_no_roots)
+CALLER: ContextVar[Caller] = ContextVar("caller", default=NO_CALLER)
 """Set during one call: tools are created once and know no connection."""
 
 

@@ -16,8 +16,7 @@ from nacre.agents.directory import MailTarget, find, team_of
 from nacre.agents.team_roster import Roster, TeamMember, member_here
 from nacre.errors import MailError, ToolError
 from nacre.integrations.mcp_server.base import CALLER, PROJECT, Offered
-from nacre.integrations.mcp_server.project import Project
-from nacre.integrations.mcp_server.projects import Projects
+from nacre.integrations.mcp_server.project import Project, Projects
 from nacre.layers.l7_mail.inbox import Inbox, InboxPosition
 from nacre.layers.l7_mail.letter import EVERYONE, OTHER, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
@@ -161,7 +160,7 @@ def _place(cursor: str) -> InboxPosition:
     """Parse what `_cursor` packed; a position outside the mailbox has no effect."""
     try:
         found: Json = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-    except (binascii.Error, ValueError):
+    except (binascii.Error, ValueError, RecursionError):
         found = None
     match found:
         case [str(generation), int(offset), str(mark)]:

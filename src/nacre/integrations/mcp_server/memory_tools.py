@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Literal
 
 from nacre import prompts
@@ -17,12 +17,12 @@ from nacre.integrations.mcp_server.base import (
     PROJECT,
     Offered,
 )
-from nacre.integrations.mcp_server.project import USER_PREFIX, Project
-from nacre.integrations.mcp_server.projects import Projects
+from nacre.integrations.mcp_server.project import USER_PREFIX, Project, Projects
 from nacre.memory.daily_log import append_fact, forget_candidate
 from nacre.memory.files.folder import TEAM_PREFIX
-from nacre.memory.format.entry import Entry, Kind, MemoryChange, MemoryDraft
-from nacre.memory.memory import INDEX_FILE, Saved
+from nacre.memory.format.entry import DOUBTFUL, Entry, Kind, MemoryChange, MemoryDraft
+from nacre.memory.format.index import INDEX_FILE
+from nacre.memory.memory import Saved
 from nacre.memory.recall.base import LeftOut, Recalled
 from nacre.memory.tools import DOUBT, shorten_body
 from nacre.messages.untrusted_text import neutralise, one_line
@@ -201,15 +201,15 @@ def recalled_text(found: Recalled, project: Project) -> str:
     ]
     if not parts:
         parts = ["No memory is relevant enough for that."]
-        if near := _names(found.left_out, "below the cut-off", project):
+        if near := _names(found.left_out, {"below the cut-off"}, project):
             parts.append(f"Nearest, and maybe of no use (memory_get reads one): {near}")
-    if doubtful := _names(found.left_out, "untrusted", project):
+    if doubtful := _names(found.left_out, DOUBTFUL, project):
         parts.append(f"Not given, because nobody vouches for them (memory_get reads one): {doubtful}")
     return "\n\n".join(parts)
 
 
-def _names(left: Sequence[LeftOut], why: str, project: Project) -> str:
-    files = [one.file for one in left if one.why == why][:NEAREST]
+def _names(left: Sequence[LeftOut], reasons: Collection[str], project: Project) -> str:
+    files = [one.file for one in left if one.why in reasons][:NEAREST]
     return ", ".join(one_line(project.named_in_use(file)) for file in files)
 
 
@@ -249,7 +249,7 @@ def _commit_line(each: Commit) -> str:
 
 
 def _is_doubtful(entry: Entry) -> bool:
-    return entry.origin == "untrusted"
+    return not entry.is_trusted
 
 
 def _doubt(entry: Entry) -> str:

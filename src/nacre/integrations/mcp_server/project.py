@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +19,7 @@ from nacre.app.recall_once import drift_of
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.context.privacy import LocalOnlyFilter
 from nacre.errors import StoreError, ToolError
-from nacre.integrations.mcp_server.base import ServerOptions
+from nacre.integrations.mcp_server.base import CALLER, ServerOptions
 from nacre.memory.agent_memory import open_live
 from nacre.memory.checks.local_only import LocalOnlyEntries
 from nacre.memory.files.folder import TEAM_PREFIX, Folder
@@ -28,12 +30,14 @@ from nacre.memory.recall.base import MAX_PICKS, Recalled, RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import AlreadySeen, recall
 from nacre.messages.untrusted_text import neutralise
-from nacre.settings import Settings
+from nacre.settings import Settings, load
 
 USER_PREFIX = "user:"
 """Prefix of memories of all projects; file names contain no colon."""
 READY_SECONDS = 10.0
 """How long a query waits for an index that is being built; then it uses what is there."""
+VECTORS_SECONDS = 1.0
+"""How long a query computes missing vectors, each in some 20 ms; the others are ranked by words."""
 STEP_SECONDS = 2.0
 """How long the index is updated before a waiting query runs."""
 OFF = "memory is off in this project; `nacre doctor` says which setting does that"
@@ -219,9 +223,68 @@ class Project:
         rankers = self._rankers_there()
         for ranker in rankers if is_whole else ():
             ranker.refresh()
+            ranker.deepen(seconds=VECTORS_SECONDS / len(rankers))
         drift = drift_of(self.settings) if self.settings.switches.drift_check else None
         already = AlreadySeen(hides_local=not self._options.local)
-        query = RecallQuery(text=text, now=self.clock.now())
+        query = RecallQuery(text=text, now=self.clock.now(), is_search=True)
         found = recall(query, rankers, already=already, drift=drift, clock=self.clock)
         hidden = [one for one in found.left_out if one.why == "local-only"]
         return replace(found, left_out=tuple(one for one in found.left_out if one not in hidden))
+
+
+MAX_PROJECTS = 64
+"""Maximum number of open projects, each with an index in memory."""
+SHOWN = 8
+"""Directories named in a refusal."""
+
+
+class Projects:
+    """The projects that this server has opened."""
+
+    def __init__(self, options: ServerOptions, *, environ: Mapping[str, str] = os.environ) -> None:
+        self.options = options
+        self._environ = environ
+        self._open: dict[Path, Project] = {}
+
+    async def one(self, wanted: str | None = None) -> Project:
+        """Return the project of a call, opened, with its index being built.
+
+        A client reaches only directories of the command line, else its own roots, else the working directory
+        of the server.
+        """
+        allowed = self.options.projects or tuple(await CALLER.get().roots()) or (self.options.cwd,)
+        directory = _chosen(wanted, allowed) if wanted else allowed[0]
+        project = self._opened(directory)
+        project.begin()
+        return project
+
+    def directories(self) -> list[Path]:
+        """Return every memory directory of every open project."""
+        return [place.directory for one in self._open.values() for place in one.places.in_use]
+
+    async def close(self) -> None:
+        """Close all projects; a failure of one does not affect the others."""
+        await asyncio.gather(*(one.close() for one in self._open.values()), return_exceptions=True)
+
+    def _opened(self, directory: Path) -> Project:
+        if directory not in self._open:
+            if len(self._open) >= MAX_PROJECTS:
+                raise ToolError(f"this server has {MAX_PROJECTS} projects open; start another for more")
+            settings = load(directory, self._environ)
+            settings.require_sound()
+            self._open[directory] = Project(settings, self.options)
+        return self._open[directory]
+
+
+def _chosen(wanted: str, allowed: Sequence[Path]) -> Path:
+    """Return an allowed directory or one below it; the last path component is enough if it is unique."""
+    by_name = [one for one in allowed if one.name == wanted]
+    if len(by_name) == 1:
+        return by_name[0]
+    path = Path(os.path.realpath(wanted)) if Path(wanted).is_absolute() else None
+    if path and path.is_dir() and any(path.is_relative_to(os.path.realpath(one)) for one in allowed):
+        return path
+    known = ", ".join(map(str, allowed[:SHOWN]))
+    raise ToolError(
+        f"{wanted!r} is no project of this client; it has {known}; `nacre mcp --project DIR` adds one"
+    )

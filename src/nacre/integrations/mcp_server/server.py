@@ -26,10 +26,9 @@ from nacre.integrations.mcp_server.base import CALLER, Caller, Offered, ServerOp
 from nacre.integrations.mcp_server.greeting import HANDSHAKES, INSTRUCTIONS, NAME, TITLE
 from nacre.integrations.mcp_server.mail_tools import MailTools
 from nacre.integrations.mcp_server.memory_tools import in_scope, memory_tools, read_memory
-from nacre.integrations.mcp_server.project import Project
-from nacre.integrations.mcp_server.projects import Projects
+from nacre.integrations.mcp_server.project import Project, Projects
 from nacre.integrations.mcp_server.session_tools import session_tools
-from nacre.memory.memory import INDEX_FILE
+from nacre.memory.format.index import INDEX_FILE
 from nacre.messages.blocks import ToolResult
 from nacre.messages.untrusted_text import one_line
 from nacre.version import VERSION
@@ -52,7 +51,7 @@ STDIO = "stdio"
 Context: TypeAlias = ServerRequestContext[Any, Any]
 
 
-class Door:
+class McpServer:
     """A server: its tools, open projects and the roots of its clients."""
 
     def __init__(self, options: ServerOptions) -> None:
@@ -366,7 +365,7 @@ async def listed(project: Project, after: str | None = None) -> ListPage:
                 index, f"The index of the {whose}'s memory", "One line a memory."
             )
             for entry in await project.entries(whose):
-                if entry.origin != "untrusted":
+                if entry.is_trusted:
                     name = in_scope(whose, entry.file)
                     found[f"1{name}"] = _described_resources(
                         name, entry.title, entry.description, size=entry.bytes

@@ -12,13 +12,11 @@ from typing import Annotated
 from nacre import prompts
 from nacre.errors import SessionNotFound, ToolError
 from nacre.integrations.mcp_server.base import PROJECT, Offered
-from nacre.integrations.mcp_server.project import Project
-from nacre.integrations.mcp_server.projects import Projects
+from nacre.integrations.mcp_server.project import Project, Projects
 from nacre.memory.checks.local_only import LocalOnlyEntries
 from nacre.memory.secrets import redact
 from nacre.messages.untrusted_text import neutralise
-from nacre.store.search import Hit, query, search_log
-from nacre.store.sessions import Sessions
+from nacre.store.sessions import Hit, Sessions, query, search_log
 from nacre.tools.base import Tool, tool
 
 SEARCH = prompts.load(__package__, "tool_session_search")

@@ -17,7 +17,7 @@ from mcp.shared.message import SessionMessage
 
 from nacre.integrations.mcp_server.base import ServerOptions
 from nacre.integrations.mcp_server.greeting import Greeted
-from nacre.integrations.mcp_server.server import Door
+from nacre.integrations.mcp_server.server import McpServer
 
 if TYPE_CHECKING:  # no promise of the SDK's: a server need not fail where this has moved
     from mcp.shared._stream_protocols import WriteStream
@@ -36,7 +36,7 @@ _ESCAPE = re.compile(
 
 async def serve_stdio(options: ServerOptions, greeted: Greeted) -> None:
     """Serve until the client closes its end or a signal arrives; only the protocol is written to stdout."""
-    server = Door(options).server()
+    server = McpServer(options).server()
     end = _input(greeted.line)
     loop = asyncio.get_running_loop()
     for one in (signal.SIGINT, signal.SIGTERM):

@@ -12,11 +12,10 @@ from nacre import prompts
 from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD, is_large, offload
 from nacre.layers.l1_offload.policy import OffloadSettings
 from nacre.layers.l1_offload.references import ResultsInView
-from nacre.messages.blocks import Text, ToolResult
+from nacre.messages.blocks import Json, Text, ToolResult
 from nacre.messages.records import Said
 from nacre.messages.view import View
-from nacre.session.attachments import Attachment
-from nacre.session.layer import Layer
+from nacre.session.layer import Attachment, Layer
 from nacre.store.tool_results import (
     CLEARED,
     OPENING,
@@ -106,59 +105,45 @@ class Offload(Layer):
         self._has_looked_for_files = True
         if not any(view.last_noted(kind) for kind in (OFFLOAD, CLEARED)):
             return ()
-        return await asyncio.to_thread(_problem_line, view, self._store)
+        return await asyncio.to_thread(_missing_files, view, self._store)
 
 
-def _problem_line(view: View, store: ToolResultStore) -> list[Attachment]:
+def _missing_files(view: View, store: ToolResultStore) -> list[Attachment]:
     """Return attachments about files that are not at the path in the view; each is reported once."""
-    told = {call for note in view.noted(GONE) for call in _calls(note.fact("calls"))}
+    reported: set[Json] = set()
+    for note in view.noted(GONE):
+        calls = note.fact("calls")
+        reported.update(one for one in (calls if isinstance(calls, list) else ()) if isinstance(one, str))
     noted = {str(note.fact("call")): str(note.fact("path")) for note in view.noted(OFFLOAD)}
-    cleared = {call for call, why in view.replaced.items() if why == CLEARED}
-    paths = {
-        result.call_id: pointed_to(result.text) if result.call_id in cleared else noted.get(result.call_id)
-        for result in _results(view)
-        if (result.call_id in cleared or _is_pointer(result)) and result.call_id not in told
-    }
+    replaced = view.replaced
+    paths: dict[str, str | None] = {}
+    for result in (part.block for item in view.items for part in item.parts):
+        if not isinstance(result, ToolResult) or result.call_id in reported:
+            continue
+        first = result.content[0] if result.content else None
+        if replaced.get(result.call_id) == CLEARED:
+            paths[result.call_id] = pointed_to(result.text)
+        elif isinstance(first, Text) and first.text.startswith(OPENING):
+            paths[result.call_id] = noted.get(result.call_id)
     lost = {call: path for call, path in paths.items() if path and not Path(path).is_file()}
     # The home may have been copied to another path or machine together with the files.
     here = {path.path.name for path in store.held()} if lost else set()
     gone = {call: path for call, path in lost.items() if Path(path).name not in here}
-    extras = [_notify_gone(gone)] if gone else []
-    was_told = any(note.fact("folder") == str(store.folder) for note in view.noted(MOVED))
-    return extras if len(gone) == len(lost) or was_told else [_notify_moved(store), *extras]
-
-
-def _notify_moved(store: ToolResultStore) -> Attachment:
     folder = str(store.folder)
-    notice = f"Files of earlier tool results are now in {folder}; the model was told."
-    text = prompts.render(RESULTS_MOVED, folder=folder)
-    return Attachment(kind=MOVED, text=text, facts={"folder": folder}, notice=notice)
-
-
-def _notify_gone(gone: Mapping[str, str]) -> Attachment:
-    named = list(gone.values())[:NAMED_FILES]
-    more = len(gone) - len(named)
-    text = prompts.render(RESULTS_GONE, paths="\n".join([*named, *([f"and {more:,} more"] if more else [])]))
-    notice = (
-        f"{_files(len(gone))} gone ({named[0]}{', …' if len(gone) > 1 else ''}); "
-        "the model was told to call the tools again where it needs them."
-    )
-    return Attachment(kind=GONE, text=text, facts={"calls": [*gone]}, notice=notice)
-
-
-def _files(count: int) -> str:
-    of = "of earlier tool results"
-    return f"1 file {of} is" if count == 1 else f"{count:,} files {of} are"
-
-
-def _results(view: View) -> list[ToolResult]:
-    return [part.block for item in view.items for part in item.parts if isinstance(part.block, ToolResult)]
-
-
-def _is_pointer(result: ToolResult) -> bool:
-    first = result.content[0] if result.content else None
-    return isinstance(first, Text) and first.text.startswith(OPENING)
-
-
-def _calls(written: object) -> list[str]:
-    return [one for one in written if isinstance(one, str)] if isinstance(written, list) else []
+    attachments = []
+    if len(gone) < len(lost) and not any(note.fact("folder") == folder for note in view.noted(MOVED)):
+        notice = f"Files of earlier tool results are now in {folder}; the model was told."
+        text = prompts.render(RESULTS_MOVED, folder=folder)
+        attachments.append(Attachment(kind=MOVED, text=text, facts={"folder": folder}, notice=notice))
+    if gone:
+        named = list(gone.values())[:NAMED_FILES]
+        more = [f"and {len(gone) - len(named):,} more"] if len(gone) > len(named) else []
+        text = prompts.render(RESULTS_GONE, paths="\n".join([*named, *more]))
+        of = "of earlier tool results"
+        notice = (
+            f"{f'1 file {of} is' if len(gone) == 1 else f'{len(gone):,} files {of} are'} gone "
+            f"({named[0]}{', …' if len(gone) > 1 else ''}); "
+            "the model was told to call the tools again where it needs them."
+        )
+        attachments.append(Attachment(kind=GONE, text=text, facts={"calls": [*gone]}, notice=notice))
+    return attachments

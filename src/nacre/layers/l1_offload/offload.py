@@ -20,10 +20,11 @@ from nacre.layers.l1_offload.references import (
     extent_of,
     only_text,
 )
-from nacre.messages.blocks import Json, JsonObject, ResultPart, Text, ToolCall, ToolResult
+from nacre.messages.blocks import Block, Document, Image, JsonObject, ResultPart, Text, ToolCall, ToolResult
+from nacre.messages.media import media_bytes, media_facts
 from nacre.messages.records import Said
 from nacre.messages.results import cut_of
-from nacre.messages.tokens import BYTES_PER_TOKEN, estimate_text
+from nacre.messages.tokens import BYTES_PER_TOKEN, estimate_block, estimate_text
 from nacre.messages.wire import canonical
 from nacre.store.tool_results import USUAL, Advice, ToolResultStore, pointer
 
@@ -103,6 +104,7 @@ def offload(
             result = blocks[place]
             assert isinstance(result, ToolResult), "only results are chosen"
             blocks[place] = _persisted(result, work, store)
+    blocks = _with_media_that_fits(blocks, work, store)
     if tuple(blocks) == said.blocks:
         return Offloaded(said, refused=work.refused)
     return Offloaded(replace(said, blocks=tuple(blocks)), tuple(work.acts), work.refused)
@@ -117,15 +119,15 @@ def is_large(said: Said, settings: OffloadSettings, own: Mapping[str, float]) ->
 def _referred(result: ToolResult, work: _Offloading) -> ToolResult:
     """Return the result, or one line if it is empty or equals a result in view."""
     call = work.call(result)
-    if _is_empty(result):
+    # `strip` would copy a text of two gigabytes.
+    if all(isinstance(part, Text) and (not part.text or part.text.isspace()) for part in result.content):
         words = "failed without saying why" if result.is_error else "finished without output"
         return replace(result, content=(Text(f"[{call.name} {words}.]"),))
     text = only_text(result)
-    if (
-        text is None
-        or len(text) > work.limit(call)
-        or not _has_bytes(text, work.settings.min_duplicate_bytes)
-    ):
+    least = work.settings.min_duplicate_bytes
+    if text is None or len(text) > work.limit(call):
+        return result
+    if len(text) < least and len(text.encode(errors="surrogatepass")) < least:
         return result
     told = _read_again(call, result, text, work) or _same(call, result, text, work)
     if told is None or estimate_text(told[0]) >= estimate_text(text):
@@ -189,6 +191,54 @@ def _same(call: ToolCall, result: ToolResult, text: str, work: _Offloading) -> _
     return words, earlier, notice
 
 
+def _with_media_that_fits(blocks: list[Block], work: _Offloading, store: ToolResultStore) -> list[Block]:
+    """Replace the pictures and documents beyond the limit of the round by a line with their path."""
+    room = work.settings.image_tokens
+    is_first = True
+    shown: list[Block] = []
+    for block in blocks:
+        if not isinstance(block, ToolResult) or all(isinstance(part, Text) for part in block.content):
+            shown.append(block)
+            continue
+        parts: list[ResultPart] = []
+        for number, part in enumerate(block.content, start=1):
+            if isinstance(part, Image | Document):
+                tokens = estimate_block(part)
+                room -= tokens
+                if room < 0 and not is_first and media_bytes(part):  # one at an address stays
+                    parts.append(_kept_media(block, part, number, work, store))
+                    continue
+                is_first = False
+            parts.append(part)
+        shown.append(replace(block, content=tuple(parts)))
+    return shown
+
+
+def _kept_media(
+    result: ToolResult, part: Image | Document, number: int, work: _Offloading, store: ToolResultStore
+) -> Text:
+    """Write a picture or document to disk and return the line that takes its place."""
+    call = work.call(result)
+    about = media_facts(part).text
+    try:
+        kept = store.keep_media(result.call_id, part, number)
+    except StoreError as error:
+        return Text(f"[{about}, left out: too many pictures at once, and it could not be kept ({error})]")
+    words = f"[{about}, not shown here because there are many at once; Read shows it: {kept.path}]"
+    facts: JsonObject = {
+        "call": result.call_id,
+        "tool": call.name,
+        "reason": "round",
+        "path": str(kept.path),
+        "chars": 0,
+        "bytes": kept.bytes,
+        "tokens_kept_out": max(0, estimate_block(part) - estimate_text(words)),
+    }
+    notice = f"{call.name} result: {about}, kept in {kept.path}."
+    work.acts.append(OffloadAction(kind=OFFLOAD, facts=facts, notice=notice))
+    return Text(words)
+
+
 def _chosen(blocks: Iterable[object], work: _Offloading) -> list[int]:
     """Return the indexes of the results that go to disk."""
     places = []
@@ -208,34 +258,38 @@ def _chosen(blocks: Iterable[object], work: _Offloading) -> list[int]:
 def _persisted(result: ToolResult, work: _Offloading, store: ToolResultStore) -> ToolResult:
     """Write the texts of a result to disk and return it with a pointer; images stay inline."""
     call = work.call(result)
-    said = [part.text for part in result.content if isinstance(part, Text)]
+    text = result.text
     cut = cut_of(call.name, result)
-    if cut is not None:
-        said = ["\n".join(said)]  # the note about the cut is not a part of its own
-    is_plain = len(said) == 1
-    wire: list[Json] = [{"type": "text", "text": text} for text in said]
-    whole = said[0] if is_plain else canonical(wire).decode()
+    whole = store.whole_of(result)
     try:
-        kept = store.keep(result.call_id, whole, structured=not is_plain)
+        kept = whole or store.keep(result.call_id, text)
     except StoreError as error:
         work.refused = str(error)
         return result
     words = pointer(
-        call.name, said, kept, preview_bytes=work.settings.preview_bytes, advice=work.advice, cut=cut
+        call.name,
+        text,
+        kept,
+        preview_bytes=work.settings.preview_bytes,
+        advice=work.advice,
+        cut=cut,
     )
     chars = chars_of(result)
     # Encoding a long non-ASCII text again only to count its bytes would be slow.
-    tokens = estimate_text(whole) if whole.isascii() else -(-kept.bytes // BYTES_PER_TOKEN)
+    is_counted = whole is not None or text.isascii()
+    tokens = estimate_text(text) if is_counted else -(-kept.bytes // BYTES_PER_TOKEN)
     facts: JsonObject = {
         "call": result.call_id,
         "tool": call.name,
         "reason": "size" if chars > work.limit(call) else "round",
         "path": str(kept.path),
-        "chars": chars,
+        "chars": whole.chars if whole else chars,
         "bytes": kept.bytes,
         "tokens_kept_out": max(0, tokens - estimate_text(words)),
     }
     returned = f"{chars:,} characters" if cut is None else f"{chars:,} characters, cut by the tool,"
+    if whole is not None:
+        returned = f"{whole.bytes:,} bytes" if whole.missing else f"{whole.chars:,} characters"
     notice = (
         f"{call.name} result of {returned} kept in {kept.path}; "
         f"its first {work.settings.preview_bytes:,} bytes are shown."
@@ -244,13 +298,3 @@ def _persisted(result: ToolResult, work: _Offloading, store: ToolResultStore) ->
     others = (part for part in result.content if not isinstance(part, Text))
     content: tuple[ResultPart, ...] = (Text(words), *others)
     return replace(result, content=content)
-
-
-def _has_bytes(text: str, least: int) -> bool:
-    """Return whether a text has at least so many bytes, without encoding a long one."""
-    return len(text) >= least or len(text.encode(errors="surrogatepass")) >= least
-
-
-def _is_empty(result: ToolResult) -> bool:
-    # `strip` would copy a text of two gigabytes.
-    return all(isinstance(part, Text) and (not part.text or part.text.isspace()) for part in result.content)

@@ -19,6 +19,8 @@ class OffloadSettings:
     """The same for what failed: why is often said at its end, which a preview does not show."""
     round_chars: int = 200_000
     """All results of one round together: a dozen parallel calls must not fill the window at once."""
+    image_tokens: int = 10_000
+    """All pictures and documents of one round together; the first one is always shown."""
     per_tool: Mapping[str, int] = field(default_factory=dict)
     """Characters by tool, where one needs more or less room than the others."""
     exempt: frozenset[str] = frozenset({"Read"})

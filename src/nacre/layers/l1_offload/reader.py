@@ -9,22 +9,19 @@ from pathlib import Path
 
 from nacre.errors import ToolError
 from nacre.messages.blocks import JsonObject, ToolResult
-from nacre.store.tool_results import LONG_LINE_CHARS, Advice
+from nacre.store.tool_results import Advice
 from nacre.tools.base import Tool
-from nacre.tools.read import ReadSettings, read_tool
+from nacre.tools.read import read_tool
 from nacre.tools.workspace import Workspace
 
-READ_ONLY_ADVICE = Advice(
-    "Read it with Read: offset and limit choose the lines.",
-    f" Of lines with more than {LONG_LINE_CHARS:,} characters every piece of that length counts as one.",
-)
+READ_ONLY_ADVICE = Advice("Read it with Read: offset and limit choose the lines.")
 """What a pointer says to an agent that has this tool and neither Grep nor a shell."""
 
 
 def result_reader(folder: Path) -> Tool:
     """Return a tool named Read for the files of this folder and no others."""
     root = folder.resolve()
-    read = read_tool(Workspace(root), ReadSettings(wraps=True))
+    read = read_tool(Workspace(root))
 
     def is_inside(asked: str) -> bool:
         return Path(os.path.realpath(root / asked)).is_relative_to(os.path.realpath(root))

@@ -280,9 +280,9 @@ def chars_of(result: ToolResult) -> int:
 
 
 def extent_of(arguments: JsonObject) -> Extent | None:
-    """Return the range that a Read call asks for; None if its arguments are invalid."""
+    """Return the range that a Read call asks for; None if it begins within a line or is invalid."""
     match arguments:
-        case {"file_path": str(path)}:
+        case {"file_path": str(path)} if arguments.get("column") is None:
             offset = arguments.get("offset")
             limit = arguments.get("limit")
             if not isinstance(offset, int | None) or not isinstance(limit, int | None):

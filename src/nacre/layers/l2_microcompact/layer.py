@@ -23,17 +23,26 @@ from nacre.layers.l2_microcompact.policy import (
     duplicate_targets,
     kept_from,
 )
-from nacre.messages.blocks import JsonObject, Text, ToolResult
+from nacre.messages.blocks import Document, Image, JsonObject, Text, ToolResult
+from nacre.messages.media import media_bytes
 from nacre.messages.records import Change, Noted, Record, Replaced, ResultOf, Said
 from nacre.messages.results import AnsweredCall, answered_calls, cut_of
-from nacre.messages.rewrite import without_thinking
+from nacre.messages.rewrite import unbound_thinking
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
 from nacre.messages.wire import canonical, render_block
-from nacre.session.ladder import Pressure
+from nacre.session.fit import WindowState
 from nacre.session.layer import Layer
 from nacre.session.session import Session
-from nacre.store.tool_results import CLEARED, KEPT, KEPT_CUT, ToolResultStore, as_result_store
+from nacre.store.tool_results import (
+    CLEARED,
+    KEPT,
+    KEPT_CUT,
+    KEPT_MEDIA,
+    ToolResultStore,
+    as_result_store,
+    result_store_in,
+)
 
 GONE = "[This old result was cleared to save room and could not be kept; make the call again if you need it.]"
 
@@ -70,14 +79,25 @@ async def microcompact(
     if not old:
         return ClearResult()
     references = duplicate_targets(view)
-    paths = await asyncio.to_thread(_put_away, old, store, references)
-    cut = {one.id for one in old if cut_of(one.call.name, one.result) is not None}
-    changes = [
-        _cleared(one.result, paths[one.id], is_cut=not cut.isdisjoint({one.id, references.get(one.id, "")}))
+    paths = await asyncio.to_thread(_write_originals, old, store, references)
+    media = {paths[one.id] for one in old if _shown_file(one) is not None}
+    whole = {one.id: store.whole_of(one.result) for one in old}
+    cut = {
+        one.id
         for one in old
-    ]
+        if cut_of(one.call.name, one.result) is not None or ((file := whole[one.id]) and file.missing)
+    }
+    changes = []
+    for one in old:
+        sentence = KEPT if cut.isdisjoint({one.id, references.get(one.id, "")}) else KEPT_CUT
+        path = paths[one.id]
+        sentence = KEPT_MEDIA if path in media else sentence
+        content = Text(sentence.format(path=path) if path else GONE)
+        cleared = ToolResult(one.id, (content,), one.result.is_error, one.result.extra)
+        changes.append(Change(ResultOf(one.id), (cleared,)))
     if decision.drops_thinking:
-        changes += without_thinking(view.items)
+        alone = Replaced(id=clock.new_id(), at=clock.now(), changes=tuple(changes), reason=CLEARED)
+        changes += unbound_thinking(view.after(alone).items, view.items)
     replaced = Replaced(id=clock.new_id(), at=clock.now(), changes=tuple(changes), reason=CLEARED)
     freed = view.estimate - view.after(replaced).estimate
     facts: JsonObject = {
@@ -94,31 +114,39 @@ async def microcompact(
     return ClearResult(records=(replaced, note), cleared=len(old), tokens=freed, lost=lost)
 
 
-def _put_away(
+def _write_originals(
     old: Sequence[AnsweredCall], store: ToolResultStore, references: dict[str, str]
 ) -> dict[str, Path | None]:
     """Write the originals to disk and return their paths; a reference has the path of its target."""
     paths: dict[str, Path | None] = {}
     for one in sorted(old, key=lambda each: each.id in references):
         target = references.get(one.id)
-        paths[one.id] = paths[target] if target in paths else _kept(one.result, store)
+        if target in paths:
+            paths[one.id] = paths[target]
+            continue
+        if (whole := store.whole_of(one.result)) is not None:
+            paths[one.id] = Path(whole.path)
+            continue
+        parts = one.result.content
+        file = _shown_file(one)
+        is_plain = all(isinstance(part, Text) for part in parts)
+        # Images of other tools or at an address, and other content, are stored as the JSON that was sent.
+        text = one.result.text if is_plain else canonical([render_block(part) for part in parts]).decode()
+        try:
+            if file is not None:
+                paths[one.id] = store.keep_media(one.id, file).path
+            else:
+                paths[one.id] = store.keep(one.id, text, structured=not is_plain).path
+        except StoreError:
+            paths[one.id] = None
     return paths
 
 
-def _kept(result: ToolResult, store: ToolResultStore) -> Path | None:
-    is_plain = all(isinstance(part, Text) for part in result.content)
-    # Images and other content are stored as the JSON that was sent.
-    text = result.text if is_plain else canonical([render_block(part) for part in result.content]).decode()
-    try:
-        return store.keep(result.call_id, text, structured=not is_plain).path
-    except StoreError:
-        return None
-
-
-def _cleared(result: ToolResult, path: Path | None, *, is_cut: bool) -> Change:
-    words = (KEPT_CUT if is_cut else KEPT).format(path=path) if path else GONE
-    standing = ToolResult(result.call_id, (Text(words),), result.is_error, result.extra)
-    return Change(ResultOf(result.call_id), (standing,))
+def _shown_file(one: AnsweredCall) -> Image | Document | None:
+    """Return the picture or document that a Read shows, if the block holds its file."""
+    media = [part for part in one.result.content if isinstance(part, Image | Document)]
+    is_file = one.call.name == "Read" and len(media) == 1 and media_bytes(media[0])
+    return media[0] if is_file else None
 
 
 MINUTE = 60.0
@@ -142,50 +170,57 @@ class Microcompact(Layer):
 
     def __init__(
         self,
-        session: Session,
-        results: ToolResultStore | str | os.PathLike[str],
+        results: ToolResultStore | str | os.PathLike[str] | None = None,
         settings: MicrocompactSettings = NACRE,
     ) -> None:
+        """Keep the originals in a store or a directory; by default in the session's folder, if it has one."""
         self.settings = settings
-        self._session = session
-        self._store = as_result_store(results)
-        self._pointer_tokens = pointer_tokens(self._store)
+        self._results = results
         self._marked: _Marked | None = None
 
-    def can_shrink(self, view: View, pressure: Pressure) -> bool:
-        return self._decision(view, pressure) is not None
+    def open(self, session: Session) -> None:
+        super().open(session)
+        results = self._results
+        self._store = result_store_in(session.folder) if results is None else as_result_store(results)
+        self._pointer_tokens = pointer_tokens(self._store)
+
+    def can_shrink(self, view: View, state: WindowState) -> bool:
+        return self._decision(view, state) is not None
 
     def cache_points(self, view: View, messages: Sequence[JsonObject]) -> Sequence[int]:
         """Return the index of the message with the oldest result that the last clear kept (C31c)."""
         if self._marked is None or self._marked.epoch != len(view.epochs):
             # Sent messages do not move within an epoch, so this is computed once.
-            old, new = (_place_of(call, messages) for call in kept_from(view))
+            old, new = (
+                next((n for n, one in enumerate(messages) if call and _holds_result(one, call)), None)
+                for call in kept_from(view)
+            )
             self._marked = _Marked(len(view.epochs), new, old)
         marked = self._marked
         # The first request after a clear can still read the prefix marked by the clear before.
         places = (marked.new, marked.old) if _is_fresh(view) else (marked.new,)
         return [place for place in places if place is not None]
 
-    async def shrink(self, view: View, pressure: Pressure) -> Sequence[Record]:
+    async def shrink(self, view: View, state: WindowState) -> Sequence[Record]:
         """Return the records of a clear."""
-        decision = self._decision(view, pressure)
+        decision = self._decision(view, state)
         if decision is None:
             return ()
         done = await microcompact(
-            view, decision, store=self._store, clock=self._session.clock, warmth=pressure.warmth
+            view, decision, store=self._store, clock=self.session.clock, warmth=state.warmth
         )
         if done.cleared:
-            self._session.notify(_told(decision, done, pressure.warmth.idle_seconds, self._store.folder))
+            self.session.notify(_notice(decision, done, state.warmth.idle_seconds, self._store.folder))
         return done.records
 
-    def _decision(self, view: View, pressure: Pressure) -> ClearDecision | None:
+    def _decision(self, view: View, state: WindowState) -> ClearDecision | None:
         moment = ClearInputs(
-            warmth=pressure.warmth,
-            profile=pressure.profile,
-            tokens=pressure.tokens,
-            starts_turn=pressure.starts_turn,
-            fits=pressure.fits,
-            too_many=max(0, pressure.tokens - pressure.thresholds.autocompact),
+            warmth=state.warmth,
+            profile=state.profile,
+            tokens=state.tokens,
+            starts_turn=state.starts_turn,
+            fits=state.fits,
+            too_many=max(0, state.tokens - state.thresholds.autocompact),
             pointer_tokens=self._pointer_tokens,
         )
         return due(view, moment, self.settings)
@@ -201,17 +236,14 @@ def _is_fresh(view: View) -> bool:
     return False
 
 
-def _place_of(call_id: str | None, messages: Sequence[JsonObject]) -> int | None:
-    for place, message in enumerate(messages if call_id else ()):
-        content = message["content"]
-        if isinstance(content, list) and any(
-            isinstance(block, dict) and block.get("tool_use_id") == call_id for block in content
-        ):
-            return place
-    return None
+def _holds_result(message: JsonObject, call: str) -> bool:
+    content = message["content"]
+    return isinstance(content, list) and any(
+        isinstance(block, dict) and block.get("tool_use_id") == call for block in content
+    )
 
 
-def _told(decision: ClearDecision, done: ClearResult, idle_seconds: float, folder: Path | None) -> str:
+def _notice(decision: ClearDecision, done: ClearResult, idle_seconds: float, folder: Path | None) -> str:
     """Return the notice for the user: the results cleared, the reason, the folder."""
     results = f"{done.cleared} old tool result" + "s" * (done.cleared != 1)
     why = f"after a pause of {_span(idle_seconds)}" if decision.reason == "idle" else "to make room"

@@ -132,37 +132,35 @@ class ClearDecision:
     keeps_from: str | None = None
     """The call of the oldest result that stays because it is new: a marker goes before it (C31c)."""
     drops_thinking: bool = False
-    """The model binds thinking to the bytes before it, so all of it is dropped (C12b)."""
+    """The model binds thinking to the bytes before it: it goes behind the first cleared result (C12b)."""
 
 
 def due(view: View, moment: ClearInputs, settings: MicrocompactSettings = NACRE) -> ClearDecision | None:
     """Return what to clear before the next request; None on a warm cache with room left."""
-    reason = _occasion(view, moment, settings)
-    # With bound thinking a rewrite waits for the next turn (C12b), unless the request does not fit.
-    is_bound = moment.profile.binds_thinking and not moment.starts_turn
-    if reason is None or (is_bound and reason != "full"):
+    last = view.last_noted(CLEARED)
+    touched_at = moment.warmth.touched_at
+    is_done = last is not None and touched_at is not None and last.at > touched_at
+    if settings.idle and is_idle(moment.warmth, settings) and not is_done:
+        # With bound thinking a rewrite waits for the next turn (C12b), unless the request does not fit.
+        if moment.profile.binds_thinking and not moment.starts_turn:
+            return None
+        choice = clearable_results(
+            view, tools=settings.tools, keep=settings.keep, pointer_tokens=moment.pointer_tokens
+        )
+        return _decided("idle", choice, moment) if choice.old else None
+    if moment.fits or not settings.full:
         return None
-    if reason == "full":
-        return _to_fit(view, moment, settings)
-    choice = clearable_results(
-        view, tools=settings.tools, keep=settings.keep, pointer_tokens=moment.pointer_tokens
-    )
-    return _decided(reason, choice, moment) if choice.old else None
-
-
-def _to_fit(view: View, moment: ClearInputs, settings: MicrocompactSettings) -> ClearDecision | None:
-    """Return the fewest results that free enough; None if a compaction would have to follow.
-
-    Two rewrites in a row would lose the cache twice.
-    """
+    # The fewest results that free enough. If none do, a compaction follows; two rewrites in a row would lose
+    # the cache twice.
     needed = max(moment.too_many, settings.full_share * moment.tokens)
+    ratio = min(1.0, moment.tokens / view.estimate) if view.estimate else 1.0
     found: ClearableResults | None = None
     # Start with the largest clear: if even that is not enough, stop at once.
     for keep in sorted(settings.full_keep):
         choice = clearable_results(
             view, tools=settings.tools, keep=keep, pointer_tokens=moment.pointer_tokens
         )
-        if not choice.old or choice.tokens * _scale(view, moment) < needed:
+        if not choice.old or choice.tokens * ratio < needed:
             break
         found = choice
     return _decided("full", found, moment) if found else None
@@ -173,25 +171,6 @@ def is_idle(warmth: Warmth, settings: MicrocompactSettings) -> bool:
     if settings.idle_seconds is None:
         return warmth.is_cold
     return warmth.touched_at is not None and warmth.idle_seconds >= settings.idle_seconds
-
-
-def _occasion(view: View, moment: ClearInputs, settings: MicrocompactSettings) -> Reason | None:
-    if settings.idle and is_idle(moment.warmth, settings) and not _is_done(view, moment.warmth):
-        return "idle"
-    if settings.full and not moment.fits:
-        return "full"
-    return None
-
-
-def _is_done(view: View, warmth: Warmth) -> bool:
-    """Return whether this pause already had its clear."""
-    last = view.last_noted(CLEARED)
-    return last is not None and warmth.touched_at is not None and last.at > warmth.touched_at
-
-
-def _scale(view: View, moment: ClearInputs) -> float:
-    """Return the ratio of real to estimated tokens, at most 1."""
-    return min(1.0, moment.tokens / view.estimate) if view.estimate else 1.0
 
 
 def kept_from(view: View) -> tuple[str | None, str | None]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from nacre.errors import StoreError
 from nacre.layers.l3_notes.by_rule import by_rule
 from nacre.layers.l3_notes.notes import NotesFile, is_by_rule, kept_from, marked, notes_draft, update
-from nacre.layers.l3_notes.policy import NACRE, NotesInputs, NotesSettings, due
+from nacre.layers.l3_notes.policy import NACRE, NotesInputs, NotesSettings, due, fitted
 from nacre.layers.l3_notes.template import NotesForm, is_bare
 from nacre.loop.fork import Fork
 from nacre.messages.blocks import JsonObject, ToolCall
@@ -21,14 +22,13 @@ from nacre.messages.events import Reply
 from nacre.messages.facts import Facts
 from nacre.messages.records import Compacted, Noted, Record, Said, Undone
 from nacre.messages.view import View
-from nacre.session.attachments import Attachment
 from nacre.session.background import Background
-from nacre.session.layer import Layer
+from nacre.session.layer import Attachment, Layer
 from nacre.session.session import Session
-from nacre.tools.tasks import TASKS, Task, restored
+from nacre.tools.tasks import TASKS, restored
 
 NOTES = "notes"
-"""Kind of the log note that says what the notes cover: covers, tokens, by. A compaction carries it."""
+"""Kind of the log note that says what the notes cover: covers, tokens, by, cut. A compaction carries it."""
 
 
 WORK = "notes"
@@ -38,6 +38,12 @@ WORK = "notes"
 RESTING = (
     "Session notes are no longer brought up to date, because {failures} updates in a row failed; "
     "a compaction will be made without them."
+)
+
+
+CUT = (
+    "Session notes grew beyond their limits, because the model did not condense them; the oldest lines of "
+    "their longest sections are removed. The conversation itself is in the log."
 )
 
 
@@ -51,53 +57,75 @@ class Notes(Layer):
 
     def __init__(
         self,
-        session: Session,
-        file: NotesFile,
+        file: NotesFile | None = None,
         *,
-        background: Background,
+        background: Background | None = None,
         fork: Fork | None = None,
         form: NotesForm | None = None,
         settings: NotesSettings = NACRE,
     ) -> None:
-        """Without a fork, rules write the notes."""
+        """Write notes to a file; without one, to the session's folder, or none if it is not on disk.
+
+        A fork writes them with a model, in the background; without one, rules write them.
+        """
+        if fork is not None and background is None:
+            raise TypeError("Notes with a fork needs background= to run it")
         self.gives_drafts = True
         """Whether compactions use the notes."""
         self.file = file
         self.settings = settings
-        self._session = session
         self._background = background
         self._fork = fork
         self._form = form or NotesForm()
         self._facts = Facts()
         self._folded = 0
-        self._has_told: set[str] = set()
+        self._notified: set[str] = set()
         self._begun: float | None = None
         self._is_pause = True
+        self._covers: str | None = None
+        """Id of the last record that model-written notes cover."""
+        self._since_tokens: int | None = None
+        self._calls = 0
+
+    def open(self, session: Session) -> None:
+        super().open(session)
+        if self.file is None and session.folder is not None:
+            self.file = NotesFile.of(session.folder)
         last = session.view.last_noted(NOTES)
-        self._covers = str(last.fact("covers")) if last else None
-        self._since_tokens = _tokens_at(last, session.view) if last else None
-        self._calls = _calls_behind(session.view, self._covers) if last else 0
+        if last is None:
+            return
+        self._covers = str(last.fact("covers"))
+        behind = (one for one in _behind(session.view, self._covers) if isinstance(one, Said))
+        self._calls = sum(isinstance(block, ToolCall) for one in behind for block in one.blocks)
+        # The context size when the notes were written, or after a later compaction.
+        compacted = next((one for one in reversed(session.view.records) if isinstance(one, Compacted)), None)
+        left = compacted.post_tokens if compacted is not None and compacted.at >= last.at else None
+        sizes = [one for one in (last.fact("tokens"), left) if isinstance(one, int)]
+        self._since_tokens = min(sizes) if sizes else None
 
     def on_reply(self, reply: Reply) -> None:
         """Start an update if one is due; called after every reply, also within a turn (C14)."""
         calls = len(reply.message.tool_calls)
         self._calls = self._calls + calls
         self._is_pause = not calls
-        if self._fork is not None and self._is_due(is_running=self.is_under_way):
-            self._background.start(WORK, self._follow(self._fork), label="finishing the session's notes")
+        if self._fork and self._background and self.file and self._is_due(is_running=self.is_under_way):
+            work = partial(self._follow, self._fork, self._background, self.file)
+            self._background.defer(WORK, work, label="finishing the session's notes")
 
     @property
     def is_under_way(self) -> bool:
         """Whether an update by a model is running or about to start."""
-        return self._background.is_running(WORK)
+        return self._background is not None and self._background.is_running(WORK)
 
     @property
     def under_way_seconds(self) -> float:
         """Seconds since the running update began; 0 without one."""
-        return 0.0 if self._begun is None else self._session.clock.seconds() - self._begun
+        return 0.0 if self._begun is None else self.session.clock.seconds() - self._begun
 
     async def wait(self, seconds: float | None = None) -> None:
         """Wait for a running update, up to the limit; never for one that hangs."""
+        if self._background is None or self._background.is_deferred(WORK):
+            return
         if self.under_way_seconds < self.settings.stale_seconds:
             await self._background.wait(WORK, self.settings.wait_seconds if seconds is None else seconds)
 
@@ -106,16 +134,18 @@ class Notes(Layer):
 
         Notes by rule say no more than what every compaction adds from the log.
         """
-        if not self.gives_drafts or self._covers is None or not view.has_record(self._covers):
+        file = self.file
+        is_covered = self._covers is not None and view.has_record(self._covers)
+        if not self.gives_drafts or file is None or self._covers is None or not is_covered:
             return None
         try:
-            text = self.file.read()
+            text = file.read()
         except StoreError:
             return None
         if is_by_rule(text):
             return None
-        where = str(self.file.path)
-        draft = notes_draft(text, self._form.template, self._covers, self.settings, where=where)
+        where = str(file.path)
+        draft = notes_draft(text, self._form.template, self._covers, self._fitted_settings, where=where)
         if draft is None or draft.covers is None:
             return draft
         return replace(draft, place=kept_from(view, draft.covers, self.settings))
@@ -126,15 +156,16 @@ class Notes(Layer):
 
     async def before_stop(self, answer: str, *, continued: bool) -> Attachment | None:
         """At the end of a turn, update notes that only rules have written; never continues the turn."""
-        if self._covers is None and not self.is_under_way:
+        is_begun = self.is_under_way and not (self._background and self._background.is_deferred(WORK))
+        if self.file is not None and self._covers is None and not is_begun:
             try:
-                await asyncio.to_thread(self._write_by_rule, self._session.view)
+                await asyncio.to_thread(self._write_by_rule, self.file, self.session.view)
             except StoreError as error:
                 self._notify_once(UNWRITABLE.format(why=error))
         return None
 
-    def _write_by_rule(self, view: View) -> None:
-        there = self.file.read()
+    def _write_by_rule(self, file: NotesFile, view: View) -> None:
+        there = file.read()
         template = self._form.template
         if not (is_by_rule(there) or is_bare(there, template)):
             return
@@ -144,15 +175,17 @@ class Notes(Layer):
         else:
             self._facts = Facts.of(view.records)
         self._folded = len(view.records)
-        text = by_rule(self._facts, _tasks(view), template=template, settings=self.settings)
+        note = view.last_noted(TASKS)
+        tasks = restored(note.fact("tasks")).tasks if note else ()
+        text = by_rule(self._facts, tasks, template=template, settings=self.settings)
         if text and (text := marked(text)) != there:
-            self.file.write(text)
+            file.write(text)
 
     def _is_due(self, *, is_running: bool) -> bool:
-        if self._is_pause and self._session.is_one_shot:
+        if self._is_pause and self.session.is_one_shot:
             return False
-        tokens = self._session.tokens
-        failures = self._background.failures(WORK)
+        tokens = self.session.tokens
+        failures = self._background.failures(WORK) if self._background else 0
         if self._since_tokens is not None:
             # Tokens that replace compacted or cleared ones are not growth.
             self._since_tokens = min(self._since_tokens, tokens)
@@ -160,7 +193,8 @@ class Notes(Layer):
             self._notify_once(RESTING.format(failures=failures))
         moment = NotesInputs(
             tokens=tokens,
-            head_tokens=self._session.base.tokens,
+            head_tokens=self.session.calibration.base_tokens,
+            limit_tokens=self.session.thresholds.autocompact,
             since_tokens=self._since_tokens,
             calls=self._calls,
             is_pause=self._is_pause,
@@ -169,15 +203,16 @@ class Notes(Layer):
         )
         return due(moment, self.settings)
 
-    async def _follow(self, fork: Fork) -> None:
+    async def _follow(self, fork: Fork, background: Background, file: NotesFile) -> None:
         """Run updates one after another while a new one is due."""
-        await self._update(fork)
+        background.record(await self._update(fork, file))
         while self._is_due(is_running=False):
-            await self._update(fork)
+            background.record(await self._update(fork, file))
 
-    async def _update(self, fork: Fork) -> None:
-        session = self._session
-        view = self._session.view
+    async def _update(self, fork: Fork, file: NotesFile) -> Noted:
+        """Run one update and return the note about what it covers."""
+        session = self.session
+        view = self.session.view
         # Count from the request, so that a failed update is not repeated with the next reply.
         self._since_tokens = session.tokens
         self._calls = 0
@@ -186,33 +221,27 @@ class Notes(Layer):
         since = Facts.of(_behind(view, self._covers))
         try:
             done = await update(
-                view, self.file, fork=fork, form=self._form, since=since, settings=self.settings
+                view, file, fork=fork, form=self._form, since=since, settings=self._fitted_settings
             )
         finally:
             self._begun = None
         self._covers = done.covers
         clock = session.clock
         facts: JsonObject = {"covers": done.covers, "tokens": tokens, "by": "model"}
-        self._background.record(Noted(id=clock.new_id(), at=clock.now(), kind=NOTES, facts=facts))
+        if done.cut:
+            facts["cut"] = [heading.lstrip("# ") for heading in done.cut]
+            self._notify_once(CUT)
+        return Noted(id=clock.new_id(), at=clock.now(), kind=NOTES, facts=facts)
+
+    @property
+    def _fitted_settings(self) -> NotesSettings:
+        base = self.session.calibration.base_tokens
+        return fitted(self.settings, room=self.session.thresholds.autocompact - base)
 
     def _notify_once(self, line: str) -> None:
-        if line not in self._has_told:
-            self._has_told.add(line)
-            self._session.notify(line)
-
-
-def _tokens_at(note: Noted, view: View) -> int | None:
-    """Return the context size when the notes were written, or after a later compaction."""
-    noted = note.fact("tokens")
-    last = next((one for one in reversed(view.records) if isinstance(one, Compacted)), None)
-    left = last.post_tokens if last is not None and last.at >= note.at else None
-    known = [one for one in (noted, left) if isinstance(one, int)]
-    return min(known) if known else None
-
-
-def _calls_behind(view: View, covers: str | None) -> int:
-    blocks = (block for one in _behind(view, covers) if isinstance(one, Said) for block in one.blocks)
-    return sum(isinstance(block, ToolCall) for block in blocks)
+        if line not in self._notified:
+            self._notified.add(line)
+            self.session.notify(line)
 
 
 def _behind(view: View, covers: str | None) -> Sequence[Record]:
@@ -221,8 +250,3 @@ def _behind(view: View, covers: str | None) -> Sequence[Record]:
         if view.records[place].id == covers:
             return view.records[place + 1 :]
     return view.records
-
-
-def _tasks(view: View) -> tuple[Task, ...]:
-    note = view.last_noted(TASKS)
-    return restored(note.fact("tasks")).tasks if note else ()

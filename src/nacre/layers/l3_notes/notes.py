@@ -17,6 +17,7 @@ from nacre.layers.l3_notes.template import (
     NotesForm,
     NotesTemplate,
     asks_for,
+    capped,
     filled,
     injected,
     is_bare,
@@ -25,7 +26,7 @@ from nacre.layers.l3_notes.template import (
 )
 from nacre.loop.fork import Fork, ForkResult, ForkTask, RequestSource
 from nacre.messages.blocks import Text
-from nacre.messages.digest import show_deeds
+from nacre.messages.digest import show_actions
 from nacre.messages.draft import Draft
 from nacre.messages.facts import Facts
 from nacre.messages.pairing import Item
@@ -119,6 +120,8 @@ class UpdatedNotes:
     covers: str
     """Id of the last record the update saw."""
     forked: ForkResult
+    cut: tuple[str, ...] = ()
+    """Headings of the sections whose oldest lines were removed (C15)."""
 
 
 async def update(
@@ -132,45 +135,39 @@ async def update(
 ) -> UpdatedNotes:
     """Let a fork edit the notes; on any failure the old notes are restored.
 
+    Notes beyond the ceiling are cut before and after (C15): neither file nor request grows without end.
     `since` is what was done since the last update, for the fork to be reminded of.
     """
     old = await asyncio.to_thread(file.read)
-    start = _starting(old, form)
+    # Notes by rule are replaced by the empty template.
+    is_new = not old.strip() or is_by_rule(old)
+    start = form.template.text if is_new else mended(old, unmarked(old), form.template)
+    start, cut = capped(start, form.template, settings)
     await asyncio.to_thread(file.write, start)
     text = ""
-    try:
-        forked = await fork(_fork_task(view, file, start, form=form, since=since, settings=settings))
-        new = unmarked(await asyncio.to_thread(file.read))
-        after = mended(start, new, form.template)
-        if new.strip() and after != start and not is_bare(after, form.template):
-            text = after
-    finally:
-        # Synchronous on purpose: a cancelled update leaves no half-written notes.
-        file.write(text or old)
-    if not text:
-        raise NotesUnchangedError("the model was asked to bring the session's notes up to date and did not")
-    return UpdatedNotes(text=text, covers=view.items[-1].record_id, forked=forked)
-
-
-def _starting(old: str, form: NotesForm) -> str:
-    """Return the text the fork edits; notes by rule are replaced by the empty template."""
-    if not old.strip() or is_by_rule(old):
-        return form.template.text
-    return mended(old, unmarked(old), form.template)
-
-
-def _fork_task(
-    view: View, file: NotesFile, start: str, *, form: NotesForm, since: Facts | None, settings: NotesSettings
-) -> ForkTask:
-    return ForkTask(
+    task = ForkTask(
         source=SOURCE,
         directive=directive(file, start, form=form, since=since, settings=settings),
         # A path that is a file contains only itself.
         access=Narrowing(tools=TOOLS, writes_in=(file.path,)),
         max_rounds=settings.max_rounds,
+        max_output=settings.max_output,
         view=view,
         shown_files=(file.path,),
     )
+    try:
+        forked = await fork(task)
+        new = unmarked(await asyncio.to_thread(file.read))
+        after = mended(start, new, form.template)
+        if new.strip() and after != start and not is_bare(after, form.template):
+            text, cut_after = capped(after, form.template, settings, before=start)
+            cut = tuple(dict.fromkeys((*cut, *cut_after)))
+    finally:
+        # Synchronous on purpose: a cancelled update leaves no half-written notes.
+        file.write(text or old)
+    if not text:
+        raise NotesUnchangedError("the model was asked to bring the session's notes up to date and did not")
+    return UpdatedNotes(text=text, covers=view.items[-1].record_id, forked=forked, cut=cut)
 
 
 def directive(
@@ -185,11 +182,11 @@ def directive(
     over = too_long(notes, form.template, settings)
     listed = "\n".join(f"- {heading}: about {tokens:,} tokens" for heading, tokens in over.items())
     condense = prompts.render(CONDENSE, first=next(iter(over)), sections=listed) if over else ""
-    deeds = show_deeds(since, settings.deeds_tokens).text if since and since.deeds else ""
+    actions = show_actions(since, settings.actions_tokens).text if since and since.actions else ""
     slots = {
         "path": str(file.path),
         "notes": notes.rstrip("\n"),
-        "done": prompts.render(DONE, deeds=deeds) if deeds else "",
+        "done": prompts.render(DONE, actions=actions) if actions else "",
         "section_tokens": f"{settings.section_tokens:,}",
         "condense": condense,
     }
@@ -212,7 +209,7 @@ def notes_draft(
     if covers is None or is_bare(text, template):
         return None
     shown = injected(text, template, settings, where=where)
-    return Draft(kind="notes", text=shown, covers=covers, told={"tokens": estimate_text(shown)})
+    return Draft(kind="notes", text=shown, covers=covers, metadata={"tokens": estimate_text(shown)})
 
 
 def kept_from(view: View, covers: str, settings: NotesSettings = NACRE) -> int:
@@ -225,7 +222,9 @@ def kept_from(view: View, covers: str, settings: NotesSettings = NACRE) -> int:
     covered = next((n for n in range(len(items) - 1, -1, -1) if items[n].record_id == covers), None)
     if covered is None:
         return 0
-    floor = _behind_summaries(view)
+    # Keeping earlier summaries would compact nothing.
+    summaries = {one.summary_id or one.id for one in view.records if isinstance(one, Compacted)}
+    floor = 1 + max((n for n, item in enumerate(items) if item.record_id in summaries), default=-1)
     places = [place for place in cuts(items) if floor <= place <= covered + 1]
     place = places.pop() if places else floor
     tokens = sum(item.tokens for item in items[place:])
@@ -238,12 +237,6 @@ def kept_from(view: View, covers: str, settings: NotesSettings = NACRE) -> int:
         texts += sum(map(_has_text, more))
         place = places.pop()
     return place
-
-
-def _behind_summaries(view: View) -> int:
-    """Return the index after earlier summaries; keeping those would compact nothing."""
-    summaries = {one.summary_id or one.id for one in view.records if isinstance(one, Compacted)}
-    return 1 + max((n for n, item in enumerate(view.items) if item.record_id in summaries), default=-1)
 
 
 def _has_text(item: Item) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,9 +13,11 @@ class NotesSettings:
     always: bool = False
     """Keep them even where nothing is compacted by itself, and nothing will ever stand on them."""
     first_tokens: int = 10_000
-    """A shorter conversation needs no notes: it fits many times over."""
+    """A shorter conversation needs no notes: it fits many times over. In a small window half of the room
+    before a compaction is enough."""
     growth_tokens: int = 5_000
-    """What must have been added since the last update for another to say anything new."""
+    """What must have been added since the last update for another to say anything new; a quarter of the room
+    before a compaction, where that is less."""
     growth_share: float = 0.25
     """The same as a share of the conversation, where that is more: an update reads all of it again, and one
     every 5,000 tokens cost four fifths of what a long conversation did."""
@@ -26,7 +29,7 @@ class NotesSettings:
     """A section beyond this is a log, not a note."""
     total_tokens: int = 12_000
     """All sections together: what a compaction can afford to carry."""
-    deeds_tokens: int = 1_500
+    actions_tokens: int = 1_500
     """What an update is reminded of, line by line: it is paid for at the full price each time."""
     min_tail_tokens: int = 10_000
     """Kept word for word behind what the notes cover (C16)."""
@@ -39,11 +42,20 @@ class NotesSettings:
     """An update older than this hangs; nobody waits for it."""
     max_rounds: int = 5
     """Model calls of one update: read, edit in parallel, mend."""
+    max_output: int = 20_000
+    """Output tokens of one model call."""
     max_failures: int = 3
     """In a row; then notes rest for the session, with one notice (F5)."""
 
 
 NACRE = NotesSettings()
+FIRST_SHARE = 0.5
+GROWTH_SHARE = 0.25
+"""Shares of the room before a compaction; figures for large windows would never be reached in small ones."""
+NOTES_SHARE = 0.25
+"""Share of that room for all notes, which an update quotes and a compaction carries."""
+LEAST_NOTES_TOKENS = 1_000
+"""Tokens of all notes in the smallest window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +66,8 @@ class NotesInputs:
     """Tokens of the whole context."""
     head_tokens: int = 0
     """Tokens of system prompt and tools, which need no notes."""
+    limit_tokens: int | None = None
+    """Context size at which the conversation is compacted; None if that is far away."""
     since_tokens: int | None = None
     """Context size at the last update, or after a later compaction; None before the first."""
     calls: int = 0
@@ -70,12 +84,20 @@ def due(moment: NotesInputs, settings: NotesSettings = NACRE) -> bool:
     """Return whether a model should update the notes now."""
     if moment.is_running or moment.failures >= settings.max_failures:
         return False
+    room = inf if moment.limit_tokens is None else max(0, moment.limit_tokens - moment.head_tokens)
     if moment.since_tokens is None:
-        return moment.tokens - moment.head_tokens >= settings.first_tokens
+        return moment.tokens - moment.head_tokens >= min(settings.first_tokens, room * FIRST_SHARE)
     noted = moment.since_tokens - moment.head_tokens
     share = min(int(noted * settings.growth_share), settings.max_growth_tokens)
-    has_grown = moment.tokens - moment.since_tokens >= max(settings.growth_tokens, share)
+    least = min(settings.growth_tokens, room * GROWTH_SHARE)
+    has_grown = moment.tokens - moment.since_tokens >= max(least, share)
     return has_grown and (moment.is_pause or moment.calls >= settings.min_calls)
+
+
+def fitted(settings: NotesSettings, *, room: int) -> NotesSettings:
+    """Return the settings with the budget of all notes for a window with so much room (C15)."""
+    total = max(LEAST_NOTES_TOKENS, int(room * NOTES_SHARE))
+    return replace(settings, total_tokens=min(settings.total_tokens, total))
 
 
 def is_wanted(*, switch: bool, compacts: bool, settings: NotesSettings = NACRE) -> bool:

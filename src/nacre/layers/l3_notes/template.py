@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from itertools import accumulate
 from pathlib import Path
 
@@ -52,9 +52,15 @@ class NotesTemplate:
                 found.append((line.rstrip(), []))
             elif found:
                 found[-1][1].append(line.rstrip())
-        made = tuple(_templated(heading, lines) for heading, lines in found)
-        is_told_apart = len({one.name for one in made}) == len(made)
-        return NotesTemplate(made) if made and is_told_apart else None
+        made: list[NotesSection] = []
+        for title, lines in found:
+            body = _trimmed(lines)
+            first, _, rest = body.partition("\n")
+            is_italic = len(first) > 2 and first[0] in "_*" and first[-1] == first[0] and first[1] != first[0]
+            parts = (first, rest.strip("\n")) if is_italic else ("", body)
+            made.append(NotesSection(title, *parts))
+        is_unique = len({one.name for one in made}) == len(made)
+        return NotesTemplate(tuple(made)) if made and is_unique else None
 
     @property
     def text(self) -> str:
@@ -110,13 +116,6 @@ def is_bare(text: str, template: NotesTemplate) -> bool:
     return all(not body or body == default for body, default in zip(said, own, strict=True))
 
 
-def _templated(heading: str, lines: list[str]) -> NotesSection:
-    body = _trimmed(lines)
-    first, _, rest = body.partition("\n")
-    is_italic = len(first) > 2 and first[0] in "_*" and first[-1] == first[0] and first[1] != first[0]
-    return NotesSection(heading, first, rest.strip("\n")) if is_italic else NotesSection(heading, "", body)
-
-
 def _placed(lines: Sequence[str], template: NotesTemplate) -> Iterator[tuple[int, str]]:
     """Yield every line except headings and descriptions, with the index of its section."""
     starts = {line: (place, is_name) for place, line, is_name in _markers(lines, template)}
@@ -151,8 +150,8 @@ def _markers(lines: Sequence[str], template: NotesTemplate) -> list[tuple[int, i
             fence = ""
         elif heading and below is not None and not fence:
             found.append((below, n, _plain(line) in template.headings))
-        elif opened := _FENCE.match(line):
-            fence = opened[1] if not fence else "" if opened[1].startswith(fence) else fence
+        else:
+            fence = _fence_after(fence, line)
     return found + _at_other_levels(lines, template, found)
 
 
@@ -168,6 +167,16 @@ def _at_other_levels(
             known.add(place)
             more.append((place, n, True))
     return more
+
+
+def _fence_after(fence: str, line: str) -> str:
+    """Return the fence of the code block that is open after a line; empty outside of code."""
+    opened = _FENCE.match(line)
+    if opened is None:
+        return fence
+    if not fence:
+        return opened[1]
+    return "" if opened[1].startswith(fence) else fence
 
 
 def _following(lines: Sequence[str]) -> list[str]:
@@ -212,6 +221,10 @@ TEMPLATE = _usual()
 LEFT_OUT = "[Cut here: {lines} more line{s}{where}.]"
 NOTE_TOKENS = 40
 """Tokens reserved for the remark about a cut, including a long path."""
+CEILING = 1.5
+"""Notes that exceed their budgets are to be condensed; from this many budgets on they are cut."""
+FENCE_BYTES = 16
+"""Bytes reserved for the fence of a code block that was cut."""
 
 
 def sizes(text: str, template: NotesTemplate) -> dict[str, int]:
@@ -237,20 +250,69 @@ def injected(text: str, template: NotesTemplate, settings: NotesSettings, *, whe
 
     `where` names the file, for those who want the rest.
     """
-    said = [one for one in sections(text, template) if one.body]
-    budget = _fair_share(said, settings)
-    return "\n\n".join(f"{one.heading}\n{_cut(one.body, budget, where)}" for one in said)
+    filled_sections = [one for one in sections(text, template) if one.body]
+    left = settings.total_tokens - sum(estimate_text(one.heading) + 1 for one in filled_sections)
+    budget = _section_limit([one.body for one in filled_sections], settings.section_tokens, left)
+    return "\n\n".join(f"{one.heading}\n{_cut(one.body, budget, where)}" for one in filled_sections)
 
 
-def _fair_share(said: Sequence[NotesSection], settings: NotesSettings) -> int:
-    """Return the token limit per section at which all fit; only longer sections are cut."""
-    heads = sum(estimate_text(one.heading) + 1 for one in said)
-    left = settings.total_tokens - heads
-    waiting = sorted(estimate_text(one.body) for one in said)
+def _section_limit(bodies: Sequence[str], section_tokens: int, total_tokens: int) -> int:
+    """Return the tokens per section at which all fit; only longer sections need to be cut."""
+    left = total_tokens
+    waiting = sorted(map(estimate_text, bodies))
     while waiting and waiting[0] * len(waiting) <= left:
         left -= waiting.pop(0)
-    fair = left // len(waiting) if waiting else settings.section_tokens
-    return max(0, min(settings.section_tokens, fair))
+    fair = left // len(waiting) if waiting else section_tokens
+    return max(0, min(section_tokens, fair))
+
+
+def capped(
+    text: str, template: NotesTemplate, settings: NotesSettings, *, before: str = ""
+) -> tuple[str, tuple[str, ...]]:
+    """Return the notes with the newest lines of sections beyond the ceiling, and the headings of those cut.
+
+    New lines are expected at the end of a section; at its beginning, where an update of the notes `before`
+    wrote them there.
+    """
+    parsed = sections(text, template)
+    limit = _section_limit(
+        [one.body for one in parsed],
+        int(settings.section_tokens * CEILING),
+        int(settings.total_tokens * CEILING),
+    )
+    long = [place for place, one in enumerate(parsed) if estimate_text(one.body) > limit]
+    if not long:
+        return text, ()
+    earlier = sections(before, template)
+    for place in long:
+        known = _said(earlier[place].body)
+        body = parsed[place].body
+        lines = body.split("\n")
+        is_newest_first = lines[0] not in known and lines[-1] in known
+        room = limit * len(body.encode(errors="replace")) // estimate_text(body)
+        body = _newest(lines, room, is_newest_first=is_newest_first)
+        parsed[place] = replace(parsed[place], body=body)
+    return written(parsed), tuple(parsed[place].heading for place in long)
+
+
+def _newest(lines: Sequence[str], room: int, *, is_newest_first: bool) -> str:
+    """Return the newest lines within so many bytes; of a single long line its newest part.
+
+    A code block that is cut is closed again, or it would hide the headings behind it.
+    """
+    ordered = lines if is_newest_first else lines[::-1]
+    room -= FENCE_BYTES
+    ends = accumulate(len(line.encode(errors="replace")) + 1 for line in ordered)
+    kept = sum(end <= room for end in ends)
+    if not kept:
+        encoded = ordered[0].encode(errors="replace")
+        part = encoded[:room] if is_newest_first else encoded[-room:]
+        return part.decode(errors="ignore") if room > 0 else ""
+    shown = list(lines[:kept] if is_newest_first else lines[-kept:])
+    fence = reduce(_fence_after, shown if is_newest_first else lines[:-kept], "")
+    if fence:
+        shown.insert(kept if is_newest_first else 0, fence)
+    return _trimmed(shown)
 
 
 def _cut(body: str, budget: int, where: str) -> str:

@@ -12,17 +12,19 @@ from dataclasses import dataclass, field, replace
 from nacre import prompts
 from nacre.clock import Clock
 from nacre.layers.l4_compact.policy import CompactSettings
-from nacre.messages.blocks import Block, Document, Image, JsonObject, Text, ToolResult
-from nacre.messages.digest import show_deeds, show_words, together
+from nacre.messages.blocks import Block, Document, Image, JsonObject, Text, ToolCall, ToolResult
+from nacre.messages.digest import show_actions, show_words, together
 from nacre.messages.draft import WHOLE, Draft, Fragment, ItemSpan
 from nacre.messages.facts import Facts
 from nacre.messages.pairing import Item
-from nacre.messages.records import Compacted, Noted, Record, Said
+from nacre.messages.records import Compacted, Noted, Record, ReplyFacts, Said
 from nacre.messages.rewrite import drop_thinking
 from nacre.messages.rounds import cuts, tail_from
 from nacre.messages.tokens import estimate_block, estimate_text
+from nacre.messages.tool_references import referenced_tools, tool_reference
 from nacre.messages.user_quotes import own_words
 from nacre.messages.view import View, live_records
+from nacre.tools.tool_search import SEARCH, SELECT
 
 STANDING = prompts.load(__package__, "standing")
 TAIL_SHARE = 0.5
@@ -43,11 +45,12 @@ class OverflowPaths:
     """Paths of the files with what is not shown; empty without files on disk."""
 
     words: str = ""
-    deeds: str = ""
+    actions: str = ""
     log: str = ""
 
     @property
-    def told(self) -> str:
+    def log_line(self) -> str:
+        """The line that names the log; empty without one."""
         return f"The whole log of this session, one JSON record a line: {self.log}" if self.log else ""
 
 
@@ -64,7 +67,7 @@ class RoomShares:
     last: tuple[Block, ...]
     """The user's last message, raw, if it is not in the tail."""
     words: str
-    deeds: str
+    actions: str
     facts: Facts
     """The facts shown, which the log carries from now on."""
     left: int
@@ -83,7 +86,10 @@ class SummaryMaterial:
     trigger: str = "auto"
     pre_tokens: int | None = None
     extra: JsonObject = field(default_factory=dict)
-    binds_thinking: bool = False
+    sent: View | None = None
+    """The view before the compaction, where the model binds thinking to the bytes before it."""
+    deferred: frozenset[str] = frozenset()
+    """Tools whose definitions the prompt leaves out (P12)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,66 +103,64 @@ class CompactionLimits:
     where: OverflowPaths = NOWHERE
 
 
-def divide_room(view: View, draft: Draft, facts: Facts, terms: CompactionLimits) -> RoomShares:
+def divide_room(view: View, draft: Draft, facts: Facts, limits: CompactionLimits) -> RoomShares:
     """Divide the room among tail, user quotes and actions."""
-    span = terms.span
-    most = terms.settings.tail_tokens
+    span = limits.span
+    most = limits.settings.tail_tokens
     last = last_message(view, facts)
-    frame = estimate_text(STANDING) + estimate_text(terms.where.told)
-    room = max(0, terms.room - estimate_text(draft.text) - frame)
+    frame = estimate_text(STANDING) + estimate_text(limits.where.log_line)
+    room = max(0, limits.room - estimate_text(draft.text) - frame)
     raw = sum(map(estimate_block, last.unless_in(())))
     tail = int(max(0, room - raw) * TAIL_SHARE)
     place = _tail_place(view.items, draft, span, min(most, tail))
-    shares = _shares(view, facts, last, terms, place=place, room=room)
+    shares = _shares(view, facts, last, limits, place=place, room=room)
     if span.keeps_from is None:
         # Room that user quotes and actions did not need goes to the tail.
         wider = _tail_place(view.items, draft, span, min(most, _tokens(view.items[place:]) + shares.left))
         if wider < place:
-            shares = _shares(view, facts, last, terms, place=wider, room=room)
+            shares = _shares(view, facts, last, limits, place=wider, room=room)
     return shares
 
 
 def _shares(
-    view: View, facts: Facts, last: LastMessage, terms: CompactionLimits, *, place: int, room: int
+    view: View, facts: Facts, last: LastMessage, limits: CompactionLimits, *, place: int, room: int
 ) -> RoomShares:
     """Return the shares for a tail that begins at `place`; nothing in the tail is repeated."""
-    settings = terms.settings
-    where = terms.where
-    stays = [*view.items[: terms.span.first], *view.items[place:]]
+    settings = limits.settings
+    where = limits.where
+    stays = [*view.items[: limits.span.first], *view.items[place:]]
     raw = last.unless_in(stays)
-    told = facts.without(stays)
-    spoken = told.words[-1:] if told.words and told.words[-1].text == own_words(raw[1:]) else ()
-    told = replace(told, words=told.words[: len(told.words) - len(spoken)])
+    missing = facts.without(stays)
+    spoken = missing.words[-1:] if missing.words and missing.words[-1].text == own_words(raw[1:]) else ()
+    missing = replace(missing, words=missing.words[: len(missing.words) - len(spoken)])
     left = max(0, room - sum(map(estimate_block, raw)))
     rest = max(0, left - _tokens(view.items[place:]))
     most = max(int(rest * WORDS_SHARE), int(left * LEAST_WORDS_SHARE), LEAST_WORDS_TOKENS)
-    words = show_words(told, min(settings.words_tokens, most), where=where.words)
+    words = show_words(missing, min(settings.words_tokens, most), where=where.words)
     spent = estimate_text(words.text)
-    deeds = show_deeds(told, max(0, min(settings.past_tokens, rest) - spent), where=where.deeds)
-    shown = together(words, deeds)
+    actions = show_actions(missing, max(0, min(settings.past_tokens, rest) - spent), where=where.actions)
+    shown = together(words, actions)
     return RoomShares(
-        span=terms.span,
+        span=limits.span,
         place=place,
         last=raw,
         words=words.text,
-        deeds=deeds.text,
+        actions=actions.text,
         facts=replace(shown, words=(*shown.words, *spoken)),
-        left=max(0, rest - spent - estimate_text(deeds.text)),
+        left=max(0, rest - spent - estimate_text(actions.text)),
     )
 
 
 def install(
     view: View, draft: Draft, shares: RoomShares, material: SummaryMaterial, *, summary_id: str, clock: Clock
 ) -> list[Record]:
-    """Return the records that install the draft.
+    """Return the records that install the draft; those of tools that are loaded again come last.
 
-    On models that bind thinking to the bytes before it, thinking is dropped from the first message of the
-    span on.
+    On models that bind thinking to the bytes before it, thinking is dropped behind the first changed byte.
     """
     items = view.items
     span = shares.span
     kept = items[shares.place :]
-    dropped = drop_thinking(items[span.first :], clock) if material.binds_thinking else []
     compacted = Compacted(
         id=clock.new_id(),
         at=clock.now(),
@@ -170,7 +174,24 @@ def install(
         carries=tuple(material.carries),
         extra=material.extra,
     )
-    return [*dropped, compacted]
+    after = view.after(compacted)
+    thinking = [] if material.sent is None else drop_thinking(after.items, clock, sent=material.sent.items)
+    lost = [name for name in referenced_tools(items) if name not in referenced_tools(after.items)]
+    loaded = load_again([name for name in lost if name in material.deferred], clock)
+    return [*thinking, compacted, *loaded]
+
+
+def load_again(names: Sequence[str], clock: Clock) -> list[Record]:
+    """Return a call of ToolSearch and its result, which show the model these tools as it had found them."""
+    if not names:
+        return []
+    call = ToolCall(f"toolu_{clock.new_id()}", SEARCH, {"query": SELECT + ",".join(names)})
+    result = ToolResult(call.id, tuple(map(tool_reference, names)))
+    facts = ReplyFacts(stop_reason="tool_use")
+    return [
+        Said(id=clock.new_id(), at=clock.now(), role="assistant", blocks=(call,), reply=facts, meta=True),
+        Said(id=clock.new_id(), at=clock.now(), role="user", blocks=(result,), meta=True),
+    ]
 
 
 def _tail_place(items: Sequence[Item], draft: Draft, span: ItemSpan, tokens: int) -> int:
@@ -196,30 +217,30 @@ def _blocks(draft: Draft, shares: RoomShares, material: SummaryMaterial) -> tupl
     ahead = [Text(one.text) for one in material.fragments if one.text and one.kind in AHEAD]
     behind = [Text(one.text) for one in material.fragments if one.text and one.kind not in AHEAD]
     # The draft has a block of its own, so that a later compaction by rule can take it over.
-    said = Text("\n\n".join(filter(None, (STANDING, draft.text.strip()))))
+    summary = Text("\n\n".join(filter(None, (STANDING, draft.text.strip()))))
     sections = (
         _titled("What the user said", shares.words),
-        _titled("What was done", shares.deeds),
+        _titled("What was done", shares.actions),
         _titled("Task list", material.tasks),
         _titled("Where the rest is", _rest(shares, material.where)),
     )
     facts = "\n\n".join(section for section in sections if section)
-    told = [said, Text(facts)] if facts else [said]
-    return (*ahead, *told, *behind, *shares.last)
+    middle = [summary, Text(facts)] if facts else [summary]
+    return (*ahead, *middle, *behind, *shares.last)
 
 
 def _rest(shares: RoomShares, where: OverflowPaths) -> str:
     """Return the lines that name overflow files not mentioned above."""
     left = (
         (shares.facts.left_words, "messages of the user's", where.words, shares.words),
-        (shares.facts.left_deeds, "calls", where.deeds, shares.deeds),
+        (shares.facts.left_actions, "calls", where.actions, shares.actions),
     )
     lines = [
         f"Not shown above, {what}: {count:,}, in {path}"
         for count, what, path, text in left
         if count and path and path not in text
     ]
-    return "\n".join([*lines, where.told] if where.told else lines)
+    return "\n".join([*lines, where.log_line] if where.log_line else lines)
 
 
 def _titled(title: str, text: str) -> str:

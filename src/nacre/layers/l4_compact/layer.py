@@ -12,39 +12,37 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
 from math import inf
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from nacre.errors import ContextOverflow, NacreError, NothingToCompact
-from nacre.layers.l4_compact.by_rule import by_rule
-from nacre.layers.l4_compact.install import (
-    CompactionLimits,
-    SummaryMaterial,
-    divide_room,
-    install,
-)
 from nacre.layers.l4_compact.overflow_files import OverflowFiles
 from nacre.layers.l4_compact.policy import (
     COMPACTION,
     CompactionHistory,
     CompactSettings,
     compaction_history,
+    last_reply_id,
     room,
 )
-from nacre.layers.l4_compact.prefetch_summary import SummaryPrefetch
-from nacre.messages.blocks import JsonObject, Opaque
+from nacre.messages.blocks import Json, JsonObject, Opaque
 from nacre.messages.draft import Draft, Fragment
 from nacre.messages.events import Reply
 from nacre.messages.facts import FACTS, Facts
 from nacre.messages.records import Compacted, Noted, Record, Undone
 from nacre.messages.rewrite import drop_thinking
 from nacre.messages.tokens import estimate_text
+from nacre.messages.tool_references import referenced_tools
 from nacre.messages.view import View, live_records
 from nacre.providers.base import Request
 from nacre.session.compaction import AUTOMATIC, Compaction, CompactionRequest
-from nacre.session.ladder import Pressure, largest_shares
+from nacre.session.fit import WindowState, largest_shares
 from nacre.session.layer import Layer
 from nacre.session.restoration import Restorer
 from nacre.session.session import OPENING, Session
+
+if TYPE_CHECKING:
+    from nacre.layers.l4_compact.install import CompactionLimits
+    from nacre.layers.l4_compact.prefetch_summary import SummaryPrefetch
 
 SHRUNK_TAIL_SHARE = 0.25
 """Share of a view for the tail when the view must shrink although it seems to fit."""
@@ -55,6 +53,11 @@ ENOUGH_SHARE = 0.6
 """Share of threshold minus base; a draft that leaves more is too old to be useful (C21)."""
 SHORT_TOKENS = 1_000
 """A shorter conversation is not compacted."""
+USUAL_SUMMARY_TOKENS = 1_500
+"""Output of a usual summary, by which its time is estimated."""
+SLOW_MARGIN = 1.5
+"""A summary may take this many times as long as the measured speed says."""
+MAX_SUMMARY_SECONDS = 1_800.0
 WITH = "with"
 """Key under which a boundary lists the records made with it."""
 BLOCK_BETA = "compact-2026-09-04"
@@ -98,7 +101,6 @@ class Compact(Layer):
 
     log_kinds = {COMPACTION: "last"}  # failures and refills in a row are counted over compactions (C25)
 
-    session: Session
     settings: CompactSettings = field(default_factory=CompactSettings)
     summarise: Summarise | None = None
     """Asks a model for a draft; raises `NacreError` if there is no usable summary."""
@@ -111,30 +113,37 @@ class Compact(Layer):
     overflow: OverflowFiles = field(default_factory=OverflowFiles)
     is_automatic: bool = True
     _why_not: str = field(default="", init=False)
+    _has_asked: bool = field(default=False, init=False)
+    """The compaction under way has asked a model for a summary."""
     _is_focused: bool = False
     """A hook set the focus last time; a prefetched summary could not know it."""
 
-    def can_shrink(self, view: View, pressure: Pressure) -> bool:
-        if not self.is_automatic or pressure.fits or not _has_past(view):
+    def can_shrink(self, view: View, state: WindowState) -> bool:
+        if not self.is_automatic or state.fits or not _has_past(view):
             return False
         # C12b: with bound thinking, compact within a turn only if there is no other way.
-        is_bound = pressure.profile.binds_thinking and not pressure.starts_turn
-        return not (is_bound and _can_wait(pressure))
+        is_bound = state.profile.binds_thinking and not state.starts_turn
+        return not (is_bound and _can_wait(state))
 
-    async def shrink(self, view: View, pressure: Pressure) -> Sequence[Record]:
+    async def shrink(self, view: View, state: WindowState) -> Sequence[Record]:
         """Return the records of a compaction; none while a summary is prefetched and there is room."""
-        if _can_wait(pressure) and self._is_better_later(view):
-            return ()
-        is_refused = pressure.overflow is not None
-        done = await self._compacted(view, AUTOMATIC, tokens=pressure.tokens, must_shrink=is_refused)
-        if done is None and self._why_not and not (_can_wait(pressure) or is_refused):
+        ahead = self.preparation
+        if _can_wait(state) and ahead and not ahead.is_ready(view) and self._wants_summary(view):
+            ahead.begin(view)
+            if ahead.is_under_way:
+                return ()
+        is_refused = state.overflow is not None
+        done = await self._compacted(view, AUTOMATIC, tokens=state.tokens, must_shrink=is_refused)
+        if done is None and self._why_not and not (_can_wait(state) or is_refused):
             raise ContextOverflow(f"the window is full and {self._why_not}; change it, or begin with /clear")
         if done is None:
             return ()
-        if done.after < pressure.thresholds.blocking:
+        if done.after < state.thresholds.blocking:
             # Otherwise the records are discarded and the request fails with an overflow.
             self.session.notify(done.line)
             self._installed(done)
+        elif self._has_asked:
+            await self._note_vain(view, compaction_history(view))
         return done.records
 
     def finish_request(self, request: Request, view: View) -> Request:
@@ -149,7 +158,9 @@ class Compact(Layer):
         """Compact now; raises `NothingToCompact` if that would gain nothing."""
         session = self.session
         request = replace(request, trigger="manual")
-        view = self.session.view
+        if self.summarise is not None:
+            await session.note_base()
+        view = session.view
         done = None
         if view.estimate < SHORT_TOKENS:
             raise NothingToCompact("nothing was compacted: the conversation is already short")
@@ -173,32 +184,31 @@ class Compact(Layer):
             return
         if session.is_one_shot and not reply.message.tool_calls:
             return
-        if self._wants_summary(session.view) and not self._is_spared(session.view):
-            ahead.begin(session.view)
-
-    def _is_spared(self, view: View) -> bool:
-        """Return whether a cheaper layer will make room, so that no summary is needed."""
-        now = self.session.pressure(view)
+        view = session.view
+        if not self._wants_summary(view):
+            return
+        now = session.window_state(view)
         full = replace(now, tokens=max(now.tokens, now.thresholds.autocompact))
-        cheaper = takewhile(lambda layer: layer is not self, self.session.layers)
-        return any(layer.can_shrink(view, full) for layer in cheaper)
+        cheaper = takewhile(lambda layer: layer is not self, session.layers)
+        if not any(layer.can_shrink(view, full) for layer in cheaper):
+            ahead.begin(view)
 
-    def _is_better_later(self, view: View) -> bool:
-        """Return whether to wait for a prefetched summary that is not ready yet."""
-        ahead = self.preparation
-        if ahead is None or ahead.is_ready(view) or not self._wants_summary(view):
-            return False
-        ahead.begin(view)
-        return ahead.is_under_way
+    @property
+    def summary_seconds(self) -> float:
+        """How long a summary may take: longer than the setting where this model is slow (C24)."""
+        output = min(self.settings.summary_tokens, USUAL_SUMMARY_TOKENS)
+        needed = self.session.timer.speed.seconds(prompt=self.session.tokens, output=output)
+        return max(self.settings.summary_seconds, min(needed * SLOW_MARGIN, MAX_SUMMARY_SECONDS))
 
     def _wants_summary(self, view: View) -> bool:
-        is_barred = compaction_history(view).is_barred(self.settings) or self._is_focused
+        is_barred = compaction_history(view).is_barred(self.settings, view) or self._is_focused
         return self.summarise is not None and not is_barred and self._layer_draft(view) is None
 
     async def _compacted(
         self, view: View, request: CompactionRequest, *, tokens: int, must_shrink: bool
     ) -> Compaction | None:
         began = self.session.clock.seconds()
+        self._has_asked = False
         allowed = await self._allowed(request)
         self._why_not = "a PreCompact hook does not allow it" if allowed is None else ""
         if allowed is None:
@@ -218,48 +228,85 @@ class Compact(Layer):
         history = before
         restart_text = None
         async for one in self._drafts(run):
-            restart_text = await self._restart_context() if restart_text is None else restart_text
+            if restart_text is None:
+                texts = [await layer.restart_context() for layer in self.session.layers]
+                restart_text = "\n\n".join(filter(None, texts))
+            if request.on_progress:
+                request.on_progress("putting together what stays")
             new = await self._put(replace(run, restart_text=restart_text), one.draft, one.history)
-            done, history = (new, one.history) if new is not None else (done, history)
+            if new is not None and self._is_better(new, done):
+                done = new
+                history = one.history
             if done is not None and (done.after < one.most or request.span.is_partial):
                 break
         if done is None and one.history.failures > before.failures:
             # Count the failure although nothing was installed, or it would be repeated for ever.
-            note = self._note(COMPACTION, replace(before, failures=one.history.failures).as_json())
-            await self.session.transcript.append(note)
+            await self._note_vain(view, replace(before, failures=one.history.failures))
         if request.trigger == "auto" and history.refills == self.settings.thrash_turns > before.refills:
-            self.session.notify(self._thrashing(view))
+            parts = largest_shares(view, self.session.calibration.base_tokens)
+            self.session.notify(
+                f"The window fills up again right after every compaction ({parts}); from now on it is made "
+                "smaller by rule, without asking a model. A model with a larger window or /clear would help."
+            )
         return done
+
+    async def _allowed(self, request: CompactionRequest) -> CompactionRequest | None:
+        """Return the request as layers change it; None if one of them does not allow it."""
+        allowed: CompactionRequest | None = request
+        for layer in self.session.layers:
+            if allowed is not None:
+                allowed = await layer.before_compact(allowed)
+        return allowed
+
+    def _is_better(self, new: Compaction, done: Compaction | None) -> bool:
+        """Whether a draft replaces an earlier one that leaves too much; rules only if they make room."""
+        if done is None or new.kind != "rules":
+            return done is None or new.after < done.after
+        limits = self.session.thresholds
+        is_better = any(new.after < limit <= done.after for limit in (limits.autocompact, limits.blocking))
+        if is_better and done.kind == "full":
+            self.session.notify(
+                f"The summary would leave about {done.after:,} tokens and the rules leave {new.after:,}; "
+                f"compaction is due at {limits.autocompact:,}, so the rules are used."
+            )
+        return is_better
 
     async def _drafts(self, run: _CompactionRun) -> AsyncIterator[_DraftAttempt]:
         """Yield drafts, cheapest first; the draft by rule always comes last."""
+        from nacre.layers.l4_compact.by_rule import by_rule  # noqa: PLC0415 - imported by a compaction
+
         settings = self.settings
         request = run.request
         history = compaction_history(run.view)
         is_auto = request.trigger == "auto"
         by_model = history.compacted_now(settings, by_model=True, is_auto=is_auto)
         is_plain = not (request.focus or request.span.is_partial or request.by_rule)
+        if is_plain and not is_auto and self.preparation is not None:
+            # Two requests for the same summary would only delay each other.
+            await self.preparation.wait(self.summary_seconds)
         if is_plain and (at_hand := await self._at_hand(run)) is not None:
-            yield _DraftAttempt(at_hand, by_model, self._enough)
-        is_barred = is_auto and history.is_barred(settings)
+            # An older draft that leaves more than this is too old to be useful (C21).
+            base = self.session.calibration.base_tokens
+            enough = base + ENOUGH_SHARE * (self.session.thresholds.autocompact - base)
+            yield _DraftAttempt(at_hand, by_model, enough)
+        is_barred = is_auto and history.is_barred(settings, run.view)
         if self.summarise is not None and not (is_barred or request.by_rule):
-            request.on_progress("asking for a summary")
+            if request.on_progress:
+                request.on_progress("asking for a summary")
+            self._has_asked = True
             try:
-                async with asyncio.timeout(settings.summary_seconds):
+                seconds = self.summary_seconds
+                async with asyncio.timeout(seconds):
                     draft = await self.summarise(run.view, request, run.facts)
             except (NacreError, TimeoutError) as error:
                 history = replace(history, failures=history.failures + 1)
-                self.session.notify(_failed(error, history, settings))
+                self.session.notify(_failed(error, history, settings, seconds))
             else:
-                yield _DraftAttempt(draft, by_model, self.session.thresholds.autocompact)
+                limits = self.session.thresholds
+                # A summary that a person asked for stands wherever the conversation can go on with it.
+                yield _DraftAttempt(draft, by_model, limits.autocompact if is_auto else limits.blocking)
         draft = by_rule(run.view, request.span, self._limits(run).room)
         yield _DraftAttempt(draft, history.compacted_now(settings, by_model=False, is_auto=is_auto))
-
-    @property
-    def _enough(self) -> float:
-        """Tokens that an older draft may leave (C21)."""
-        base = self.session.base.tokens * self.session.calibration.ratio
-        return base + ENOUGH_SHARE * (self.session.thresholds.autocompact - base)
 
     async def _at_hand(self, run: _CompactionRun) -> Draft | None:
         """Return a prefetched summary or the notes; wait for one past the blocking limit."""
@@ -278,18 +325,6 @@ class Compact(Layer):
         drafts = (layer.draft(view) for layer in self.session.layers)
         return next((draft for draft in drafts if draft is not None), None)
 
-    async def _allowed(self, request: CompactionRequest) -> CompactionRequest | None:
-        """Return the request as layers change it; None if one of them forbids the compaction."""
-        allowed: CompactionRequest | None = request
-        for layer in self.session.layers:
-            if allowed is not None:
-                allowed = await layer.before_compact(allowed)
-        return allowed
-
-    async def _restart_context(self) -> str:
-        texts = [await layer.restart_context() for layer in self.session.layers]
-        return "\n\n".join(filter(None, texts))
-
     def _installed(self, done: Compaction) -> None:
         self._restorer.settle()
         for layer in self.session.layers:
@@ -301,17 +336,17 @@ class Compact(Layer):
 
     async def _put(self, run: _CompactionRun, draft: Draft, history: CompactionHistory) -> Compaction | None:
         """Install the draft; None if that does not make the conversation smaller."""
-        session = self.session
+        from nacre.layers.l4_compact.install import SummaryMaterial, divide_room, install  # noqa: PLC0415 - imported by a compaction
+
         clock = self.session.clock
         limits = self._limits(run)
-        run.request.on_progress("putting together what stays")
         moved = await self.overflow.shrink(run.view, int(limits.room * ROUND_SHARE), clock)
         view = run.view.after(*moved)
         shares = divide_room(view, draft, run.facts, limits)
         stays = [*view.items[: shares.span.first], *view.items[shares.place :]]
         if not await self.overflow.keep_left(run.facts, shares.facts, stays):
             # Do not mention files that could not be written.
-            limits = replace(limits, where=replace(limits.where, words="", deeds=""))
+            limits = replace(limits, where=replace(limits.where, words="", actions=""))
             shares = divide_room(view, draft, run.facts, limits)
         fragments = [*await self._restorer.fragments(stays, shares.left + self._opening_tokens)]
         if run.restart_text:
@@ -327,29 +362,28 @@ class Compact(Layer):
             where=limits.where,
             carries=self._restorer.carry(view, summary_id, own),
             trigger=run.request.trigger,
-            pre_tokens=run.tokens,
-            extra={**metadata, "by": draft.kind, **draft.told},
-            binds_thinking=session.profile.binds_thinking,
+            pre_tokens=self.session.estimate_tokens(run.view),
+            extra={**metadata, **_found_tools(view), "by": draft.kind, **draft.metadata},
+            sent=run.view if self.session.profile.binds_thinking else None,
+            deferred=frozenset(str(one["name"]) for one in self.session.base.deferred),
         )
-        records = install(view, draft, shares, material, summary_id=summary_id, clock=clock)
-        after = view.after(*records)
-        tokens = session.pressure(after).tokens
+        new = install(view, draft, shares, material, summary_id=summary_id, clock=clock)
+        after = view.after(*new)
         # A partial compaction may free little, and so may one without which the session could not go on.
-        is_needed = tokens < session.thresholds.blocking <= run.tokens
+        is_needed = self.session.count_tokens(after) < self.session.thresholds.blocking <= run.tokens
         least = 0.0 if run.request.span.is_partial or is_needed else self.settings.least_share
-        if after.estimate > (1 - least) * run.view.estimate:
+        if self.session.text_tokens(after) > (1 - least) * self.session.text_tokens(run.view):
             return None
-        *beside, boundary = (*moved, *records)
-        assert isinstance(boundary, Compacted), "the boundary is installed last"
-        undone_with: JsonObject = {WITH: [one.id for one in beside]} if beside else {}
-        boundary = replace(boundary, post_tokens=tokens, extra={**boundary.extra, **undone_with})
-        dropped = draft.told.get("dropped")
+        installed = next(one for one in new if isinstance(one, Compacted))
+        tokens = self.session.estimate_tokens(after)
+        boundary = _undone_with(replace(installed, post_tokens=tokens), [*moved, *new])
+        dropped = draft.metadata.get("dropped")
         return Compaction(
             record=boundary,
-            records=(*beside, boundary),
+            records=tuple(boundary if one is installed else one for one in (*moved, *new)),
             kind=draft.kind,
             trigger=run.request.trigger,
-            before=run.tokens,
+            before=boundary.pre_tokens or 0,
             after=tokens,
             kept_messages=len(run.view.items) - shares.place,
             kept_before=shares.span.first,
@@ -361,30 +395,30 @@ class Compact(Layer):
         )
 
     def _limits(self, run: _CompactionRun) -> CompactionLimits:
+        from nacre.layers.l4_compact.install import CompactionLimits  # noqa: PLC0415 - see _put
+
         session = self.session
         settings = self.settings
-        ratio = session.calibration.ratio
+        learnt = session.calibration
         threshold = session.thresholds.autocompact
-        space = room(threshold=threshold, base=session.base.tokens, ratio=ratio, settings=settings)
+        space = room(threshold=threshold, base=learnt.base_tokens, ratio=learnt.ratio, settings=settings)
         room_left = max(0, space - self._opening_tokens)
         if run.must_shrink:
             tail = int(run.view.estimate * SHRUNK_TAIL_SHARE)
             settings = replace(settings, tail_tokens=min(settings.tail_tokens, tail))
-            room_left = min(room_left, self._half(run))
+            items = run.view.items
+            span = run.request.span
+            inside = sum(item.tokens for item in items[span.first : span.keeps_from])
+            kept = 0 if span.keeps_from is None else sum(item.tokens for item in items[span.keeps_from :])
+            # A foreign log has no opening yet; it is added and takes nothing from the rest.
+            opening = self._opening_tokens if session.is_opened and not span.first else 0
+            # The summary must be clearly smaller than its span.
+            half = kept + max(0, int(inside * settings.room_share) - opening)
+            room_left = min(room_left, half)
         room_left = max(0, room_left - estimate_text(self.tasks()) - estimate_text(run.restart_text))
         return CompactionLimits(
             room=room_left, settings=settings, span=run.request.span, where=self.overflow.where
         )
-
-    def _half(self, run: _CompactionRun) -> int:
-        """Return the room for a summary clearly smaller than its span, plus the kept tail."""
-        items = run.view.items
-        span = run.request.span
-        inside = sum(item.tokens for item in items[span.first : span.keeps_from])
-        kept = 0 if span.keeps_from is None else sum(item.tokens for item in items[span.keeps_from :])
-        # A foreign log has no opening yet; it is added and takes nothing from the rest.
-        opening = self._opening_tokens if self.session.is_opened and not span.first else 0
-        return kept + max(0, int(inside * self.settings.room_share) - opening)
 
     @property
     def _opening_tokens(self) -> int:
@@ -392,16 +426,14 @@ class Compact(Layer):
         opening = estimate_text(self.session.base.opening)
         return int(opening * OPENING_GROWTH) + OPENING_FRAME if opening else 0
 
+    async def _note_vain(self, view: View, history: CompactionHistory) -> None:
+        """Note that a paid summary did not help this view, so that none is paid for again before a reply."""
+        facts = replace(history, vain=last_reply_id(view)).as_json()
+        await self.session.transcript.append(self._note(COMPACTION, facts))
+
     def _note(self, kind: str, facts: JsonObject) -> Noted:
         clock = self.session.clock
         return Noted(id=clock.new_id(), at=clock.now(), kind=kind, facts=facts)
-
-    def _thrashing(self, view: View) -> str:
-        parts = largest_shares(view, self.session.base.tokens)
-        return (
-            f"The window fills up again right after every compaction ({parts}); from now on it is made "
-            "smaller by rule, without asking a model. A model with a larger window or /clear would help."
-        )
 
 
 async def undo_compaction(session: Session) -> Compacted | None:
@@ -416,7 +448,7 @@ async def undo_compaction(session: Session) -> Compacted | None:
     records: list[Record] = [Undone(id=clock.new_id(), at=clock.now(), target=target) for target in targets]
     if session.profile.binds_thinking:
         # Thinking since the compaction is bound to the summary, which is no longer in view.
-        records += drop_thinking(session.view.after(*records).items, clock)
+        records += drop_thinking(session.view.after(*records).items, clock, sent=session.view.items)
     await session.transcript.append(*records)
     return last
 
@@ -428,15 +460,23 @@ def _has_past(view: View) -> bool:
     return sum(item.record_id != opening for item in view.items) > 1
 
 
-def _can_wait(pressure: Pressure) -> bool:
-    return pressure.overflow is None and pressure.tokens < pressure.thresholds.blocking
+def _undone_with(boundary: Compacted, records: Sequence[Record]) -> Compacted:
+    """Return the boundary with the ids of the records that are undone with it."""
+    beside: list[Json] = [one.id for one in records if one.id != boundary.id]
+    return replace(boundary, extra={**boundary.extra, WITH: beside}) if beside else boundary
 
 
-def _failed(error: Exception, history: CompactionHistory, settings: CompactSettings) -> str:
-    why = (
-        f"no summary within {settings.summary_seconds:.0f} s"
-        if isinstance(error, TimeoutError)
-        else str(error)
-    )
+def _found_tools(view: View) -> JsonObject:
+    """Return the deferred tools that the model had loaded, under the key that Claude Code uses."""
+    names: list[Json] = [*referenced_tools(view.items)]
+    return {"preCompactDiscoveredTools": names} if names else {}
+
+
+def _can_wait(state: WindowState) -> bool:
+    return state.overflow is None and state.tokens < state.thresholds.blocking
+
+
+def _failed(error: Exception, history: CompactionHistory, settings: CompactSettings, seconds: float) -> str:
+    why = f"no summary within {seconds:.0f} s" if isinstance(error, TimeoutError) else str(error)
     rests = " No other is asked for by itself in this session." if history.has_broken(settings) else ""
     return f"The summary failed ({why}); the conversation is compacted by rule instead.{rests}"

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nacre.clock import Clock
 from nacre.errors import StoreError
-from nacre.layers.l4_compact.install import NOWHERE, OverflowPaths
 from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.facts import Action, Facts, UserQuote
 from nacre.messages.pairing import Item
@@ -19,10 +19,13 @@ from nacre.messages.rounds import rounds
 from nacre.messages.view import View
 from nacre.store.tool_results import ToolResultStore, pointer
 
+if TYPE_CHECKING:
+    from nacre.layers.l4_compact.install import OverflowPaths
+
 FOLDER = "session-memory"
 """Folder for notes and overflow files beside the session's log."""
 WORDS_FILE = "user-messages.md"
-DEEDS_FILE = "what-was-done.md"
+ACTIONS_FILE = "what-was-done.md"
 PREVIEW_BYTES = 2_000
 """Bytes of the preview of a result that is moved to disk."""
 LEAST_TOKENS = 1_000
@@ -40,23 +43,25 @@ class OverflowFiles:
 
     @property
     def where(self) -> OverflowPaths:
+        from nacre.layers.l4_compact.install import NOWHERE, OverflowPaths  # noqa: PLC0415 - imported by a compaction
+
         if self.folder is None:
             return NOWHERE
         memory = self.folder / FOLDER
         return OverflowPaths(
-            words=str(memory / WORDS_FILE), deeds=str(memory / DEEDS_FILE), log=str(self.log or "")
+            words=str(memory / WORDS_FILE), actions=str(memory / ACTIONS_FILE), log=str(self.log or "")
         )
 
     async def keep_left(self, facts: Facts, shown: Facts, kept: Sequence[Item]) -> bool:
         """Write the facts that neither summary nor tail show; return whether they are on disk."""
-        there = {one.record_id for one in shown.words} | {one.id for one in shown.deeds}
+        there = {one.record_id for one in shown.words} | {one.id for one in shown.actions}
         left = facts.without(kept)
         words = [one for one in left.words if one.record_id not in there]
-        deeds = [one for one in left.deeds if one.id not in there]
+        actions = [one for one in left.actions if one.id not in there]
         if self.folder is None:
-            return not (words or deeds)
+            return not (words or actions)
         try:
-            await asyncio.to_thread(_written, self.folder / FOLDER, words, deeds)
+            await asyncio.to_thread(_written, self.folder / FOLDER, words, actions)
         except OSError:
             return False
         return True
@@ -96,23 +101,24 @@ def _moved(results: Iterable[AnsweredCall], store: ToolResultStore) -> tuple[Cha
         texts = [part.text for part in one.result.content if isinstance(part, Text)]
         if len(texts) != len(one.result.content) or not texts:
             continue  # a picture has no preview
+        text = one.result.text
         try:
-            kept = store.keep(one.id, one.result.text)
+            kept = store.whole_of(one.result) or store.keep(one.id, text)
         except StoreError:
             continue
         cut = cut_of(one.call.name, one.result)
-        words = pointer(one.call.name, [one.result.text], kept, preview_bytes=PREVIEW_BYTES, cut=cut)
+        words = pointer(one.call.name, text, kept, preview_bytes=PREVIEW_BYTES, cut=cut)
         stands = ToolResult(one.id, (Text(words),), one.result.is_error, one.result.extra)
         changes.append(Change(ResultOf(one.id), (stands,)))
     return tuple(changes)
 
 
-def _written(folder: Path, words: Sequence[UserQuote], deeds: Sequence[Action]) -> None:
+def _written(folder: Path, words: Sequence[UserQuote], actions: Sequence[Action]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     said = [f"### {one.at:%Y-%m-%d %H:%M} {one.record_id}\n\n{one.text}\n\n" for one in words]
     _append(folder / WORDS_FILE, said)
-    done = [f"- {one.line}{f' ({one.outcome})' * bool(one.outcome)} [{one.id}]\n" for one in deeds]
-    _append(folder / DEEDS_FILE, done)
+    done = [f"- {one.line}{f' ({one.outcome})' * bool(one.outcome)} [{one.id}]\n" for one in actions]
+    _append(folder / ACTIONS_FILE, done)
 
 
 def _append(path: Path, parts: Sequence[str]) -> None:

@@ -79,15 +79,17 @@ def pieces(text: str) -> list[TextPiece]:
     lines = text.split("\n")
     place = 0
     while place < len(lines):
-        end = _end_of_code(lines, place)
-        if end is not None:
+        if fence := _FENCE.match(lines[place]):
+            closing = (i for i in range(place + 1, len(lines)) if lines[i].strip().startswith(fence[1]))
+            end = next(closing, len(lines) - 1) + 1
             found.append(TextPiece("code", tuple(lines[place:end])))
             place = end
             continue
         line = lines[place]
         kind = _kind(line)
-        joins = found and _joins(found[-1].kind, kind)
-        if joins:
+        before = found[-1].kind if found else "blank"
+        goes_on = kind == "paragraph" and before in {"paragraph", "item", "quote"}
+        if goes_on or kind == before == "quote":
             found[-1] = TextPiece(found[-1].kind, (*found[-1].lines, line))
         else:
             found.append(TextPiece(kind, (line,)))
@@ -120,24 +122,19 @@ def blanked(text: str, marks: Sequence[Quotation]) -> str:
 
 def sentences(text: str, marks: Sequence[Quotation]) -> Iterator[tuple[int, int]]:
     """Where each sentence begins and ends; a stop inside quotation marks ends one only at their end."""
-    start = 0
-    for stop in _stops(text, marks):
-        if stop > start and text[start:stop].strip():
-            yield start, stop
-            start = stop
-    if start < len(text):
-        yield start, len(text)
-
-
-def _stops(text: str, marks: Sequence[Quotation]) -> list[int]:
-    masked = blanked(text, marks)
-    ends = {match.end() for match in _STOP.finditer(masked)}
+    ends = {match.end() for match in _STOP.finditer(blanked(text, marks))}
     for one in marks:
         closes = text[one.start : one.end].rstrip("\"”’'」』»`")[-1:]
         behind = re.match(r"[)*_]*(?=\s+[^\sa-z(\[—–-]|$)", text[one.end :])
         if closes and closes in ".!?。！？" and behind:
             ends.add(one.end + behind.end())
-    return sorted(ends)
+    start = 0
+    for stop in sorted(ends):
+        if stop > start and text[start:stop].strip():
+            yield start, stop
+            start = stop
+    if start < len(text):
+        yield start, len(text)
 
 
 def _inside(match: re.Match[str]) -> str:
@@ -151,15 +148,3 @@ def _kind(line: str) -> Kind:
         if pattern.match(line):
             return kind  # type: ignore[return-value]
     return "paragraph"
-
-
-def _joins(before: Kind, kind: Kind) -> bool:
-    return (kind == "paragraph" and before in {"paragraph", "item", "quote"}) or (kind == before == "quote")
-
-
-def _end_of_code(lines: Sequence[str], place: int) -> int | None:
-    fence = _FENCE.match(lines[place])
-    if fence is None:
-        return None
-    closing = (i for i in range(place + 1, len(lines)) if lines[i].strip().startswith(fence[1]))
-    return next(closing, len(lines) - 1) + 1

@@ -21,6 +21,8 @@ class CompactionHistory:
     """Failed summaries in a row."""
     refills: int = 0
     """How often in a row the view was full again within a few turns."""
+    vain: str = ""
+    """The last reply in view when a paid summary did not help; empty after one that did."""
     turns: int | None = None
     """Turns since the last compaction; None before the first."""
 
@@ -32,9 +34,10 @@ class CompactionHistory:
         """Return whether the window fills up right after every compaction (C25)."""
         return self.refills >= settings.thrash_turns
 
-    def is_barred(self, settings: CompactSettings) -> bool:
-        """Return whether no model is asked automatically any more."""
-        return self.has_broken(settings) or self.thrashes(settings)
+    def is_barred(self, settings: CompactSettings, view: View) -> bool:
+        """Return whether no model is asked automatically, at all or not again for the same view."""
+        is_vain = bool(self.vain) and self.vain == last_reply_id(view)
+        return is_vain or self.has_broken(settings) or self.thrashes(settings)
 
     def compacted_now(
         self, settings: CompactSettings, *, by_model: bool, is_auto: bool = True
@@ -50,7 +53,8 @@ class CompactionHistory:
         )
 
     def as_json(self) -> JsonObject:
-        return {"failures": self.failures, "refills": self.refills}
+        counts: JsonObject = {"failures": self.failures, "refills": self.refills}
+        return {**counts, "vain": self.vain} if self.vain else counts
 
 
 def compaction_history(view: View) -> CompactionHistory:
@@ -58,18 +62,27 @@ def compaction_history(view: View) -> CompactionHistory:
     note = view.last_noted(COMPACTION)
     failures = _count(note.fact("failures")) if note else 0
     refills = _count(note.fact("refills")) if note else 0
+    vain = str(note.fact("vain") or "") if note else ""
     turns = 0
     for record in reversed(live_records(view.records)):
         if isinstance(record, Compacted) and record.kind != "span":
-            return CompactionHistory(failures=failures, refills=refills, turns=turns)
+            return CompactionHistory(failures=failures, refills=refills, vain=vain, turns=turns)
         is_persons = isinstance(record, Said) and record.role == "user" and not record.meta
         turns += is_persons and isinstance(record, Said) and bool(record.message.text.strip())
-    return CompactionHistory(failures=failures, refills=refills)
+    return CompactionHistory(failures=failures, refills=refills, vain=vain)
+
+
+def last_reply_id(view: View) -> str:
+    """Return the record of the newest reply in view; empty without one."""
+    return next((item.record_id for item in reversed(view.items) if item.role == "assistant"), "")
 
 
 def room(*, threshold: int, base: int, ratio: float, settings: CompactSettings) -> int:
-    """Return how many estimated tokens may remain after a compaction (C21)."""
-    return max(0, int((threshold - base * ratio) * settings.room_share / ratio))
+    """Return how many estimated tokens may remain after a compaction (C21).
+
+    `base` is the real size of system prompt and tools, `ratio` the real tokens per estimated token of text.
+    """
+    return max(0, int((threshold - base) * settings.room_share / ratio))
 
 
 def _count(value: Json) -> int:

@@ -9,9 +9,9 @@ from contextlib import suppress
 from nacre.errors import SpendCapReached
 from nacre.messages.draft import Draft
 from nacre.messages.view import View
-from nacre.session.background import Background
+from nacre.session.background import SUMMARY, Background
 
-NAME = "compact"
+NAME = SUMMARY
 """Name of the background task."""
 BEHIND_SHARE = 0.5
 """Share of the view; with more than this added since, a prefetched summary frees too little."""
@@ -49,12 +49,13 @@ class SummaryPrefetch:
 
     def begin(self, view: View) -> None:
         """Start a summary unless one is ready or running; an empty view needs none."""
-        if self.is_ready(view) or self.is_under_way or not view.items:
+        is_begun = self.is_under_way and not self._background.is_deferred(NAME)
+        if self.is_ready(view) or is_begun or not view.items:
             return
         # A draft for a view that was compacted or rewound since is useless.
         self._ready = None
         self._done.clear()
-        self._background.start(NAME, self._prepare(view))
+        self._background.defer(NAME, lambda: self._prepare(view))
 
     def take(self, view: View) -> Draft | None:
         """Return the draft if it can be used for this view; only once."""
@@ -64,8 +65,8 @@ class SummaryPrefetch:
         return ready if is_ready else None
 
     async def wait(self, seconds: float) -> None:
-        """Wait until the summary is ready or has failed, or the time is over."""
-        if self.is_under_way:
+        """Wait until the summary is ready or has failed, or the time is over; one not begun is dropped."""
+        if not self._background.drop(NAME) and self.is_under_way:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._done.wait()

@@ -91,8 +91,9 @@ class _Check:
             left.append(new)
             if new is None and piece.kind == "item":
                 dropped_item = piece
-            if new and _announces(piece):
-                introduced = piece
+            is_heading = piece.kind == "heading"
+            if new and (is_heading or piece.kind in {"item", "paragraph"}):
+                introduced = piece if introduces(piece.text, is_heading=is_heading) else introduced
         return CheckedSummary(_joined(found, left), self._dropped, self._kept)
 
     def _sifted(self, piece: TextPiece, introduced: TextPiece | None) -> TextPiece | None:
@@ -138,7 +139,12 @@ class _Check:
         if not bad:
             return piece
         kept = "".join(text[a:b] for a, b in spans if not any(a <= place < b for place in bad))
-        return _repaired(piece, kept)
+        head = text[: piece.start]
+        body = kept.removeprefix(head).strip()
+        # Nothing is left of a piece that would be a mark and a label only.
+        return (
+            None if _LABEL_ONLY.fullmatch(body) else TextPiece(piece.kind, tuple((head + body).split("\n")))
+        )
 
     def _look_up(self, quotation: str) -> bool:
         if self._log.holds(quotation):
@@ -146,15 +152,6 @@ class _Check:
             return True
         self._dropped.append(" ".join(quotation.split()))
         return False
-
-
-def _repaired(piece: TextPiece, kept: str) -> TextPiece | None:
-    """What is left of a piece, with its mark; none where only a label would be."""
-    head = piece.text[: piece.start]
-    body = kept.removeprefix(head).strip()
-    if _LABEL_ONLY.fullmatch(body):
-        return None
-    return TextPiece(piece.kind, tuple((head + body).split("\n")))
 
 
 def _is_under(piece: TextPiece, introduced: TextPiece) -> bool:
@@ -165,11 +162,6 @@ def _is_under(piece: TextPiece, introduced: TextPiece) -> bool:
         return piece.indent > introduced.indent or introduced.kind != "item"
     marks = quotations(piece.text)
     return piece.kind == "paragraph" and bool(marks) and marks[0].start <= piece.start
-
-
-def _announces(piece: TextPiece) -> bool:
-    may = piece.kind in {"heading", "item", "paragraph"}
-    return may and introduces(piece.text, is_heading=piece.kind == "heading")
 
 
 def _belongs(piece: TextPiece, item: TextPiece) -> bool:
@@ -187,7 +179,8 @@ def _joined(found: list[TextPiece], left: list[TextPiece | None]) -> str:
             left[place] = None
     lines = [line for piece in left if piece is not None for line in piece.lines]
     text = "\n".join(lines)
-    return text if len(lines) == sum(len(piece.lines) for piece in found) else _closed_up(text)
+    is_whole = len(lines) == sum(len(piece.lines) for piece in found)
+    return text if is_whole else re.sub(r"\n{3,}", "\n\n", text).strip("\n")
 
 
 def _announced(found: list[TextPiece], place: int) -> list[int]:
@@ -199,10 +192,6 @@ def _announced(found: list[TextPiece], place: int) -> list[int]:
             break
         below.append(later)
     return below
-
-
-def _closed_up(text: str) -> str:
-    return re.sub(r"\n{3,}", "\n\n", text).strip("\n")
 
 
 def _plain(text: str) -> str:
@@ -432,7 +421,8 @@ def _is_theirs(one: Quotation, before: str, behind: str) -> bool:
     """By what stands before it and behind it in its sentence."""
     before = _QUOTED_LABEL.split(before)[-1]
     is_direct = _DIRECT.search(before) is not None
-    if one.is_code and not (is_direct and _is_spoken(before, one)):
+    is_spoken = _SPOKEN.search(before) is not None or len(one.words.split()) >= PROSE_WORDS
+    if one.is_code and not (is_direct and is_spoken):
         return False
     if _BEHIND.search(behind) or _THEY.search(before) or _UNNAMED.search(before):
         return True
@@ -453,10 +443,6 @@ def _is_apart(before: str) -> bool:
     """Whether the person only does something beside what is quoted: uses a program, reads a title."""
     is_title = re.search(r"(?:#\d+|\x00|\bplan|\bPR)\s*[(（]$", before) is not None
     return is_title or _USES.search(before) is not None
-
-
-def _is_spoken(before: str, one: Quotation) -> bool:
-    return _SPOKEN.search(before) is not None or len(one.words.split()) >= PROSE_WORDS
 
 
 def _only_names(before: str, one: Quotation) -> bool:

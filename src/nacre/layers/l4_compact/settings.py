@@ -14,7 +14,7 @@ class CompactSettings:
     words_tokens: int = 8_000
     """A person's words, verbatim, at most."""
     past_tokens: int = 16_000
-    """Words and deeds together, a line or a few for each call: in recorded sessions more kept little more."""
+    """Words and actions together, a few lines for each call: in recorded sessions more kept little more."""
     summary_tokens: int = 20_000
     """Output of the request for a summary."""
     room_share: float = 0.5

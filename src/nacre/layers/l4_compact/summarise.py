@@ -20,7 +20,7 @@ from nacre.messages.blocks import JsonObject, Text
 from nacre.messages.draft import Draft
 from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Replaced
-from nacre.messages.rewrite import without_thinking
+from nacre.messages.rewrite import unbound_thinking
 from nacre.messages.rounds import rounds
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
@@ -144,16 +144,15 @@ def _without_draft(text: str) -> str:
             if depth == 0:
                 # A draft may mention a tag and go on; another draft may follow.
                 return text[: tags[0].start()] + _without_draft(text[tag.end() :])
-    at = next((tag for tag in tags if tag[1].lower() == "summary" and _begins_line(tag)), None)
-    return text[at.start() :] if at else ""
+    for tag in tags:
+        begins_line = not text[: tag.start()].rpartition("\n")[2].strip()
+        if tag[1].lower() == "summary" and _opens(tag) and begins_line:
+            return text[tag.start() :]
+    return ""
 
 
 def _opens(tag: re.Match[str]) -> bool:
     return not tag[0].startswith("</")
-
-
-def _begins_line(tag: re.Match[str]) -> bool:
-    return not tag.string[: tag.start()].rpartition("\n")[2].strip() and _opens(tag)
 
 
 _Heading = tuple[int, int, str, str]
@@ -191,18 +190,14 @@ class _Candidate:
 def _candidates(lines: Sequence[str]) -> list[_Candidate]:
     found: list[_Candidate] = []
     is_code = False
-    indent = _outer_indent(lines)
+    numbered = [line for line in lines if re.match(r"\s*(?:#+ )?(?:\*\*)?1[.):、．]", line)]
+    indent = len(numbered[0]) - len(numbered[0].lstrip()) if numbered else 0
     for place, line in enumerate(lines):
         if _FENCE.match(line):
             is_code = not is_code
         elif not is_code and len(line) - len(line.lstrip()) <= indent:
             found += _read(place, line.strip())
     return found
-
-
-def _outer_indent(lines: Sequence[str]) -> int:
-    numbered = [line for line in lines if re.match(r"\s*(?:#+ )?(?:\*\*)?1[.):、．]", line)]
-    return len(numbered[0]) - len(numbered[0].lstrip()) if numbered else 0
 
 
 def _read(place: int, line: str) -> list[_Candidate]:
@@ -275,8 +270,10 @@ PIVOT_CHARS = 300
 CUT_OFF = frozenset({"max_tokens", "length", "model_context_window_exceeded"})
 REFUSED = frozenset({"refusal", "content_filter"})
 _REFUSAL = re.compile(
-    r"\W*(?:i['’]?m (?:very )?sorry|i (?:cannot|can['’]?t|am unable|won['’]?t|am not able)|unfortunately, i"
-    r"|抱歉|对不起|我无法|我不能)",
+    r"\W*(?:(?:i['’]?m |i am )?(?:very |so |really )?sorry\b|(?:my )?apolog(?:ies|ise|ize)\b|i apologi[sz]e\b"
+    r"|(?:as an ai\b[^.\n]{0,40}, )?i(?: (?:cannot|can(?:no|['’]?)t|am unable|will not|won['’]?t|am not able"
+    r"|do not feel|must decline)|['’]m (?:unable|not able))|unfortunately, i"
+    r"|抱歉|对不起|很抱歉|我无法|我不能)",
     re.IGNORECASE,
 )
 REASON_CHARS = 120
@@ -304,11 +301,13 @@ async def summarise(
     if reason := refused(forked):
         raise SummaryRejected(reason)
     replaced = view.items[place:] if side == "from" else whole.items
-    told: JsonObject = {"tries": tries, "left_out_rounds": dropped}
+    metadata: JsonObject = {"tries": tries, "left_out_rounds": dropped}
     covers = view.items[place - 1].record_id if side == "up_to" else None
     size = sum(item.tokens for item in replaced)
     # In a thread: checking all quotations of a long reply takes a while.
-    return await asyncio.to_thread(accepted, forked.text, words, replaced=size, covers=covers, told=told)
+    return await asyncio.to_thread(
+        accepted, forked.text, words, replaced=size, covers=covers, metadata=metadata
+    )
 
 
 def accepted(
@@ -317,7 +316,7 @@ def accepted(
     *,
     replaced: int,
     covers: str | None = None,
-    told: JsonObject | None = None,
+    metadata: JsonObject | None = None,
 ) -> Draft:
     """Return the reply as a draft; raises `SummaryRejected` with the reason (C23c)."""
     if not reply.strip():
@@ -337,11 +336,11 @@ def accepted(
         raise SummaryRejected(f"the summary has {size:,} tokens and would stand for {replaced:,}")
     dropped = [one for done in looked_up for one in done.dropped]
     facts: JsonObject = {
-        **(told or {}),
+        **(metadata or {}),
         "quotations": sum(done.kept for done in looked_up),
         "dropped": [*dropped],
     }
-    return Draft(kind="full", text=text, covers=covers, told=facts)
+    return Draft(kind="full", text=text, covers=covers, metadata=facts)
 
 
 def directive(side: Side = "all", *, focus: str = "", pivot: str = "") -> str:
@@ -458,7 +457,9 @@ def shorten(
     """
     items = whole.items
     groups = rounds(items)
-    if len(groups) > MIN_GROUPS + 1 and _opens_with_summary(whole):
+    first_id = whole.items[0].record_id if whole.items else None
+    summaries = {one.summary_id or one.id for one in whole.records if isinstance(one, Compacted)}
+    if len(groups) > MIN_GROUPS + 1 and first_id in summaries:
         groups = groups[1:]
     wanted = _wanted([_tokens(items, group) for group in groups], before.dropped, error, settings)
     dropped = min(wanted, len(groups) - MIN_GROUPS)
@@ -476,7 +477,7 @@ def shorten(
     )
     shorter = whole.after(cut)
     # Some models refuse thinking after changed messages, and a summary does not need it.
-    changes = tuple(without_thinking(shorter.items))
+    changes = tuple(unbound_thinking(shorter.items, items))
     bare = Replaced(id=f"{first.record_id}-thinking", at=cut.at, changes=changes, reason="thinking")
     return ShortenedView(shorter.after(bare) if changes else shorter, dropped)
 
@@ -494,8 +495,3 @@ def _wanted(sizes: Sequence[int], dropped: int, error: PromptTooLong, settings: 
 
 def _tokens(items: Sequence[Item], span: tuple[int, int]) -> int:
     return sum(item.tokens for item in items[span[0] : span[1]])
-
-
-def _opens_with_summary(view: View) -> bool:
-    first = view.items[0].record_id
-    return any(isinstance(one, Compacted) and (one.summary_id or one.id) == first for one in view.records)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
@@ -15,18 +16,21 @@ from nacre import prompts
 from nacre.errors import ToolError
 from nacre.layers.l5_extract.by_rule import StatedFact
 from nacre.layers.l5_extract.judge import Judge
-from nacre.layers.l5_extract.policy import EXTRACT, Consent
+from nacre.layers.l5_extract.policy import EXTRACT, Consent, ExtractSettings
+from nacre.layers.l5_extract.slots import SLOTS, slot_of
 from nacre.loop.fork import Fork, ForkResult, ForkTask, RequestSource
 from nacre.memory.checks.review import Proposal, propose
 from nacre.memory.copies import ChangedFile, MemoryCopies
 from nacre.memory.files.folder import TEAM_PREFIX, version_of
 from nacre.memory.files.scan import manifest_line
 from nacre.memory.files.transaction import Transaction
-from nacre.memory.format.entry import Entry, MemoryChange, MemoryDraft, compose, read_entry
+from nacre.memory.format.entry import Entry, MemoryChange, MemoryDraft, compose, read_entry, whole_text
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.memory import Memory
 from nacre.memory.recall.select import MAX_MANIFEST_LINES
 from nacre.memory.similarity import Subjects, terms
+from nacre.messages.blocks import ToolResult
+from nacre.messages.records import Said
 from nacre.messages.untrusted_text import neutralise
 from nacre.messages.view import View
 from nacre.tools.policy import Narrowing
@@ -37,6 +41,10 @@ SOURCE: RequestSource = "extract_memories"
 TOOLS = frozenset({"Bash", "Edit", "Glob", "Grep", "Read", "Write"})
 DIRECTIVE = prompts.load("nacre.layers.l5_extract", "extract")
 NONE_YET = "(none yet)"
+_TEXT_CALL = re.compile(
+    r"[\"']?(?:name|tool|function)[\"']?\s*:\s*[\"'](?:Write|Edit|Read|remember)\b|<tool_call>|<tools>"
+)
+"""A call that a weak model wrote as text."""
 SCRATCH = "extract"
 """Folder in the cache of a memory for the copies that a fork writes to."""
 
@@ -47,10 +55,14 @@ class ExtractResult:
 
     changes: Sequence[ChangedFile]
     """New file contents; none of them is saved yet."""
+    removed: Sequence[ChangedFile] = ()
+    """Files to remove."""
     forked: ForkResult | None = None
     """None if rules were used."""
     rejected: Sequence[str] = ()
     """Files that were rejected because of ungrounded or lost claims."""
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    """How often a file was refused, by reason."""
 
 
 async def extract_with_model(
@@ -60,7 +72,7 @@ async def extract_with_model(
     manifest: str,
     fork: Fork,
     judge: Judge,
-    max_rounds: int = EXTRACT.max_rounds,
+    settings: ExtractSettings = EXTRACT,
 ) -> ExtractResult:
     """Let a fork of the conversation write memories into copies of the files, and return its changes.
 
@@ -74,7 +86,8 @@ async def extract_with_model(
             source=SOURCE,
             directive=prompt,
             access=Narrowing(tools=TOOLS, writes_in=copies.places, commands=EXTRACTION),
-            max_rounds=max_rounds,
+            max_rounds=settings.max_rounds,
+            max_output=settings.max_output,
             view=view,
             copies=copies.copies,
         )
@@ -83,7 +96,22 @@ async def extract_with_model(
         changes = await asyncio.to_thread(
             lambda: [replace(one, after=judge.signed(one)) for one in copies.changed()]
         )
-    return ExtractResult(changes=changes, forked=forked, rejected=tuple(judge.rejected))
+    return ExtractResult(
+        changes=changes, forked=forked, rejected=tuple(judge.rejected), refusals=judge.refusals
+    )
+
+
+def has_only_invalid_calls(result: ExtractResult) -> bool:
+    """Return whether a fork tried to call tools and no call was valid: all failed or were text."""
+    forked = result.forked
+    if forked is None or result.rejected:
+        return False
+    calls = {call.id for reply in forked.replies for call in reply.tool_calls}
+    if not calls:
+        return any(_TEXT_CALL.search(reply.text) for reply in forked.replies)
+    said = (one for one in forked.view.records if isinstance(one, Said))
+    blocks = (block for one in said for block in one.blocks if isinstance(block, ToolResult))
+    return all(block.is_error for block in blocks if block.call_id in calls)
 
 
 def directive(directory: Path, manifest: str, *, count: int) -> str:
@@ -114,6 +142,8 @@ class SavedMemories:
     """With the prefix of the team where it applies; without indexes."""
     commits: tuple[tuple[Memory, str], ...] = ()
     """The changed memories and their commits."""
+    removed: tuple[str, ...] = ()
+    """Memories that were forgotten, without those that only got another name."""
     team: int = 0
     """The number of files of the team."""
     is_proposed: bool = False
@@ -121,11 +151,12 @@ class SavedMemories:
     @property
     def line(self) -> str:
         """For the person: what was saved, and how to undo it."""
-        several = f"{len(self.files)} memor{'y' if len(self.files) == 1 else 'ies'}"
-        names = ", ".join(self.files)
+        files = (*self.files, *self.removed)
         if self.is_proposed:
-            return f"{several} to review: {names} (nacre memory review)"
-        return f"saved {several}: {names} (undo: {'; '.join(self.undo)})"
+            return f"{_count(files)} to review: {', '.join(files)} (nacre memory review)"
+        parts = [("saved", self.files), ("removed", self.removed)]
+        done = [f"{verb} {_count(names)}: {', '.join(names)}" for verb, names in parts if names]
+        return f"{', '.join(done)} (undo: {'; '.join(self.undo)})"
 
     @property
     def undo(self) -> list[str]:
@@ -136,29 +167,38 @@ class SavedMemories:
         ]
 
 
-async def save_changes(changes: Sequence[ChangedFile], *, mode: Consent, session: str) -> SavedMemories:
+async def save_changes(
+    changes: Sequence[ChangedFile],
+    *,
+    removed: Sequence[ChangedFile] = (),
+    mode: Consent,
+    session: str,
+) -> SavedMemories:
     """Save the changes, one commit per memory, or propose them to the person (E6, E7)."""
     saved = SavedMemories(
         files=tuple(f"{_prefix(one.memory)}{one.file}" for one in changes),
+        removed=() if changes else tuple(one.file for one in removed),
         team=sum(_is_team(one.memory) for one in changes),
         is_proposed=mode != "auto",
     )
     if mode != "auto":
-        for one in changes:
+        for one in (*changes, *removed):
             proposal = Proposal(
                 file=one.file,
                 before=one.before,
-                after=one.after,
+                after=one.after or None,
                 author="extract",
                 reason=REASON,
                 session=session,
-                sources=read_entry(one.file, one.after).sources,
+                sources=read_entry(one.file, one.after or one.before or b"").sources,
             )
             propose(one.memory.location, proposal, clock=one.memory.clock)
         return saved
-    for memory in dict.fromkeys(one.memory for one in changes):
+    for memory in dict.fromkeys(one.memory for one in (*changes, *removed)):
         files = {one.file: (one.after, version_of(one.before)) for one in changes if one.memory is memory}
-        commit = await memory.put_all(files, MemoryChange(author="extract", reason=REASON, session=session))
+        gone = {one.file: version_of(one.before) for one in removed if one.memory is memory}
+        change = MemoryChange(author="extract", reason=REASON, session=session)
+        commit = await memory.put_all(files, change, removed=gone)
         if commit:
             saved = replace(saved, commits=(*saved.commits, (memory, commit)))
     return saved
@@ -171,11 +211,7 @@ async def memory_manifest(memories: Sequence[Memory], hidden: Hidden) -> tuple[s
     for memory in reversed(memories):
         without = await hidden(memory)
         # Untrusted and local-only memories are not shown (M16b, M27).
-        entries = [
-            one
-            for one in (await memory.scan()).entries
-            if one.origin != "untrusted" and one.file not in without
-        ]
+        entries = [one for one in (await memory.scan()).entries if one.is_trusted and one.file not in without]
         names += [one.file for one in entries]
         shown = (replace(one, file=f"{_prefix(memory)}{one.file}") for one in entries)
         lines += [neutralise(manifest_line(one)) for one in islice(shown, MAX_MANIFEST_LINES)]
@@ -187,6 +223,10 @@ async def memory_manifest(memories: Sequence[Memory], hidden: Hidden) -> tuple[s
     return "\n".join(lines[:MAX_MANIFEST_LINES]), tuple(names)
 
 
+def _count(files: Sequence[str]) -> str:
+    return f"{len(files)} memor{'y' if len(files) == 1 else 'ies'}"
+
+
 def _is_team(memory: Memory) -> bool:
     return memory.location.source == "team"
 
@@ -196,104 +236,213 @@ def _prefix(memory: Memory) -> str:
 
 
 _SIGNS = re.compile(r"[^\w]+")
+MIN_SHARED_TERMS = 2
+"""Content words that a change must share with the memory that it updates."""
+MIN_SHARED = 0.4
+"""And their share of the words of the shorter of the two."""
+MAX_SUBJECT_TERMS = 2
+"""Content words at the start of a statement that may be its subject."""
+_CHANGE = re.compile(
+    r"\b(?:we|i|they)(?:'ve|'re)? (?:just |have |all )?(?:moved|switched|changed|renamed|replaced|dropped)\b"
+    r"|\b(?:correction|sorry|actually|wait|scratch that|no)\b[,:]?|\((?:said|moved) [^)]*\)",
+    re.IGNORECASE,
+)
+"""Words that report a change and are not its subject."""
+SINCE = "**Since {day}:** {text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleChanges:
+    """What stated facts change in a memory; nothing of it is saved yet."""
+
+    changes: Sequence[ChangedFile] = ()
+    removed: Sequence[ChangedFile] = ()
+    """Memories that the person asked to forget, and files that a renamed memory leaves behind."""
 
 
 async def changes_by_rule(
     memory: Memory, facts: Sequence[StatedFact], judge: Judge, *, session: str
-) -> list[ChangedFile]:
+) -> RuleChanges:
     """Return the files with the facts that are not known yet added; nothing is saved (M14c).
 
-    A memory of one line that an older statement on the subject made is replaced; to a longer one the fact is
-    added as a line.
+    A statement that was extracted before is replaced by a newer one that contradicts or repeats it, together
+    with its title and file name. A richer memory stays and gets the new statement as a line.
     """
     entries = await memory.list()
     known = [_plain(one.body) for one in entries]
-    new = [one for one in facts if not any(_plain(one.text) in text for text in known)]
+    new = [one for one in facts if not one.text or not any(_plain(one.text) in text for text in known)]
     if not new:
-        return []
+        return RuleChanges()
     # Nothing is written in this transaction: it keeps others from changing the files meanwhile.
     async with memory.transact(MemoryChange(author="extract", reason="looking", session=session)) as tx:
-        statements = [one for one in entries if _is_one_statement(one)]
-        changes = await asyncio.to_thread(_placed, memory, new, statements, judge, tx)
-    return await asyncio.to_thread(lambda: [one for one in changes if _is_accepted(one, judge)])
+        placement = _Placement(memory, {one.file: one for one in entries}, judge, tx)
+        await asyncio.to_thread(placement.place_all, new)
+
+    def accepted() -> RuleChanges:
+        found = []
+        removed = {file: one for file, one in placement.removed.items() if file not in placement.renamed}
+        for one in placement.changes.values():
+            with contextlib.suppress(ToolError):
+                judge.check(one)
+                found.append(one)
+                removed |= {
+                    old: placement.removed[old] for old, to in placement.renamed.items() if to == one.file
+                }
+        return RuleChanges(changes=found, removed=tuple(removed.values()))
+
+    return await asyncio.to_thread(accepted)
 
 
-def _placed(
-    memory: Memory, facts: Sequence[StatedFact], statements: Sequence[Entry], judge: Judge, tx: Transaction
-) -> list[ChangedFile]:
-    """Return a change for each fact: to a memory that it contradicts or is about, or of a new file."""
-    subjects = Subjects(memory.location.directory)
-    subjects.catch_up(tx)
-    changes: dict[str, ChangedFile] = {}
-    for fact in facts:
-        name = slot_of(fact.text) or fact.name
-        negated = set(terms(fact.negates))
-        contradicted = (one.file for one in statements if negated and negated <= set(terms(one.body)))
-        same = next(contradicted, "") or subjects.same(name, fact.description)
-        file = same or subjects.free_name(name, tx)
-        before, _ = tx.read(file)
-        current = changes[file].after if file in changes else before
-        after = _composed(fact, file, current, judge)
-        changes[file] = ChangedFile(memory=memory, file=file, before=before, after=after)
-    return list(changes.values())
+class _Placement:
+    """Finds the memory that each fact belongs to, and composes its new text."""
+
+    def __init__(self, memory: Memory, entries: dict[str, Entry], judge: Judge, tx: Transaction) -> None:
+        self.changes: dict[str, ChangedFile] = {}
+        self.removed: dict[str, ChangedFile] = {}
+        self.renamed: dict[str, str] = {}
+        """Old file names and the new ones."""
+        self._memory = memory
+        self._entries = entries
+        self._judge = judge
+        self._tx = tx
+        self._subjects = Subjects(memory.location.directory)
+        self._subjects.catch_up(tx)
+
+    def place_all(self, facts: Sequence[StatedFact]) -> None:
+        for fact in facts:
+            self._place(fact)
+
+    def _place(self, fact: StatedFact) -> None:
+        """Add, update or remove the memory of one fact."""
+        if not fact.text:
+            for known in self._about(fact.negates):
+                self._remove(known.file)
+            return
+        title = slot_of(fact.text) or fact.title
+        file = self._same(fact, title)
+        entry = self._entries.get(file)
+        if entry is None and (named := self._same_subject(fact)):
+            # One word is shared: the old statement stays, and the change is written below it.
+            line = SINCE.format(day=fact.said.isoformat(), text=fact.text)
+            self._write(named.file, fact, named, body=f"{named.body.rstrip()}\n\n{line}")
+            return
+        if entry is None and fact.is_weak:
+            return
+        if entry is None:
+            self._write(self._subjects.free_name(_file_title(fact), self._tx), fact, None)
+        elif not is_statement(entry):
+            self._write(file, fact, entry, body=f"{entry.body.rstrip()}\n\n{fact.body}")
+        elif _is_richer(entry, fact):
+            line = SINCE.format(day=fact.said.isoformat(), text=fact.text) if fact.is_update else fact.body
+            self._write(file, fact, entry, body=f"{entry.body.rstrip()}\n\n{line}")
+        else:
+            self._replace(file, fact, entry)
+
+    def _same(self, fact: StatedFact, title: str) -> str:
+        """Return the file of the memory that a fact contradicts, updates or repeats; empty if none."""
+        if contradicted := self._about(fact.negates):
+            return contradicted[0].file
+        if slot := slot_of(fact.text):
+            same = next((one.file for one in self._entries.values() if one.title == slot), "")
+            return same or next(
+                (one.file for one in self._statements() if SLOTS[slot][1].search(one.body)), ""
+            )
+        if fact.is_update and (updated := self._updated(fact)):
+            return updated
+        file = self._subjects.same(title, fact.description) or ""
+        return file if file in self._entries else ""
+
+    def _updated(self, fact: StatedFact) -> str:
+        """Return the statement of the same kind that shares most words with one that reports a change."""
+        mine = _words(fact.body)
+        best = (MIN_SHARED, "")
+        for entry in self._statements():
+            theirs = _words(entry.body)
+            common = len(mine & theirs)
+            if entry.kind == fact.kind and common >= MIN_SHARED_TERMS:
+                best = max(best, (common / min(len(mine), len(theirs)), entry.file))
+        return best[1]
+
+    def _same_subject(self, fact: StatedFact) -> Entry | None:
+        """Return the one statement whose subject a reported change names before all else; None if several."""
+        subject = next((word for word in terms(_CHANGE.sub(" ", fact.text)) if word.isalpha()), "")
+        others = (one for one in self._statements() if one.title not in SLOTS)
+        found = [one for one in others if subject in terms(one.body)[:MAX_SUBJECT_TERMS]]
+        return found[0] if len(found) == 1 and fact.is_update and subject else None
+
+    def _about(self, words: str) -> list[Entry]:
+        """Return the statements that contain all of these words."""
+        wanted = set(terms(words))
+        return [one for one in self._statements() if wanted and wanted <= set(terms(whole_text(one)))]
+
+    def _statements(self) -> list[Entry]:
+        return [one for one in self._entries.values() if is_statement(one)]
+
+    def _replace(self, file: str, fact: StatedFact, entry: Entry) -> None:
+        """Write the new statement in the place of an old one, under a name that says it."""
+        slot = slot_of(fact.text)
+        name = slot or fact.title
+        if slot or file in self.changes or terms(entry.title) == terms(name):
+            self._write(file, fact, entry, name=name)
+            return
+        target = self._subjects.free_name(_file_title(fact), self._tx)
+        self._write(target, fact, entry, name=name)
+        self._remove(file)
+        self.renamed[file] = target
+
+    def _write(
+        self, file: str, fact: StatedFact, entry: Entry | None, *, name: str = "", body: str = ""
+    ) -> None:
+        """Compose a file from a fact; with `body`, the fact is added to a memory that keeps its title."""
+        draft = MemoryDraft(
+            body=body or fact.body,
+            kind=None if body else fact.kind,
+            name=name or ("" if body else slot_of(fact.text) or fact.title),
+            description="" if body else fact.description,
+            sources=(self._judge.session, *fact.sources),
+        )
+        before = self._tx.read(file)[0]
+        old = self._tx.read(entry.file)[0] if entry else None
+        if entry is not None and entry.file in self.changes:
+            old = self.changes[entry.file].after
+        previous = MarkdownFile.parse(old) if old is not None else None
+        after = compose(draft, file=file, now=self._judge.now, previous=previous)
+        self.changes[file] = ChangedFile(memory=self._memory, file=file, before=before, after=after)
+        self._entries[file] = read_entry(file, after)
+
+    def _remove(self, file: str) -> None:
+        before = self._tx.read(file)[0]
+        self._entries.pop(file, None)
+        if before is None:
+            self.changes.pop(file, None)
+        else:
+            self.removed[file] = ChangedFile(memory=self._memory, file=file, before=before, after=b"")
 
 
-def _composed(fact: StatedFact, file: str, current: bytes | None, judge: Judge) -> bytes:
-    draft = MemoryDraft(
-        body=fact.text,
-        kind=fact.kind,
-        name=slot_of(fact.text) or fact.name,
-        description=fact.description,
-        sources=(judge.session, *fact.sources),
+def _file_title(fact: StatedFact) -> str:
+    slot = slot_of(fact.text)
+    return f"user {SLOTS[slot][2]}" if slot else fact.file_title
+
+
+def is_statement(entry: Entry) -> bool:
+    """Whether a memory is one statement that was extracted from a conversation, with its reason and scope."""
+    lines = [line for line in entry.body.splitlines() if line.strip()]
+    return bool(entry.sources) and all(
+        place == 0 or line.startswith(("**Why:**", "**How to apply:**")) for place, line in enumerate(lines)
     )
-    if current is None:
-        return compose(draft, file=file, now=judge.now)
-    entry = read_entry(file, current)
-    draft = replace(draft, name=slot_of(fact.text))  # the file already has a title
-    if not _is_one_statement(entry):
-        body = f"{entry.body.rstrip()}\n\n{fact.text}"
-        draft = replace(draft, body=body, name="", description="", kind=None)
-    return compose(draft, file=file, now=judge.now, previous=MarkdownFile.parse(current))
 
 
-def _is_one_statement(entry: Entry) -> bool:
-    """Whether a memory is one line that was extracted from a conversation."""
-    return bool(entry.sources) and len([line for line in entry.body.splitlines() if line.strip()]) == 1
+def _is_richer(entry: Entry, fact: StatedFact) -> bool:
+    """Whether a memory would lose more words than a new statement has, without those that it denies."""
+    mine = set(terms(fact.body))
+    lost = set(terms(entry.body)) - mine - set(terms(fact.negates))
+    return len(lost) > max(len(mine), MIN_SHARED_TERMS)
 
 
-def _is_accepted(change: ChangedFile, judge: Judge) -> bool:
-    try:
-        judge.check(change)
-    except ToolError:
-        return False
-    return True
+def _words(text: str) -> set[str]:
+    """Return the terms of a text without numbers and dates, which a change replaces."""
+    return {term for term in terms(text) if term.isalpha()}
 
 
 def _plain(text: str) -> str:
     return _SIGNS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
-
-
-_NOW = r"(?:now |currently )?"
-SLOTS: Mapping[str, re.Pattern[str]] = {
-    "Where the user lives": re.compile(
-        rf"\bI(?:'m| am|'ve| have)? {_NOW}(?:live|living|reside|moved|based) (?:in|to)\b"
-        r"|我(?:现在|目前)?(?:住在|搬到|搬去)",
-        re.IGNORECASE,
-    ),
-    "The user's name": re.compile(
-        r"\bmy name(?:'s| is)\b|\bI(?:'m| am) called\b|我叫|我的名字(?:是|叫)", re.IGNORECASE
-    ),
-    "Where the user works": re.compile(
-        rf"\bI(?:'m| am)? {_NOW}(?:work|working|employed) (?:at|for)\b"
-        r"|我(?:现在|目前)?在[^，。,.]{1,15}(?:工作|上班)",
-        re.IGNORECASE,
-    ),
-    "The user's birthday": re.compile(r"\bmy birthday(?:'s| is)\b|我的生日(?:是|在)", re.IGNORECASE),
-    "The user's time zone": re.compile(r"\bmy time ?zone(?:'s| is)\b|我的时区是", re.IGNORECASE),
-}
-"""Patterns of statements that belong to one memory, by its title; the same in both languages."""
-
-
-def slot_of(text: str) -> str:
-    """Return the title of the one memory that such a statement belongs to; empty if there is none."""
-    return next((title for title, form in SLOTS.items() if form.search(text)), "")

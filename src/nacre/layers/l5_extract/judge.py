@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from itertools import groupby
+from typing import NoReturn
 
 from nacre import prompts
 from nacre.context.privacy import TRUSTED_TOOLS, by_tools
 from nacre.errors import StoreError, ToolError
+from nacre.memory.checks.faithful import Sources, Statements, lost_sentences
 from nacre.memory.checks.grounding import (
     is_blank,
     is_supported,
@@ -19,16 +22,26 @@ from nacre.memory.checks.grounding import (
     ungrounded_claims,
 )
 from nacre.memory.copies import ChangedFile
-from nacre.memory.format.entry import Entry, MemoryDraft, Origin, compose, read_entry
+from nacre.memory.format.entry import (
+    Entry,
+    MemoryDraft,
+    Origin,
+    compose,
+    file_name,
+    read_entry,
+    title_of,
+    whole_text,
+)
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.format.index import INDEX_FILE
 from nacre.memory.memory import refuse_secrets
 from nacre.memory.team.rules import refuse_for_team
+from nacre.memory.tools import OriginJudge
 from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.messages.facts import Facts, UserQuote
 from nacre.messages.records import Compacted, Noted, Record, Said
 from nacre.messages.view import View
-from nacre.session.attachments import INSIDE, digest
+from nacre.session.layer import INSIDE, digest
 
 UNGROUNDED = prompts.load("nacre.layers.l5_extract", "ungrounded")
 LOSES = prompts.load("nacre.layers.l5_extract", "loses")
@@ -36,6 +49,7 @@ LEAVE_IT = "Not saved, as before; leave it."
 INDEX_REFUSED = (
     "Not saved: leave MEMORY.md alone. The line of each memory that you save is added automatically."
 )
+MISNAMED = "Not saved: the name of the file says what its text does not say; name it {better}."
 EMPTY = "A memory says something: there is no text below its frontmatter."
 
 
@@ -122,13 +136,15 @@ class Judge:
     session: str
     now: datetime
     zone: tzinfo
-    origin_of: Callable[[str], Origin]
+    origins: OriginJudge
     names: Sequence[str] = ()
     """Existing files, which a memory may link to."""
     grounds: bool = True
     """Whether claims are checked."""
     rejected: dict[str, list[str]] = field(default_factory=dict)
     """The ungrounded or lost claims of each rejected file."""
+    refusals: Counter[str] = field(default_factory=Counter)
+    """How often a file was refused, by reason."""
 
     def check(self, change: ChangedFile) -> None:
         """Raise `ToolError` for a file that may not become a memory; an objection is explained once."""
@@ -142,23 +158,25 @@ class Judge:
             before = read_entry(change.file, change.before)
             after = read_entry(change.file, self.signed(change))
             said = [one.text for one in self.messages.quotes]
-            self._refuse_claims(
-                change.file, uncorrected_claims(_whole(before), _whole(after), said=said), LOSES
-            )
+            old = whole_text(before)
+            new = whole_text(after)
+            lost = lost_sentences(before.body, now=Statements([new]))
+            self._refuse_claims(change.file, uncorrected_claims(old, new, said=said, lost=lost), LOSES)
         self.rejected.pop(change.file, None)
 
     def signed(self, change: ChangedFile) -> bytes:
         """Return the file as it is saved: with origin and sources, without fields that a fork may not set."""
         entry = read_entry(change.file, change.after)
-        text = _whole(entry)
+        text = whole_text(entry)
         previous = MarkdownFile.parse(change.before) if change.before is not None else None
         draft = MemoryDraft(
             body=entry.body,
             kind=entry.kind,
             name=self._supported(entry.name, entry, change),
             description=self._supported(entry.description, entry, change),
-            origin=self._origin(text, _old(change)),
+            origin=self._origin(text, _trusted(change)),
             sources=(self.session, *self.sources(text)),
+            is_supported=self.origins.supports(entry.body),
         )
         return compose(draft, file=change.file, now=self.now, previous=previous)
 
@@ -170,27 +188,37 @@ class Judge:
 
     def _check(self, change: ChangedFile) -> None:
         if change.file.rpartition("/")[2] == INDEX_FILE:
-            raise ToolError(INDEX_REFUSED)
+            self._refuse("index", INDEX_REFUSED)
         text = change.after.decode(errors="replace")
+        why = "secret"
         try:
-            refuse_secrets(text)
+            refuse_secrets(text, file="" if change.before else change.file)
+            self.origins.origin_of(text)  # refuses a credential that a tool result shows
             if change.memory.location.source == "team":
+                why = "team"
                 refuse_for_team(change.file, self.signed(change))
         except StoreError as error:
-            raise ToolError(f"Not saved: {error}.") from error
+            self._refuse(why, f"Not saved: {error}.")
         entry = read_entry(change.file, change.after)
         if is_blank(entry.body):
-            raise ToolError(EMPTY)
-        claims = self._claims(_whole(entry), _old(change)) if self.grounds else []
-        self._refuse_claims(change.file, claims, UNGROUNDED)
+            self._refuse("empty", EMPTY)
+        title = Entry(file=change.file).title
+        if change.before is None and self.grounds and not self.origins.supported_title(title, entry.body):
+            self._refuse("misnamed", MISNAMED.format(better=file_name(title_of(entry.body))))
+        if self.grounds:
+            claims = self._claims(whole_text(entry), _old(change)) or self._altered(entry, _old(change))
+            self._refuse_claims(change.file, claims, UNGROUNDED)
 
     def _supported(self, line: str, entry: Entry, change: ChangedFile) -> str:
         """Return a title or description; empty, so that it is derived again, if no text supports it.
 
         It becomes a line of the index, which is part of every prompt.
         """
+        if not self.grounds:
+            return line
         texts = [entry.body, _old(change), *(one.text for one in self.messages.quotes)]
-        return line if not self.grounds or is_supported(line, texts) else ""
+        is_known = is_supported(line, texts) and not Sources(texts).altered(line, new_words="any")
+        return self.origins.supported_title(line, f"{entry.body}\n{_trusted(change)}") if is_known else ""
 
     def _refuse_claims(self, file: str, claims: list[str], why: str) -> None:
         """Raise `ToolError` if there are claims; the reason is explained once per file."""
@@ -198,7 +226,12 @@ class Judge:
             return
         is_explained = file in self.rejected
         self.rejected[file] = claims
-        raise ToolError(LEAVE_IT if is_explained else prompts.render(why, claims=", ".join(claims)))
+        text = LEAVE_IT if is_explained else prompts.render(why, claims=", ".join(claims))
+        self._refuse("lossy" if why == LOSES else "ungrounded", text)
+
+    def _refuse(self, why: str, text: str) -> NoReturn:
+        self.refusals[why] += 1
+        raise ToolError(text)
 
     def _claims(self, text: str, old: str) -> list[str]:
         """Return the claims that are in no message, or only in texts that nacre attached (M16b)."""
@@ -212,25 +245,34 @@ class Judge:
         repeated = set(own) - set(self._ungrounded(text, [*said, *messages.attached], old))
         return [one for one in own if one in everywhere or (one not in others and one in repeated)]
 
+    def _altered(self, entry: Entry, old: str) -> list[str]:
+        """Return the sentences that turn what the person said, or say in part what nobody said."""
+        messages = self.messages
+        said = [one.text for one in messages.quotes]
+        sources = Sources(said, old=[old], others=[*messages.replies, *messages.tool_texts])
+        return sources.altered(entry.body)
+
     def _origin(self, text: str, old: str) -> Origin:
         """Return the origin of a text; `untrusted` also if a claim is only in tool output."""
         messages = self.messages
         ours = [*(one.text for one in messages.quotes), *messages.replies]
         if messages.tool_texts and self._ungrounded(text, ours, old):
             return "untrusted"
-        return self.origin_of(text)
+        return self.origins.origin_of(text, trusted=(old,) if old else ())
 
     def _ungrounded(self, text: str, said: Sequence[str], old: str) -> list[str]:
         at = self.messages.quotes[-1].at if self.messages.quotes else self.now
         return ungrounded_claims(text, said=[*said, *self.names], old=old, at=at, zone=self.zone)
 
 
-def _whole(entry: Entry) -> str:
-    return "\n".join(part for part in (entry.name, entry.description, entry.body) if part)
+def _trusted(change: ChangedFile) -> str:
+    """Return the text before a change, if it may be relied on."""
+    entry = read_entry(change.file, change.before or b"")
+    return _old(change) if entry.is_trusted else ""
 
 
 def _old(change: ChangedFile) -> str:
     if change.before is None:
         return ""
     entry = read_entry(change.file, change.before)
-    return _whole(replace(entry, name=entry.title))
+    return whole_text(replace(entry, name=entry.title))

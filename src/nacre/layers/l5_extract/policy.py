@@ -23,6 +23,8 @@ class ExtractSettings:
     """Run after so many turns with new messages; the run covers all of them."""
     max_rounds: int = 5
     """Model calls of one run: read in parallel, write in parallel, correct."""
+    max_output: int = 20_000
+    """Output tokens of one model call."""
     max_failures: int = 3
     """After so many failures in a row, extraction ends for the session, with one notice (F5)."""
 

@@ -6,15 +6,24 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime, time, tzinfo
 from typing import TypeAlias
 
 from nacre.layers.l6_dream.by_rule_index import index_all
 from nacre.layers.l6_dream.by_rule_merge import merge
 from nacre.layers.l6_dream.copy import DirectoryCopy, TopicSearch, is_log, is_text, is_topic
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings, may_remove
-from nacre.memory.daily_log import UNTRUSTED, day_of, read_log
+from nacre.memory.checks.faithful import Statements, lost_sentences
+from nacre.memory.daily_log import day_of, origin_of_line, read_log
 from nacre.memory.dates.absolute import find_dates
+from nacre.memory.format.entry import (
+    DOUBTFUL,
+    MemoryDraft,
+    compose,
+    description_of,
+    file_name,
+    title_of,
+)
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.recall.base import Drift
 from nacre.memory.recall.drift.check import MAX_LISTED
@@ -25,6 +34,9 @@ Resolve: TypeAlias = Callable[[str, datetime, tzinfo], str]
 DriftCheck: TypeAlias = Callable[[Sequence[str]], Sequence[Drift]]
 """Looks up which of the paths and names in texts still exist in the project (R12)."""
 
+MIN_JUDGED = 4
+"""Memories that name something in the project, from which on their share says whether it is the right one."""
+MAX_BROKEN_SHARE = 0.5
 DRIFT = "drift"
 """The frontmatter field that a dream writes."""
 
@@ -79,18 +91,32 @@ def _dated(text: str, moments: Sequence[datetime], resolve: Resolve, zone: tzinf
 
 def mark_drift(copy: DirectoryCopy, check: DriftCheck) -> None:
     """Mark memories of which nothing that they name is left in the project; unmark them if it is back."""
-    topics = [one for one in copy.topics() if one.document.has_frontmatter and is_text(one)]
+    # Feedback says how to work and may name what is still to be made.
+    topics = [
+        one
+        for one in copy.topics()
+        if one.document.has_frontmatter and is_text(one) and one.entry.kind not in {"user", "feedback"}
+    ]
     # What a forbidding sentence names should not be in the project.
     texts = [
         "".join(one for one in _SENTENCE.findall(topic.entry.body) if not _FORBIDS.search(one))
         for topic in topics
     ]
-    for topic, found in zip(topics, check(texts), strict=True):
-        # Flags may belong to another program; names such as `__init__` are Python's own.
-        references = (
-            one for one in found.references if one.kind != "flag" and not _DUNDER.fullmatch(one.text)
+    # Flags may belong to another program; names such as `__init__` are Python's own.
+    drifts = [
+        Drift(
+            references=tuple(
+                one for one in found.references if one.kind != "flag" and not _DUNDER.fullmatch(one.text)
+            )
         )
-        drift = Drift(references=tuple(references))
+        for found in check(texts)
+    ]
+    named = [drift for drift in drifts if drift.references]
+    broken = sum(drift.is_broken for drift in named)
+    if len(named) >= MIN_JUDGED and broken > MAX_BROKEN_SHARE * len(named):
+        # This is not the code that the memories are about, or not all of it.
+        return
+    for topic, drift in zip(topics, drifts, strict=True):
         marked = str(topic.document.fields.get(DRIFT, ""))
         gone = f"gone: {', '.join(one.text for one in drift.gone[:MAX_LISTED])}" if drift.is_broken else ""
         if gone and gone != marked:
@@ -115,6 +141,8 @@ class DreamRules:
     """The usefulness of each memory; the most useful are listed first."""
     has_index: bool = True
     is_daily: bool = False
+    since: date | None = None
+    """The day of the last dream: logs of earlier days were sorted then."""
     is_unlimited: bool = False
     """Any number of memories may be merged at once."""
     between: Callable[[], None] = lambda: None
@@ -136,10 +164,18 @@ def by_rule(copy: DirectoryCopy, rules: DreamRules) -> None:
     rules.between()
     if any(map(is_log, copy.now)):
         today = rules.now.astimezone(rules.zone).date()
+        if rules.is_daily:
+            sort_logs(copy, rules, today=today)
         point_to_logs(copy, TopicSearch(copy.topics(), asked=today))
         rules.between()
     if rules.has_index:
-        index_all(copy, useful=rules.useful, with_logs=rules.is_daily)
+        repair_indexes(copy, rules)
+
+
+def repair_indexes(copy: DirectoryCopy, rules: DreamRules) -> None:
+    """Repair every index as the rules say."""
+    share = 1.0 if rules.is_unlimited else rules.settings.max_removed_share
+    index_all(copy, useful=rules.useful, with_logs=rules.is_daily, max_dropped_share=share)
 
 
 MAX_LOGS = 31
@@ -150,6 +186,26 @@ MAX_TOPICS = 3
 """Memories that link to one log."""
 SEE_ALSO = "See also:"
 _POINTED = re.compile(r"\]\((logs/[^)\s]+\.md)\)")
+
+
+def sort_logs(copy: DirectoryCopy, rules: DreamRules, *, today: date) -> None:
+    """Make a memory of each typed line in the logs of past days that no memory contains yet (D9)."""
+    for file in sorted(filter(is_log, copy.now)):
+        day = day_of(file)
+        if day is None or day >= today or (rules.since is not None and day < rules.since):
+            continue
+        said = datetime.combine(day, time(12), tzinfo=rules.zone)
+        for line in read_log(file, copy.now[file]):
+            text = rules.resolve(line.text, said, rules.zone) if rules.resolve else line.text
+            known = Statements(topic.text for topic in copy.topics())
+            is_new = bool(lost_sentences(line.text, now=known))
+            if line.kind is None or origin_of_line(line.text) in DOUBTFUL or not is_new:
+                continue
+            body = f"{text}\n\n{SEE_ALSO} [{day.isoformat()}]({file})"
+            name = title_of(text)
+            draft = MemoryDraft(body=body, kind=line.kind, name=name, description=description_of(text))
+            new = file_name(name, taken=copy.now)
+            copy.write(new, compose(draft, file=new, now=said), f"sorted from {file}")
 
 
 def point_to_logs(copy: DirectoryCopy, search: TopicSearch) -> None:
@@ -169,7 +225,7 @@ def _about(copy: DirectoryCopy, search: TopicSearch, file: str) -> Counter[str]:
     for line in read_log(file, copy.now[file]):
         words = set(terms(line.text))
         # Tool output is untrusted: no trusted memory links to it (M16b).
-        if line.text.endswith(UNTRUSTED) or len(words) < MIN_SHARED:
+        if origin_of_line(line.text) in DOUBTFUL or len(words) < MIN_SHARED:
             continue
         for topic in search.files(line.text, limit=1):
             if topic in copy.now and len(words & set(terms(copy.topic(topic).text))) >= MIN_SHARED:
@@ -179,7 +235,7 @@ def _about(copy: DirectoryCopy, search: TopicSearch, file: str) -> Counter[str]:
 
 def _link(copy: DirectoryCopy, topic: str, log: str) -> None:
     read = copy.topic(topic)
-    if not is_text(read) or not copy.is_free(topic) or read.entry.origin == "untrusted":
+    if not is_text(read) or not copy.is_free(topic) or not read.entry.is_trusted:
         return
     day = day_of(log)
     link = f"[{day.isoformat() if day else log}]({'../' * topic.count('/')}{log})"

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from nacre.layers.l6_dream.copy import DirectoryCopy, Topic, is_index, is_log, is_text, is_topic
+from nacre.layers.l6_dream.policy import DREAM
+from nacre.memory.checks.faithful import Statements, lost_sentences
+from nacre.memory.checks.grounding import lost_claims
 from nacre.memory.checks.lint import MAX_LINE_CHARS
 from nacre.memory.daily_log import day_of
 from nacre.memory.format.entry import Entry, description_of
@@ -15,13 +19,14 @@ from nacre.memory.format.index import (
     MAX_BYTES,
     MAX_LINES,
     MIN_HOOK_CHARS,
+    NEAR,
     IndexLine,
     MemoryIndex,
-    choose_listed,
     index_usage,
     is_listable,
     is_usual_heading,
     pointer_line,
+    within_budget,
 )
 from nacre.memory.similarity import terms
 
@@ -29,24 +34,35 @@ REPAIRED = "put the index in order"
 MAX_LOG_LINES = 14
 """Daily logs that the index of a daily memory links to: two weeks; memories link to the rest."""
 LOG_HEADING = "Logs"
+MIN_TOLD_TERMS = 2
+"""A hook with fewer terms says nothing that could be lost with its line."""
 MAX_HEADING_WORDS = 4
 """Limit for a heading that a model adds to an index: it names a group of memories and is not a sentence."""
 _WORD = re.compile(r"[^\W_]+")
+_CLAUSE_END = re.compile(r"[;。；]|\.\s|\s[—–-]\s")
 _JOINING = frozenset({"and", "of", "for", "the", "in", "about"})
 
 
 def index_all(
-    copy: DirectoryCopy, *, useful: Mapping[str, float] | None = None, with_logs: bool = False
+    copy: DirectoryCopy,
+    *,
+    useful: Mapping[str, float] | None = None,
+    with_logs: bool = False,
+    max_dropped_share: float = DREAM.max_removed_share,
 ) -> None:
-    """Repair every index; `with_logs` if memory is one log per day and only dreams write the index."""
+    """Repair every index; `with_logs` if memory is one log per day and only dreams write the index.
+
+    If more than a share of the lines point to files that are gone, such lines stay: the files may come back.
+    """
     folders = {file.removesuffix(INDEX_FILE) for file in copy.now if is_index(file)}
     if any(map(is_topic, copy.now)) or with_logs:
         folders.add("")
     for folder in sorted(folders):
         before = copy.now.get(folder + INDEX_FILE, b"")
-        after = _IndexRepair(copy, folder, folders, useful or {}).repaired(before, with_logs=with_logs)
+        repair = _IndexRepair(copy, folder, folders, useful or {})
+        after = repair.repaired(before, with_logs=with_logs, max_dropped_share=max_dropped_share)
         if after != before:
-            copy.write(folder + INDEX_FILE, after, REPAIRED)
+            copy.write(folder + INDEX_FILE, after, "; ".join([REPAIRED, *repair.dropped]))
 
 
 class _IndexRepair:
@@ -58,6 +74,8 @@ class _IndexRepair:
         self.copy = copy
         self.folder = folder
         self.useful = useful
+        self.dropped: list[str] = []
+        """What the report says about each line that goes."""
         self.topics = {
             topic.entry.file.removeprefix(folder): topic
             for topic in copy.topics()
@@ -67,35 +85,57 @@ class _IndexRepair:
             file for file, topic in self.topics.items() if _nearest(topic.entry.file, folders) == folder
         }
 
-    def repaired(self, data: bytes, *, with_logs: bool) -> bytes:
+    def repaired(self, data: bytes, *, with_logs: bool, max_dropped_share: float) -> bytes:
+        index = MemoryIndex.parse(data)
+        dead = self._droppable(index, max_dropped_share)
         lines: list[IndexLine] = []
         seen: set[str] = set()
-        for line in MemoryIndex.parse(data).lines:
-            if line.kind == "pointer" and not self._may_stay(line.file, seen):
+        for line in index.lines:
+            why = self._objection(line.file, seen, dead) if line.kind == "pointer" else ""
+            if why:
                 self._keep_hook(line)
+                self.dropped.append(f"dropped the line [{line.title}]({line.file}): {why}")
                 continue
             seen.add(line.file)
             lines.append(line)
-        index = self._shortened(MemoryIndex(tuple(lines)))
-        index = self._with_missing(index)
+        index = MemoryIndex(tuple(lines))
+        # With room in the index, lines stay as they are: a longer hook says more, and order does not matter.
+        is_full = index_usage(index.data).share > NEAR
+        index = self._with_missing(self._shortened(index) if is_full else index)
         if with_logs and not self.folder:
             index = self._with_logs(index)
-        return self._within_budget(self._ordered(index)).data
+        return self._within_budget(self._ordered(index) if is_full else index).data
 
-    def _may_stay(self, file: str, seen: set[str]) -> bool:
-        """Whether a line is neither broken, nor a duplicate, nor forbidden."""
+    def _droppable(self, index: MemoryIndex, max_share: float) -> frozenset[str]:
+        """Return the targets that are gone and whose lines may go: few of them, and they say nothing else."""
+        gone = [line for line in index.pointers if not self._exists(line.file)]
+        if len(gone) > max(1, int(max_share * len(index.pointers))):
+            return frozenset()
+        said = [topic.text for topic in self.topics.values()]
+        return frozenset(
+            line.file
+            for line in gone
+            if len(set(terms(line.hook))) < MIN_TOLD_TERMS
+            or not (lost_claims(line.hook, now=said) or lost_sentences(line.hook, now=Statements(said)))
+        )
+
+    def _exists(self, file: str) -> bool:
+        """Whether a file exists, or is the team's, which this directory does not contain."""
+        whole = self.folder + file
+        return whole in self.copy.now or whole.startswith("team/")
+
+    def _objection(self, file: str, seen: set[str], dead: frozenset[str]) -> str:
+        """Return why a line may not stay; empty if it may."""
         if file in seen:
-            return False
+            return "a second one for the same file"
+        if file in dead:
+            return "the file is gone"
         topic = self.topics.get(file)
-        if topic is None:
-            # The team's files, daily logs and other files are no memories of this directory, but exist.
-            whole = self.folder + file
-            return whole.startswith("team/") or (whole in self.copy.now and not is_topic(whole))
         # A line for a memory with `indexed: false` was added by hand and stays.
-        return not _is_unlistable(topic)
+        return "no index may list it" if topic is not None and _is_unlistable(topic) else ""
 
     def _shortened(self, index: MemoryIndex) -> MemoryIndex:
-        """Shorten lines that are too long; details that only the line had move into the memory."""
+        """Cut lines that are too long after a clause; details that only the line had move into the memory."""
         lines = list(index.lines)
         for number, line in enumerate(lines):
             topic = self.topics.get(line.file)
@@ -103,23 +143,24 @@ class _IndexRepair:
                 continue
             if not self._keep_hook(line):
                 continue
-            description = topic.entry.description
-            hook = description if len(description) >= MIN_HOOK_CHARS else line.hook
+            first = _CLAUSE_END.split(line.hook, maxsplit=1)[0]
+            hook = first if MIN_HOOK_CHARS // 2 <= len(first) <= MAX_LINE_CHARS // 2 else line.hook
             short = pointer_line(line.file, line.title, hook) + "\n"
             if len(short) < len(line.raw):
                 lines[number] = replace(line, raw=short, hook=hook)
         return MemoryIndex.parse("".join(line.raw for line in lines).encode(errors="surrogateescape"))
 
     def _with_missing(self, index: MemoryIndex) -> MemoryIndex:
-        """Add lines for memories that are not listed, as many as fit."""
+        """Add lines for memories that are not listed, at most a full index of them."""
         listed = index.mentions
         missing = [self.topics[file] for file in sorted(self.own) if file not in listed]
-        for topic in sorted(missing, key=lambda one: -self.useful.get(one.entry.file, 0.0)):
+        # Pinned first, then the most useful, then the newest; `_within_budget` removes what does not fit.
+        order = sorted(
+            sorted(missing, key=_written, reverse=True),
+            key=lambda one: (not one.entry.pinned, -self.useful.get(one.entry.file, 0.0)),
+        )
+        for topic in [one for one in order if is_listable(one.entry)][:MAX_LINES]:
             entry = topic.entry
-            if not is_listable(entry):
-                continue
-            if index_usage(index.data + b"x" * 150 + b"\n").share > 1:
-                break
             hook = entry.description or description_of(entry.body)
             file = entry.file.removeprefix(self.folder)
             index = MemoryIndex.parse(index.with_pointer(file, entry.title, hook, kind=entry.kind))
@@ -151,6 +192,12 @@ class _IndexRepair:
 
     def _ordered(self, index: MemoryIndex) -> MemoryIndex:
         """Sort each run of pointer lines: pinned first, then the most useful, otherwise unchanged."""
+
+        def sort_key(line: IndexLine) -> tuple[bool, float]:
+            topic = self.topics.get(line.file)
+            is_pinned = topic is not None and topic.entry.pinned
+            return not is_pinned, -self.useful.get(self.folder + line.file, 0.0)
+
         lines = list(index.lines)
         start = 0
         while start < len(lines):
@@ -158,34 +205,22 @@ class _IndexRepair:
             while end < len(lines) and lines[end].kind == "pointer" and lines[end].raw[:1] not in " \t":
                 end += 1
             if end - start > 1 and all(line.raw.endswith("\n") for line in lines[start:end]):
-                lines[start:end] = sorted(lines[start:end], key=self._sort_key)
+                lines[start:end] = sorted(lines[start:end], key=sort_key)
             start = max(end, start + 1)
         return MemoryIndex(tuple(lines))
 
-    def _sort_key(self, line: IndexLine) -> tuple[bool, float]:
-        topic = self.topics.get(line.file)
-        is_pinned = topic is not None and topic.entry.pinned
-        return not is_pinned, -self.useful.get(self.folder + line.file, 0.0)
-
     def _within_budget(self, index: MemoryIndex) -> MemoryIndex:
-        """If there are too many lines, list the most useful memories; recall finds the rest (M8)."""
+        """If there are too many lines, list pinned, newest and most useful memories, as a save does (M8)."""
         if index_usage(index.data).share <= 1:
             return index
         entries = [
-            replace(topic.entry, file=file, indexed=True)
-            for file, topic in self.topics.items()
-            if file in index.mentions
+            replace(topic.entry, file=file) for file, topic in self.topics.items() if file in index.mentions
         ]
         useful = {file: self.useful.get(self.folder + file, 0.0) for file in self.topics}
-        stay = {
-            one.file
-            for one in choose_listed(
-                entries, index=index, useful=useful, max_lines=MAX_LINES, max_bytes=MAX_BYTES
-            )
-        }
+        _, gone = within_budget(index.data, entries, useful=useful)
         lines = []
         for line in index.lines:
-            if line.kind == "pointer" and line.file in self.topics and line.file not in stay:
+            if line.kind == "pointer" and line.file in gone:
                 self._keep_hook(line)
                 continue
             lines.append(line)
@@ -270,20 +305,26 @@ def index_problems(copy: DirectoryCopy) -> list[str]:
     problems: list[str] = []
     for file in sorted(filter(is_index, copy.now)):
         index = MemoryIndex.parse(copy.now[file])
+        before = {line.raw.strip() for line in MemoryIndex.parse(copy.base.get(file, b"")).pointers}
         folder = file.removesuffix(INDEX_FILE)
         if index_usage(copy.now[file]).share > 1 and copy.now[file] != copy.base.get(file):
             problems.append(f"{file} is over its budget of {MAX_LINES} lines and {MAX_BYTES:,} bytes")
         for line in index.pointers:
             whole = folder + line.file
-            if whole not in copy.now and not whole.startswith("team/"):
+            is_old = line.raw.strip() in before
+            if whole not in copy.now and not whole.startswith("team/") and not is_old:
                 problems.append(f"{file} points to {line.file}, which is not there")
             elif is_topic(whole) and whole in copy.now and _is_unlistable(copy.topic(whole)):
                 problems.append(f"{file} lists {line.file}, which no index may name")
     return problems
 
 
+def _written(topic: Topic) -> datetime:
+    return topic.entry.modified or topic.entry.written or datetime.min.replace(tzinfo=UTC)
+
+
 def _is_unlistable(topic: Topic) -> bool:
-    return topic.entry.origin == "untrusted" or topic.entry.local_only
+    return not topic.entry.is_trusted or topic.entry.local_only
 
 
 def _nearest(file: str, folders: set[str]) -> str:

@@ -179,8 +179,14 @@ def _try_merge(
     group = copy.next_group()
     if is_changed:
         copy.write(kept.file, data, f"took over what {gone.file} said", group=group)
+    target = kept.file.rpartition("/")[2].removesuffix(".md")
     for file in referring:
-        copy.write(file, _relinked(copy.topic(file), gone, kept), f"links to {kept.file}", group=group)
+        topic = copy.topic(file)
+        body = _LINK.sub(
+            lambda link: f"[[{target}{link[2] or ''}]]" if _slug(link[1]) in names else link[0],
+            topic.entry.body,
+        )
+        copy.write(file, topic.document.with_body(body), f"links to {kept.file}", group=group)
     copy.remove(gone.file, f"merged into {kept.file}", into=kept.file, group=group)
     return True
 
@@ -274,13 +280,14 @@ def _joined(kept: ComparedMemory, gone: ComparedMemory) -> bytes:
 def _is_known(line: str, known: Collection[str]) -> bool:
     """Whether every sentence of a line, or a similar one, is known."""
     return all(
-        sentence in known or any(_is_similar(sentence, other) for other in known)
+        sentence in known
+        or any(
+            _share(frozenset(terms(sentence)), frozenset(terms(other))) >= NEAR
+            and not contradicts(sentence, other)
+            for other in known
+        )
         for sentence in sentences(line)
     )
-
-
-def _is_similar(one: str, other: str) -> bool:
-    return _share(frozenset(terms(one)), frozenset(terms(other))) >= NEAR and not contradicts(one, other)
 
 
 def _links(memories: Collection[ComparedMemory]) -> dict[str, set[str]]:
@@ -291,15 +298,6 @@ def _links(memories: Collection[ComparedMemory]) -> dict[str, set[str]]:
             for link in _LINK.finditer(memory.topic.entry.body):
                 found[_slug(link[1])].add(memory.file)
     return found
-
-
-def _relinked(topic: Topic, gone: ComparedMemory, kept: ComparedMemory) -> bytes:
-    names = {_slug(gone.topic.entry.title), _name(gone)}
-    target = kept.file.rpartition("/")[2].removesuffix(".md")
-    body = _LINK.sub(
-        lambda link: f"[[{target}{link[2] or ''}]]" if _slug(link[1]) in names else link[0], topic.entry.body
-    )
-    return topic.document.with_body(body)
 
 
 def _name(memory: ComparedMemory) -> str:

@@ -21,24 +21,33 @@ from nacre.layers.l6_dream.copy import (
     is_topic,
 )
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings, may_remove
+from nacre.memory.checks.faithful import Sources, Statements, lost_sentences
 from nacre.memory.checks.grounding import is_blank, lost_claims, ungrounded_claims
 from nacre.memory.checks.origins import origin_of
+from nacre.memory.checks.support_sentence import split_sentences
 from nacre.memory.dates.absolute import full_dates
 from nacre.memory.files.containment import topic_inside
 from nacre.memory.files.folder import MAX_BYTES
 from nacre.memory.format.entry import one_line
 from nacre.memory.format.index import INDEX_FILE, MemoryIndex
-from nacre.memory.secrets import find_secrets
+from nacre.memory.secrets import find_in_name, find_secrets
 from nacre.memory.similarity import terms
 
+MAX_HEADING_TERMS = 2
+MIN_COMMON = 2
+"""Words that a sentence and what contradicts it have in common."""
+MIN_SUPPORT = 0.6
+"""Share of the words of a reason that one sentence must have."""
 MAX_TOLD = 5
 """Problems of one kind that are reported."""
 _PUT_BACK = "put it back, or end your last reply with a line `DROPPED: {} because ...`"
 _ENDING = re.compile(
-    r"\b(by|until|till|due|deadline|ends?|ending|expires?|before|through|freeze|frozen|cut-?off|launch(?:es)?|"
-    r"ships?|releases?|scheduled|planned|starts?|begins?|on leave)\b|截止|之前|到期|直到|上线|冻结|期限",
+    r"\b(?:until|till|through|ends?|ended|ending|expires?|expired|due|deadline|cut-?off|frozen|freeze)"
+    r"(?:\s+(?:is|was|on|by|at|until|till|of|date|after|,|:))*\W{0,3}$|(?:截止|到期|直到|期限|冻结)\S{0,3}$",
     re.IGNORECASE,
 )
+"""Ends right before a date: the date is the end of what the sentence is about."""
+_ENDING_AFTER = re.compile(r"\s*(?:之前|以前|前|截止|到期|为止)")
 _REASON = re.compile(r"(merged into|contradicted by|expired)\b[ :]*(\S*)")
 
 
@@ -58,23 +67,34 @@ class CheckContext:
     has_index: bool = True
     before: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     """The files before the model changed them; empty if no model was used."""
-    dropped: Sequence[str] = ()
-    """What the model declared as removed, with a reason."""
+    dropped: Mapping[str, str] = field(default_factory=dict)
+    """What the model declared as removed, with its reasons."""
 
 
 def problems(copy: DirectoryCopy, context: CheckContext) -> list[str]:
     """Return everything that is wrong with the changes; empty if they are acceptable."""
+    return [one for several in problems_by_kind(copy, context).values() for one in several]
+
+
+def problems_by_kind(copy: DirectoryCopy, context: CheckContext) -> dict[str, list[str]]:
+    """Return the problems by the kind of check that found them."""
     if not copy.changed:
-        return []
-    found = [*_paths(copy, context.root), *_protected(copy), *_removals(copy, context), *_secrets(copy)]
-    found += index_problems(copy) if context.has_index else []
-    found += _removal_limit(copy, context)
+        return {}
+    found = {
+        "path": _paths(copy, context.root),
+        "protected": _protected(copy),
+        "removal": _removals(copy, context),
+        "secret": _secrets(copy),
+        "index": index_problems(copy) if context.has_index else [],
+        "removal_limit": _removal_limit(copy, context),
+    }
     if context.user_texts is not None:
-        found += _inventions(copy, context.user_texts)
-        found += _repetitions(copy, context.user_texts, context.tool_texts)
-        found += _losses(copy, context)
+        found["ungrounded"] = _inventions(copy, context)
+        found["untrusted"] = _repetitions(copy, context)
+        found["lossy"] = _losses(copy, context)
+    found = {kind: several for kind, several in found.items() if several}
     # The most expensive check comes last, and only if the others found nothing.
-    return found or [str(one) for one in lost(copy, today=context.today)[:MAX_TOLD]]
+    return found or {"recall": [str(one) for one in lost(copy, today=context.today)[:MAX_TOLD]]}
 
 
 def _paths(copy: DirectoryCopy, root: Path) -> list[str]:
@@ -147,8 +167,16 @@ def _is_expired(topic: Topic, today: date) -> bool:
     if topic.entry.kind != "project":
         return False
     text = f"{topic.entry.description}\n{topic.entry.body}"
-    is_about_end = any(full_dates(line) for line in text.splitlines() if _ENDING.search(line))
-    return is_about_end and all(day < today for day in full_dates(text))
+    return any(map(_states_end, split_sentences(text))) and all(day < today for day in full_dates(text))
+
+
+def _states_end(sentence: str) -> bool:
+    """Whether a sentence names a day on which the thing that it is about ends."""
+    places = re.finditer(r"\d{4}-\d{2}-\d{2}|\d{4}年\d{1,2}月\d{1,2}日", sentence)
+    return any(
+        _ENDING.search(sentence[: one.start()]) or _ENDING_AFTER.match(sentence[one.end() :])
+        for one in places
+    )
 
 
 def _removal_limit(copy: DirectoryCopy, context: CheckContext) -> list[str]:
@@ -174,16 +202,25 @@ def _secrets(copy: DirectoryCopy) -> list[str]:
     """Report credentials that were added; `nacre memory lint` reports the existing ones."""
     changed = copy.changed
     before = sum(len(find_secrets(_text(copy.base.get(file)))) for file in changed)
-    after = {file: find_secrets(_text(data)) for file, data in changed.items()}
+    after = {
+        file: [*find_secrets(_text(data)), *(find_in_name(file) if data and file not in copy.base else ())]
+        for file, data in changed.items()
+    }
     if sum(map(len, after.values())) <= before:
         return []
     return [f"{file}: {each}" for file, found in after.items() for each in found][:MAX_TOLD]
 
 
-def _inventions(copy: DirectoryCopy, user_texts: Sequence[str]) -> list[str]:
-    """Report claims of a model that are neither in the user's messages nor in a memory (E9)."""
-    old_texts = [_text(data) for data in copy.base.values()]
+def _inventions(copy: DirectoryCopy, context: CheckContext) -> list[str]:
+    """Report claims of a model that are neither in the user's messages nor in a memory (E9).
+
+    What rules wrote before the model began, such as a date in place of "tomorrow", is no claim of the model.
+    """
+    user_texts = context.user_texts or ()
+    old_texts = [_text(data) for data in (*copy.base.values(), *context.before.values())]
     old_sentences = {sentence for text in old_texts for sentence in sentences(text)}
+    old = (DirectoryCopy(copy.base), DirectoryCopy(context.before))
+    sources = Sources(user_texts, old=[_text_of(one, file) for one in old for file in one.now])
     found = []
     for file, data in copy.changed.items():
         if data is None or not is_topic(file):
@@ -192,43 +229,88 @@ def _inventions(copy: DirectoryCopy, user_texts: Sequence[str]) -> list[str]:
         new = [
             one
             for one in _lines(f"{entry.description}\n{entry.body}")
-            if not set(sentences(one)) <= old_sentences
+            if not set(sentences(one)) <= old_sentences and not _is_plain_heading(one)
         ]
-        claims = ungrounded_claims("\n".join(new), said=[*old_texts, *user_texts]) if new else []
+        if not new:
+            continue
+        claims = ungrounded_claims("\n".join(new), said=[*old_texts, *user_texts])
+        if not claims:
+            claims = sources.altered("\n".join(new), new_words="few")
         found += [f"{file} claims {claim!r}, which nobody said" for claim in claims[:MAX_TOLD]]
     return found
 
 
-def _losses(copy: DirectoryCopy, context: CheckContext) -> list[str]:
-    """Report names, numbers, dates and paths that a model removed from memory without a reason.
+def _is_plain_heading(line: str) -> bool:
+    """Whether a line is a heading of one or two words that is no claim, such as "## Rules"."""
+    return bool(_HEADING.match(line)) and len(terms(line)) <= MAX_HEADING_TERMS
 
-    What only an expired or contradicted memory said may go with it.
-    """
-    over = {
-        step.file
-        for step in copy.steps
-        if step.action == "removed" and step.file not in copy.now and not step.reason.startswith("merged")
-    }
-    changed = [
-        file for file, data in context.before.items() if copy.now.get(file) != data and file not in over
-    ]
+
+def _losses(copy: DirectoryCopy, context: CheckContext) -> list[str]:
+    """Report names, numbers, dates, paths and whole sentences that a model removed without a valid reason."""
+    changed = [file for file, data in context.before.items() if copy.now.get(file) != data]
     if not changed:
         return []
-    # An index repeats its memories: its lines do not count as a place where a lost fact still is.
-    memories = [*context.dropped, *(_text_of(copy, file) for file in copy.now if not is_index(file))]
-    indexes = [_text_of(copy, file) for file in copy.now if is_index(file)]
-    lost: list[str] = []
     before = DirectoryCopy(context.before)
-    for names, now in (
-        ([file for file in changed if not is_index(file)], memories),
-        ([file for file in changed if is_index(file)], [*memories, *indexes]),
-    ):
-        old = {file: _index_or_text(before, file, without=over) for file in names}
-        found = lost_claims("\n".join(old.values()), now=now) if old else []
-        for one in (claim for claim in found if claim not in context.before):
-            file = next((file for file, text in old.items() if one in text), "memory")
-            lost.append(f"{file} had {one!r}, which no memory has any more; {_PUT_BACK.format(one)}")
+    reasons = [
+        f"{what} {why}" for what, why in context.dropped.items() if _is_valid(what, why, copy, context)
+    ]
+    # An index repeats its memories: its lines do not count as a place where a lost fact still is.
+    memories = [*reasons, *(_text_of(copy, file) for file in copy.now if not is_index(file))]
+    indexes = [_text_of(copy, file) for file in copy.now if is_index(file)]
+    said = Statements(memories)
+    removed = {
+        step.file: step for step in copy.steps if step.action == "removed" and step.file not in copy.now
+    }
+    lost: list[str] = []
+    for file in changed:
+        if is_index(file):
+            old = _index_or_text(before, file, without=removed.keys())
+            found = lost_claims(old, now=[*memories, *indexes])
+        else:
+            old = _left(before.topic(file), removed.get(file), copy) if is_topic(file) else ""
+            found = lost_claims(old, now=memories) or lost_sentences(old, now=said)
+        lost += [
+            f"{file} had {one!r}, which no memory has any more; {_PUT_BACK.format(one)}"
+            for one in found
+            if one not in context.before
+        ]
     return lost[:MAX_TOLD]
+
+
+def _left(topic: Topic, step: DreamStep | None, copy: DirectoryCopy) -> str:
+    """Return what must be kept of a memory: of an expired or contradicted one, what is not about that."""
+    entry = topic.entry
+    if step is None or step.reason.startswith("merged"):
+        return f"{entry.name}\n{entry.description}\n{entry.body}"
+    parts = split_sentences(entry.body)
+    if step.reason.startswith("expired"):
+        return "\n".join(one for one in parts if not full_dates(one))
+    into = Statements([_text_of(copy, step.into)] if step.into in copy.now else [])
+    return "\n".join(one for one in parts if not _is_answered(one, into))
+
+
+def _is_answered(sentence: str, into: Statements) -> bool:
+    """Whether a memory says something about the subject of a sentence: it has two of its words."""
+    words = set(terms(sentence))
+    return any(
+        len(words & set(terms(one.text))) >= min(MIN_COMMON, len(words) or 1) for one in into.sentences
+    )
+
+
+def _is_valid(what: str, why: str, copy: DirectoryCopy, context: CheckContext) -> bool:
+    """Whether a reason for a removed fact is the user's, or another memory's: nearly all of its words are."""
+    before = DirectoryCopy(context.before)
+    holders = {file for file in context.before if is_topic(file) and what in _text_of(before, file)}
+    others = [_text_of(before, file) for file in context.before if file not in holders and not is_index(file)]
+    texts = [*(context.user_texts or ()), *others]
+    words = set(terms(why)) - set(terms(what))
+    if ungrounded_claims(why, said=texts) or not words:
+        return False
+    return any(
+        len(words & set(terms(one))) >= MIN_SUPPORT * len(words)
+        for text in texts
+        for one in split_sentences(text)
+    )
 
 
 def _index_or_text(copy: DirectoryCopy, file: str, *, without: Collection[str]) -> str:
@@ -240,17 +322,18 @@ def _index_or_text(copy: DirectoryCopy, file: str, *, without: Collection[str]) 
     return "\n".join(f"{one.title} {one.hook}" if one.kind == "pointer" else one.raw for one in lines)
 
 
-def _repetitions(copy: DirectoryCopy, user_texts: Sequence[str], tool_texts: Sequence[str]) -> list[str]:
+def _repetitions(copy: DirectoryCopy, context: CheckContext) -> list[str]:
     """Report files in which a model repeats untrusted tool output (M16b)."""
-    trusted = [*user_texts]
-    untrusted = [*tool_texts]
+    trusted = [*(context.user_texts or ())]
+    untrusted = [*context.tool_texts]
     for file, data in copy.base.items():
-        is_untrusted = is_topic(file) and DirectoryCopy({file: data}).topic(file).entry.origin == "untrusted"
+        is_untrusted = is_topic(file) and not DirectoryCopy({file: data}).topic(file).entry.is_trusted
         (untrusted if is_untrusted else trusted).append(_text(data))
-    old_lines = {line for data in copy.base.values() for line in _lines(_text(data))}
+    old = (*copy.base.values(), *context.before.values())
+    old_lines = {line for data in old for line in _lines(_text(data))}
     found = []
     for file, now in copy.changed.items() if untrusted else ():
-        if now is None or (is_topic(file) and copy.topic(file).entry.origin == "untrusted"):
+        if now is None or (is_topic(file) and not copy.topic(file).entry.is_trusted):
             continue
         new = "\n".join(line for line in _lines(_text_of(copy, file)) if line not in old_lines)
         if new and origin_of(new, by_user=trusted, by_tools=untrusted) == "untrusted":
@@ -279,6 +362,8 @@ FOUND_BEFORE = 3
 FOUND_AFTER = 5
 """Its memory must be among so many results afterwards: as many as a message gets (R5)."""
 MAX_HEADINGS = 5
+MAX_SENTENCES = 8
+"""Sentences of the body of a changed memory that must still find it."""
 MAX_SAMPLED = 200
 """Questions about unchanged memories that are asked too: another memory may now rank before them."""
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
@@ -320,8 +405,14 @@ def lost(copy: DirectoryCopy, *, today: date) -> list[LostAnswer]:
         LostAnswer(file, question)
         for file, question in answered
         if (successor := _successor(file, copy, replaced_by))
-        and successor not in search.files(question, limit=FOUND_AFTER)
+        and not _is_found(question, successor, search.files(question, limit=FOUND_AFTER), copy)
     ]
+
+
+def _is_found(question: str, successor: str, found: Sequence[str], copy: DirectoryCopy) -> bool:
+    """Whether a question finds the memory, or another one that has all of its words now."""
+    words = set(terms(question))
+    return successor in found or any(words <= set(terms(copy.topic(file).text)) for file in found)
 
 
 def _asked(
@@ -329,22 +420,29 @@ def _asked(
 ) -> list[tuple[Topic, str]]:
     """Return every question of which a word has moved or gone, and a sample of the others."""
     at_risk: list[tuple[Topic, str]] = []
+    over = {
+        step.file for step in copy.steps if not step.reason.startswith("merged") and step.action == "removed"
+    }
     safe: list[tuple[Topic, str]] = []
     for topic in before:
         successor = _successor(topic.entry.file, copy, replaced_by)
         is_same = copy.now.get(topic.entry.file) == copy.base[topic.entry.file]
         words = frozenset[str]() if is_same or not successor else frozenset(terms(copy.topic(successor).text))
-        for question in questions(topic):
+        asks_body = not is_same and topic.entry.file not in over
+        for question in questions(topic, with_body=asks_body):
             is_safe = is_same or set(terms(question)) <= words
             (safe if is_safe else at_risk).append((topic, question))
     return at_risk + safe[:: max(1, len(safe) // MAX_SAMPLED)][:MAX_SAMPLED]
 
 
-def questions(topic: Topic) -> Iterator[str]:
-    """Yield texts that should find this memory: its description, title and headings."""
+def questions(topic: Topic, *, with_body: bool = False) -> Iterator[str]:
+    """Yield texts that should find this memory: description, title, headings, sentences of its body."""
     entry = topic.entry
     headings = [one_line(found) for found in _HEADING.findall(entry.body)][:MAX_HEADINGS]
-    yield from dict.fromkeys(text for text in (entry.description, entry.title, *headings) if text.strip())
+    texts = [entry.description, entry.title, *headings]
+    if with_body:
+        texts += sorted(split_sentences(entry.body), key=lambda one: -len(set(terms(one))))[:MAX_SENTENCES]
+    yield from dict.fromkeys(text for text in texts if text.strip())
 
 
 def successors(steps: list[DreamStep]) -> dict[str, str]:

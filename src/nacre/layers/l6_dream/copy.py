@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -333,7 +332,7 @@ class _AuthorCache:
 
     @classmethod
     def read(cls, path: Path) -> _AuthorCache:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        with contextlib.suppress(OSError, ValueError, RecursionError, KeyError, TypeError):
             found = json.loads(path.read_bytes())
             return cls(str(found["commit"]), {str(file): str(who) for file, who in found["authors"].items()})
         return cls("-", {})
@@ -342,4 +341,4 @@ class _AuthorCache:
         data = json.dumps({"commit": self.commit, "authors": self.authors}).encode()
         with contextlib.suppress(OSError):
             disk.make_folder(path.parent)
-            disk.replace_file(path, data, temp_name=f".{path.name}.{os.getpid()}.tmp", sync=False)
+            disk.replace_file(path, data, sync=False)

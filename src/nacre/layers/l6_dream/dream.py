@@ -15,9 +15,8 @@ from typing import Any
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import NacreError, StoreError, VersionConflict
 from nacre.layers.l6_dream import state as states
-from nacre.layers.l6_dream.by_rule import DreamRules, by_rule
-from nacre.layers.l6_dream.by_rule_index import index_all
-from nacre.layers.l6_dream.check import CheckContext, problems
+from nacre.layers.l6_dream.by_rule import DreamRules, by_rule, repair_indexes
+from nacre.layers.l6_dream.check import CheckContext, problems_by_kind
 from nacre.layers.l6_dream.copy import DirectoryCopy, DreamStep, is_index, snapshot
 from nacre.layers.l6_dream.lock import DreamLease, DreamLock
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings
@@ -100,7 +99,12 @@ class DreamResult:
 
 async def dream(config: DreamConfig, options: DreamOptions | None = None) -> DreamResult:
     """Consolidate a memory directory once; failures are returned as a state, only cancellation is raised."""
-    return await _DreamRun(config, options or DreamOptions()).run()
+    options = options or DreamOptions()
+    if not options.is_dry:
+        # A dream whose process was killed counts as a failure, also if no session has started since.
+        with contextlib.suppress(StoreError, OSError):
+            await asyncio.to_thread(states.recover, config.location, clock=config.clock)
+    return await _DreamRun(config, options).run()
 
 
 class _DreamRun:
@@ -198,15 +202,26 @@ class _DreamRun:
             refused = await asyncio.to_thread(options.refuse, copy)
             copy.revert(refused | set(filter(is_index, copy.now)))
             if rules.has_index:
-                await asyncio.to_thread(index_all, copy, useful=rules.useful, with_logs=rules.is_daily)
+                await asyncio.to_thread(repair_indexes, copy, rules)
             await self._check(copy)
-        self._publish_steps(copy)
+        steps = copy.final_steps()
+        for step in steps:
+            self.state = states.touched(self.state, step.file)
+        changes: tuple[JsonObject, ...] = tuple(
+            {"file": step.file, "action": step.action, "reason": step.reason} for step in steps
+        )
+        proposed: tuple[JsonObject, ...] = tuple(
+            {"file": one.file, "action": "proposed", "reason": one.reason}
+            for one in copy.proposals[:MAX_PROPOSALS]
+        )
+        self._publish(replace(self.state, changes=changes, proposed=proposed))
         if options.is_dry:
             return
         commit = await apply(
             config.location, copy, lease=lease, session=config.session, clock=config.clock, watch=config.watch
         )
-        self.state = replace(self.state, commit=commit)
+        # Published at once: after a crash, the commit shows that the dream was complete.
+        self._publish(replace(self.state, commit=commit))
         for one in copy.proposals[:MAX_PROPOSALS]:
             proposal = Proposal(
                 file=one.file,
@@ -236,17 +251,31 @@ class _DreamRun:
         found: list[str] = []
         for _ in range(2):
             result = await with_model(copy, model, task, problems=found)
-            context = replace(context, dropped=[*context.dropped, *dropped(result)])
+            denied = self.state.denied_writes + result.denied_writes
+            self._publish(replace(self.state, denied_writes=denied))
+            if result.replies and result.replies[-1].tool_calls:
+                raise DreamRejectedError(
+                    f"the model did not come to an end within {self.config.settings.max_rounds} requests"
+                )
+            context = replace(context, dropped={**context.dropped, **dropped(result)})
             if rules.has_index:
-                await asyncio.to_thread(index_all, copy, useful=rules.useful, with_logs=rules.is_daily)
-            found = await asyncio.to_thread(problems, copy, context)
+                await asyncio.to_thread(repair_indexes, copy, rules)
+            found = await self._problems(copy, context)
             if not found:
                 return
         raise DreamRejectedError("; ".join(found))
 
     async def _check(self, copy: DirectoryCopy) -> None:
-        if found := await asyncio.to_thread(problems, copy, self._context(None)):
+        if found := await self._problems(copy, self._context(None)):
             raise DreamRejectedError("; ".join(found))
+
+    async def _problems(self, copy: DirectoryCopy, context: CheckContext) -> list[str]:
+        """Return what is wrong with the changes, and count it in the state."""
+        kinds = await asyncio.to_thread(problems_by_kind, copy, context)
+        refused = Counter(self.state.refused)
+        refused.update({kind: len(several) for kind, several in kinds.items() if several})
+        self._publish(replace(self.state, refused=dict(refused)))
+        return [one for several in kinds.values() for one in several]
 
     def _context(self, user_texts: Sequence[str] | None) -> CheckContext:
         config = self.config
@@ -258,18 +287,6 @@ class _DreamRun:
             user_texts=user_texts,
             has_index=config.rules.has_index,
         )
-
-    def _publish_steps(self, copy: DirectoryCopy) -> None:
-        steps = copy.final_steps()
-        for step in steps:
-            self.state = states.touched(self.state, step.file)
-        changes: list[JsonObject] = [
-            {"file": step.file, "action": step.action, "reason": step.reason} for step in steps
-        ]
-        proposed: list[JsonObject] = [
-            {"file": one.file, "action": "proposed", "reason": one.reason} for one in copy.proposals
-        ]
-        self._publish(replace(self.state, changes=tuple(changes), proposed=tuple(proposed[:MAX_PROPOSALS])))
 
     def _on_reply(self, reply: Reply) -> None:
         tools = Counter(call.name for call in reply.message.tool_calls)
@@ -287,8 +304,12 @@ class _DreamRun:
         self.config.on_state(state)
 
     def _settle(self, lease: DreamLease) -> None:
+        is_completed = self.state.status == "completed"
         try:
-            lease.finish() if self.state.status == "completed" else lease.give_back()
+            # A dream by rule must not delay one with a model: the lock keeps the time before.
+            lease.finish() if is_completed and self.config.model is not None else lease.give_back()
+            if is_completed:
+                self.state_file.mark(states.BY_RULE_FILE, self.config.clock.now())
         finally:
             if self.state.status == "running":
                 self.state = self._failed("stopped before its end", "killed")
@@ -310,20 +331,6 @@ class _DreamRun:
 
     def _result(self) -> DreamResult:
         return DreamResult(state=self.state, copy=self.copy)
-
-
-def recover(location: Location, *, clock: Clock = SYSTEM_CLOCK) -> bool:
-    """Release the lock and end the state of a dream whose process has died; True if the lock was released."""
-    state_file = DreamStateFile(location.cache)
-    lock = DreamLock(location.directory, location.cache, clock=clock)
-    state = state_file.read()
-    is_recovered = lock.recover()
-    if state.is_abandoned:
-        found = lock.read()
-        is_done = found is not None and (found[0].pid, found[0].start) == (state.pid, state.start)
-        ended = replace(state, status="completed", failures=0, failed_on="")
-        state_file.write(ended if is_done else states.failed(state, "its process is gone", at=clock.now()))
-    return is_recovered
 
 
 MAX_REASONS = 200
@@ -393,6 +400,18 @@ def _write(tx: Transaction, copy: DirectoryCopy, changed: Mapping[str, bytes | N
         _drop_dangling(tx, file)
 
 
+def _drop_dangling(tx: Transaction, file: str) -> None:
+    """Remove the lines of memories that were deleted meanwhile from an index."""
+    data, _ = tx.read(file)
+    index = MemoryIndex.parse(data or b"")
+    for line in index.pointers:
+        whole = file.removesuffix(INDEX_FILE) + line.file
+        if not whole.startswith("team/") and tx.read(whole)[0] is None:
+            index = MemoryIndex.parse(index.without(line.file))
+    if index.data != data:
+        tx.write(file, index.data)
+
+
 def _merged(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> bytes | None:
     """Return a file that both sides changed with both changes; raises `VersionConflict` if they overlap."""
     if ours == theirs:
@@ -403,16 +422,3 @@ def _merged(file: str, base: bytes | None, ours: bytes | None, theirs: bytes | N
         if both is not None:
             return both
     raise VersionConflict(f"{file} was changed by someone else meanwhile; the dream is put off")
-
-
-def _drop_dangling(tx: Transaction, file: str) -> None:
-    """Remove the lines of memories that were deleted meanwhile from an index."""
-    data, _ = tx.read(file)
-    folder = file.removesuffix(INDEX_FILE)
-    index = MemoryIndex.parse(data or b"")
-    for line in index.pointers:
-        whole = folder + line.file
-        if not whole.startswith("team/") and tx.read(whole)[0] is None:
-            index = MemoryIndex.parse(index.without(line.file))
-    if index.data != data:
-        tx.write(file, index.data)

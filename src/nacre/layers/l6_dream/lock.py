@@ -1,7 +1,8 @@
 """The lock file of a memory directory: which process consolidates it, and when that was last done (D2).
 
 The modification time of the file is the last consolidation. Its lines are: process, host, start of the
-process, the time before, and `held` or `done`. If a process dies, the time before can be restored from it.
+process, the time before, `held` or `done`, and a random token of the lease. If a process dies, the time
+before can be restored from it.
 """
 
 from __future__ import annotations
@@ -16,16 +17,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.process import is_alive, start_time
 from nacre.store import disk
+from nacre.store.locks import FileLock, Timeout
 
 FILE = ".consolidate-lock"
 STALE_SECONDS = 3_600.0
-"""A dream takes half an hour at most; an older lock was left behind, or its machine is suspended."""
+"""A dream takes half an hour at most; an older lock whose process cannot be checked was left behind."""
 SETTLE_SECONDS = 0.05
 """Delay between writing and reading back, so that a concurrent write from another machine is seen."""
 DONE = "done"
@@ -49,20 +49,23 @@ class LockHolder:
     """The time before, in nanoseconds; None: there was no file."""
     state: str = DONE
     """Other programs write only the process; without a state the lock is released when that has ended."""
+    token: str = ""
+    """Distinguishes two dreams of one process: after a jump of the clock, the second may take the lock."""
 
     @classmethod
     def parse(cls, data: bytes) -> LockHolder | None:
         lines = [line.strip() for line in data.decode(errors="replace").splitlines()]
-        lines += [""] * (5 - len(lines))
+        lines += [""] * (6 - len(lines))
         if not _PID.fullmatch(lines[0]):
             return None
         previous = int(lines[3]) if _TIME.fullmatch(lines[3]) else None
-        return cls(int(lines[0]), lines[1], lines[2], previous, lines[4] or DONE)
+        return cls(int(lines[0]), lines[1], lines[2], previous, lines[4] or DONE, lines[5])
 
     @property
     def data(self) -> bytes:
         before = _NONE if self.previous is None else str(self.previous)
-        return "\n".join((str(self.pid), self.host, self.start, before, self.state, "")).encode()
+        said = [str(self.pid), self.host, self.start, before, self.state]
+        return "\n".join([*said, *([self.token] if self.token else []), ""]).encode()
 
 
 class DreamLease:
@@ -109,11 +112,18 @@ class DreamLock:
         self._clock = clock
 
     def last(self) -> datetime | None:
-        """Return the time of the last consolidation; costs one stat."""
+        """Return the time of the last consolidation, also while one is running; costs one stat."""
         try:
             return _moment(self.path.stat().st_mtime_ns)
         except (OSError, ValueError, OverflowError):
             return None
+
+    def last_finished(self) -> datetime | None:
+        """Return the time of the last consolidation that has ended."""
+        found = self.read()
+        if found is None or found[0].state == DONE:
+            return self.last()
+        return None if found[0].previous is None else _moment(found[0].previous)
 
     def holder(self) -> LockHolder | None:
         """Return the current holder, or None."""
@@ -151,7 +161,9 @@ class DreamLock:
             previous: int | None = self.path.stat().st_mtime_ns
         except OSError:
             before = previous = None
-        holder = LockHolder(os.getpid(), socket.gethostname(), start_time(os.getpid()), previous, HELD)
+        start = start_time(os.getpid())
+        token = SYSTEM_CLOCK.new_id()[:8]
+        holder = LockHolder(os.getpid(), socket.gethostname(), start, previous, HELD, token)
         self.write(holder.data)
         time.sleep(SETTLE_SECONDS)
         lease = DreamLease(self, holder, before)
@@ -173,15 +185,17 @@ class DreamLock:
         """Replace the file and set its time: now, unless another is given."""
         stamp = int(self._clock.now().timestamp() * _NS) if at is None else at
         try:
-            disk.replace_file(self.path, data, temp_name=f"{FILE}.tmp")
-            os.utime(self.path, ns=(stamp, stamp))
+            disk.replace_file(self.path, data, temp_name=f"{FILE}.tmp", time_ns=stamp)
         except OSError as error:
             raise StoreError(disk.explain(error, self.path)) from error
 
     def restore(self, holder: LockHolder, before: bytes | None) -> None:
         """Restore the file as it was before this holder, or delete it."""
         if holder.previous is None:
-            self.path.unlink(missing_ok=True)
+            try:
+                self.path.unlink(missing_ok=True)
+            except OSError as error:
+                raise StoreError(disk.explain(error, self.path)) from error
             return
         done = LockHolder(holder.pid, holder.host, holder.start, None, DONE)
         self.write(done.data if before is None else before, holder.previous)
@@ -189,12 +203,14 @@ class DreamLock:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Allow one process of this machine at a time to change the file."""
-        disk.make_folder(self._guard.parent)
-        guard = FileLock(self._guard, mode=disk.FILE_MODE, thread_local=False)
+        guard = FileLock(self._guard)
         try:
+            disk.make_folder(self._guard.parent)
             guard.acquire(timeout=1.0)
         except Timeout:
             raise _BusyError(f"another process has held {self._guard} for over a second") from None
+        except OSError as error:
+            raise StoreError(disk.explain(error, self._guard)) from error
         try:
             yield
         finally:
@@ -203,12 +219,12 @@ class DreamLock:
     def _is_held(self, holder: LockHolder, age: float) -> bool:
         if holder.state == DONE and holder.host:
             return False
-        if age >= STALE_SECONDS:
-            return False
         # Processes of another machine cannot be checked: only the age counts.
         if holder.host and holder.host != socket.gethostname():
-            return True
-        return is_alive(holder.pid, holder.start)
+            return age < STALE_SECONDS
+        # Without its start time, a process may be a later one with the same number.
+        is_certain = bool(holder.host and holder.start)
+        return is_alive(holder.pid, holder.start) and (is_certain or age < STALE_SECONDS)
 
 
 class _BusyError(StoreError):

@@ -9,10 +9,13 @@ import socket
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.layers.l6_dream.lock import DreamLock
+from nacre.memory.files.location import Location
 from nacre.messages.blocks import Json, JsonObject
 from nacre.process import is_alive, start_time
 from nacre.store import disk
@@ -22,6 +25,10 @@ FOLDER = "dream"
 FILE = "state.json"
 KILL = "kill"
 GATES_FILE = "gates.json"
+BY_RULE_FILE = "by-rule"
+"""Its modification time is that of the last dream by rule; the lock file has that of one with a model."""
+FIRST_FILE = "first"
+"""Its modification time is when the gates were first asked; before a first dream, time counts from then."""
 MAX_TEXTS = 30
 """Replies whose text is kept for display."""
 MAX_TEXT_CHARS = 2_000
@@ -56,6 +63,12 @@ class DreamState:
     commit: str = ""
     error: str = ""
     tokens: int = 0
+    rounds: int = 0
+    """Requests to the model."""
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """Problems for which changes were refused, by kind."""
+    denied_writes: int = 0
+    """Refused calls of tools that can change something."""
     failures: int = 0
     """In a row."""
     failed_on: str = ""
@@ -65,6 +78,13 @@ class DreamState:
         with contextlib.suppress(ValueError):
             return date.fromisoformat(self.failed_on)
         return None
+
+    @property
+    def seconds(self) -> float:
+        """How long it took; 0 while it runs."""
+        with contextlib.suppress(ValueError):
+            return (datetime.fromisoformat(self.ended) - datetime.fromisoformat(self.begun)).total_seconds()
+        return 0.0
 
     @property
     def is_abandoned(self) -> bool:
@@ -92,6 +112,9 @@ class DreamState:
             "commit": self.commit,
             "error": self.error,
             "tokens": self.tokens,
+            "rounds": self.rounds,
+            "refused": dict(self.refused),
+            "denied_writes": self.denied_writes,
             "failures": self.failures,
             "failed_on": self.failed_on,
         }
@@ -107,7 +130,7 @@ class DreamStateFile:
         """Return the last state; status `never` if there is no readable one."""
         try:
             found = json.loads((self.folder / FILE).read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return DreamState()
         return _parsed(found) if isinstance(found, dict) else DreamState()
 
@@ -116,14 +139,12 @@ class DreamStateFile:
         data = json.dumps(state.as_json(), ensure_ascii=False, indent=1).encode()
         with contextlib.suppress(OSError):
             disk.make_folder(self.folder)
-            disk.replace_file(self.folder / FILE, data, temp_name=f".{FILE}.{os.getpid()}.tmp", sync=False)
+            disk.replace_file(self.folder / FILE, data, sync=False)
 
     def ask_to_stop(self, run: str) -> None:
         """Ask the process of this run to stop."""
         disk.make_folder(self.folder)
-        disk.replace_file(
-            self.folder / KILL, run.encode(), temp_name=f".{KILL}.{os.getpid()}.tmp", sync=False
-        )
+        disk.replace_file(self.folder / KILL, run.encode(), sync=False)
 
     def is_to_stop(self, run: str) -> bool:
         """Whether this run was asked to stop."""
@@ -132,6 +153,18 @@ class DreamStateFile:
         except OSError:
             return False
 
+    def moment(self, name: str) -> datetime | None:
+        """Return the time of a marker file, or None."""
+        with contextlib.suppress(OSError, ValueError, OverflowError):
+            return datetime.fromtimestamp((self.folder / name).stat().st_mtime, UTC)
+        return None
+
+    def mark(self, name: str, at: datetime) -> None:
+        """Create a marker file, or set its time; errors are ignored."""
+        with contextlib.suppress(OSError):
+            disk.make_folder(self.folder)
+            disk.replace_file(self.folder / name, b"", sync=False, time_ns=int(at.timestamp() * 10**9))
+
     def count(self, gates: Counter[str]) -> None:
         """Add numbers of turns that ended at each gate."""
         total = Counter(self.gates())
@@ -139,13 +172,11 @@ class DreamStateFile:
         with contextlib.suppress(OSError):
             disk.make_folder(self.folder)
             data = json.dumps(dict(total)).encode()
-            disk.replace_file(
-                self.folder / GATES_FILE, data, temp_name=f".{GATES_FILE}.{os.getpid()}.tmp", sync=False
-            )
+            disk.replace_file(self.folder / GATES_FILE, data, sync=False)
 
     def gates(self) -> dict[str, int]:
         """Return the number of turns that ended at each gate, over all sessions."""
-        with contextlib.suppress(OSError, ValueError, AttributeError):
+        with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
             found = json.loads((self.folder / GATES_FILE).read_bytes())
             return {str(name): int(count) for name, count in found.items() if isinstance(count, int)}
         return {}
@@ -183,7 +214,8 @@ def replied(state: DreamState, text: str, tools: Mapping[str, int], tokens: int)
     counts.update(tools)
     shown = text.strip()[:MAX_TEXT_CHARS]
     texts = (*state.texts, shown)[-MAX_TEXTS:] if shown else state.texts
-    return replace(state, texts=texts, tools=dict(counts), tokens=state.tokens + tokens)
+    used = state.tokens + tokens
+    return replace(state, texts=texts, tools=dict(counts), tokens=used, rounds=state.rounds + 1)
 
 
 def touched(state: DreamState, file: str) -> DreamState:
@@ -223,3 +255,28 @@ _STATUSES: dict[str, Status] = {
     "running": "running", "completed": "completed", "failed": "failed", "killed": "killed",
     "skipped": "skipped", "put off": "put off",
 }  # fmt: skip
+
+
+def _utc(at: str) -> str:
+    with contextlib.suppress(ValueError):
+        return datetime.fromisoformat(at).astimezone(UTC).isoformat()
+    return at
+
+
+def recover(location: Location, *, clock: Clock = SYSTEM_CLOCK) -> bool:
+    """Release the lock and end the state of a dream whose process has died; True if the lock was released."""
+    state_file = DreamStateFile(location.cache)
+    lock = DreamLock(location.directory, location.cache, clock=clock)
+    state = state_file.read()
+    is_recovered = lock.recover()
+    if state.is_abandoned:
+        found = lock.read()
+        is_same = found is not None and (found[0].pid, found[0].start) == (state.pid, state.start)
+        # A recovered lock names the process, too, but has the time of an earlier dream.
+        last = lock.last()
+        is_done = bool(state.commit) or (
+            is_same and last is not None and last.isoformat() >= _utc(state.begun)
+        )
+        killed = replace(failed(state, "its process is gone", at=clock.now()), status="killed")
+        state_file.write(replace(state, status="completed", failures=0, failed_on="") if is_done else killed)
+    return is_recovered

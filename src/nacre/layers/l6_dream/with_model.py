@@ -78,9 +78,7 @@ async def with_model(
     folder = task.folder
     # Local-only memories are shown to no model; untrusted ones are not made trusted by a dream (M16b, M27).
     hidden = frozenset(
-        topic.entry.file
-        for topic in copy.topics()
-        if topic.entry.local_only or topic.entry.origin == "untrusted"
+        topic.entry.file for topic in copy.topics() if topic.entry.local_only or not topic.entry.is_trusted
     )
     await asyncio.to_thread(_write_out, copy, folder, hidden)
     text = directive(copy, task, transcripts=model.transcripts, hidden=hidden)

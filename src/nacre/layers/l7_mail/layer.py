@@ -20,8 +20,7 @@ from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.records import Record, Said
 from nacre.messages.untrusted_text import neutralise, one_line
 from nacre.messages.view import View
-from nacre.session.attachments import Attachment
-from nacre.session.layer import Layer
+from nacre.session.layer import Attachment, Layer
 from nacre.session.session import Session
 
 TAG = "teammate-message"

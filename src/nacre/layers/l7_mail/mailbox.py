@@ -1,40 +1,83 @@
 """An inbox on disk: letters are appended under a lock and flushed; a cursor marks what was received (A3, A5).
 
 Beside `<agent>.jsonl` are its lock, its cursor, the unreadable lines (`.bad.jsonl`) and the FIFOs of waiting
-receivers (`.bell/`).
+receivers (`.bell/`). The file begins with a header that names its generation. Files are opened relative to
+the descriptor of the folder and links are not followed, so that no link can redirect a letter.
 """
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import json
 import os
+import stat
 from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from filelock import FileLock, Timeout
-
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import MailError
-from nacre.layers.l7_mail import mailbox_file as form
 from nacre.layers.l7_mail.inbox import START, InboxPosition, UnreadLetters
-from nacre.layers.l7_mail.letter import Letter, check_name, parse, written
+from nacre.layers.l7_mail.letter import MAX_LINE_BYTES, Letter, check_name, parse, written
 from nacre.layers.l7_mail.policy import MAIL, MailSettings
 from nacre.layers.l7_mail.wakeup import FifoWakeup, Wakeup, notify
 from nacre.messages.wire import canonical
 from nacre.store import disk
+from nacre.store.locks import FOREIGN_SECONDS, FileLock, Timeout
 
 FOLDERS_ABOVE = 3
 """`<home>/teams/<team>/inboxes`: folders that may have been created for the first letter."""
+SUFFIX = ".jsonl"
+ASIDE_SUFFIX = ".bad.jsonl"
+HEAD_BYTES = 512
+"""Longer than any header or cursor."""
+MARK_BYTES = 512
+"""Longer than most letters, whose ids are at their beginning."""
+CHUNK = 65_536
+"""Bytes read at a time."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_Stamp: TypeAlias = tuple[int, int, int]
 
 
 def box_path(folder: Path, name: str) -> Path:
     """Return the path of an agent's inbox in a folder; raises `MailError` for an invalid name."""
-    return folder / f"{check_name(name)}{form.SUFFIX}"
+    return folder / f"{check_name(name)}{SUFFIX}"
 
 
-_Stamp: TypeAlias = tuple[int, int, int]
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The content of the cursor file; the start if it is lost or invalid."""
+
+    position: InboxPosition = START
+    """Letters before it were received."""
+    aside: int = 0
+    """Unreadable lines before this offset were set aside."""
+
+    @property
+    def data(self) -> bytes:
+        generation = self.position.generation
+        offset = self.position.offset
+        mark = self.position.mark
+        return (
+            canonical({"generation": generation, "offset": offset, "mark": mark, "aside": self.aside}) + b"\n"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MailboxLine:
+    """One line and its offsets."""
+
+    data: bytes
+    """Only its beginning if it is longer than any letter."""
+    start: int
+    end: int
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.data) == self.end - self.start - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +86,7 @@ class _ReadLetters:
 
     letters: tuple[Letter, ...]
     end: int
-    bad: tuple[tuple[form.MailboxLine, str], ...]
+    bad: tuple[tuple[MailboxLine, str], ...]
     known: int
     more: bool
 
@@ -53,12 +96,11 @@ class Mailbox:
 
     def __init__(self, path: Path, *, clock: Clock = SYSTEM_CLOCK, settings: MailSettings = MAIL) -> None:
         self.path = path
-        self._name = form.named(path)
+        self._name = named(path)
         self._cursor_name = f"{self._name}.cursor"
         self._wakeups = path.with_name(f"{self._name}.bell")
         self._clock = clock
         self._settings = settings
-        self._locks: tuple[int, FileLock] = (0, self._new_lock())
         self._settled = START
         self._quiet: tuple[_Stamp | None, InboxPosition] = (None, START)
 
@@ -82,13 +124,13 @@ class Mailbox:
             if box is None:
                 return UnreadLetters((), self._settled)
             size = os.fstat(box).st_size
-            generation, _ = form.generation_of(box)
-            received = form.read_cursor(folder, self._cursor_name).position
+            generation, _ = generation_of(box)
+            received = read_cursor(folder, self._cursor_name).position
         # Bytes below this size never change again, so they are read without the lock.
         try:
-            start = max(form.start_of(box, size, each) for each in (received, self._settled))
+            start = max(start_of(box, size, each) for each in (received, self._settled))
             read = self._read(box, start, size, known)
-            position = form.position_at(box, generation, read.end)
+            position = position_at(box, generation, read.end)
         finally:
             os.close(box)
         unreadable = self._set_aside(read, generation) if read.bad else 0
@@ -116,24 +158,17 @@ class Mailbox:
             return None
         return found.st_ino, found.st_size, found.st_mtime_ns
 
-    def _new_lock(self) -> FileLock:
-        # Also excludes threads from each other: each has its own descriptor.
-        return FileLock(self.path.with_name(f"{self._name}.lock"), mode=disk.FILE_MODE)
-
-    def _lock(self) -> FileLock:
-        if self._locks[0] != os.getpid():  # a forked process must not use a descriptor of its parent
-            self._locks = (os.getpid(), self._new_lock())
-        return self._locks[1]
-
     @contextmanager
     def _held(self, *, make: bool = False) -> Iterator[int]:
         """Hold the lock and yield the opened folder; every failure is raised as a `MailError`."""
         patience = self._settings.lock_seconds
         poll = self._settings.poll_seconds
+        # Also excludes threads from each other: each has its own descriptor.
+        lock = FileLock(self.path.with_name(f"{self._name}.lock"), foreign_seconds=FOREIGN_SECONDS)
         try:
             with (
-                form.opened_folder(self.path.parent, make=make) as folder,
-                self._lock().acquire(timeout=patience, poll_interval=poll),
+                opened_folder(self.path.parent, make=make) as folder,
+                lock.acquire(timeout=patience, poll_interval=poll),
             ):
                 yield folder
         except Timeout:
@@ -144,40 +179,36 @@ class Mailbox:
             raise MailError(disk.explain(error, self.path)) from error
 
     def _append(self, folder: int, line: bytes) -> None:
-        box = form.open_file(folder, self.path.name, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        box = open_file(folder, self.path.name, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
             size = os.fstat(box).st_size
-            if size >= self._settings.anew_bytes and self._is_read(folder, box, size):
-                fresh = form.header(self._clock.new_id()) + line
-                disk.replace_file(self.path, fresh, temp_name=f".{self.path.name}.tmp")
-                return
+            if size >= self._settings.anew_bytes:
+                position = read_cursor(folder, self._cursor_name).position
+                if position.offset == size == start_of(box, size, position):
+                    fresh = header(self._clock.new_id()) + line
+                    disk.replace_file(self.path, fresh, temp_name=f".{self.path.name}.tmp")
+                    return
             if size == 0:
-                # Sync the names first: a mailbox with a letter in it must survive a power failure.
-                _sync_folders(self.path.parent)
-                line = form.header(self._clock.new_id()) + line
-            elif os.pread(box, 1, size - 1) != b"\n":
-                line = b"\n" + line  # a writer was killed; the reader will set that line aside
-            disk.append_whole(box, line)
-            try:
-                os.fsync(box)
-            except OSError:
-                os.ftruncate(box, size)
-                raise
+                # Sync the names first, also of folders that may be new: a mailbox with a letter in it must
+                # survive a power failure.
+                disk.sync_folder(self.path.parent)
+                for above in list(self.path.parent.parents)[:FOLDERS_ABOVE]:
+                    with suppress(PermissionError):  # one that may not be opened was not made by us
+                        disk.sync_folder(above)
+                line = header(self._clock.new_id()) + line
+            # The reader sets a line aside that a killed writer tore.
+            disk.append_lines(box, line, sync=True)
         finally:
             os.close(box)
 
-    def _is_read(self, folder: int, box: int, size: int) -> bool:
-        position = form.read_cursor(folder, self._cursor_name).position
-        return position.offset == size == form.start_of(box, size, position)
-
     def _read(self, box: int, start: int, size: int, known: Container[str]) -> _ReadLetters:
         letters: dict[str, Letter] = {}
-        bad: list[tuple[form.MailboxLine, str]] = []
+        bad: list[tuple[MailboxLine, str]] = []
         end = start
         chars = 0
         passed = 0
         more = False
-        for line in form.lines(box, start, size):
+        for line in lines(box, start, size):
             if len(letters) + len(bad) >= self._settings.look_letters:
                 more = True
                 break
@@ -200,9 +231,9 @@ class Mailbox:
     def _set_aside(self, read: _ReadLetters, generation: str) -> int:
         """Copy unreadable lines to their own file, each once; errors do not hold back the readable ones."""
         with suppress(MailError), self._held() as folder:
-            cursor = form.read_cursor(folder, self._cursor_name)
+            cursor = read_cursor(folder, self._cursor_name)
             if cursor.position.generation != generation:
-                cursor = form.Cursor(InboxPosition(generation))
+                cursor = Cursor(InboxPosition(generation))
             fresh = [(line, why) for line, why in read.bad if line.start >= cursor.aside]
             if fresh:
                 self._keep_aside(folder, generation, fresh)
@@ -210,10 +241,8 @@ class Mailbox:
             return len(fresh)
         return 0
 
-    def _keep_aside(self, folder: int, generation: str, bad: list[tuple[form.MailboxLine, str]]) -> None:
-        kept = form.open_file(
-            folder, f"{self._name}{form.ASIDE_SUFFIX}", os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        )
+    def _keep_aside(self, folder: int, generation: str, bad: list[tuple[MailboxLine, str]]) -> None:
+        kept = open_file(folder, f"{self._name}{ASIDE_SUFFIX}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             for line, why in bad:
                 if os.fstat(kept).st_size < self._settings.aside_bytes:
@@ -221,7 +250,7 @@ class Mailbox:
         finally:
             os.close(kept)
 
-    def _described(self, line: form.MailboxLine, generation: str, why: str) -> bytes:
+    def _described(self, line: MailboxLine, generation: str, why: str) -> bytes:
         shown = line.data if line.is_whole else line.data[: self._settings.aside_line_bytes]
         return (
             canonical(
@@ -243,17 +272,17 @@ class Mailbox:
             return
         try:
             size = os.fstat(box).st_size
-            cursor = form.read_cursor(folder, self._cursor_name)
-            before = max(form.start_of(box, size, each) for each in (cursor.position, self._settled))
-            is_ahead = form.start_of(box, size, position) == position.offset > before
+            cursor = read_cursor(folder, self._cursor_name)
+            before = max(start_of(box, size, each) for each in (cursor.position, self._settled))
+            is_ahead = start_of(box, size, position) == position.offset > before
         finally:
             os.close(box)
         if is_ahead:
             self._settled = position
             aside = cursor.aside if cursor.position.generation == position.generation else 0
-            self._write_cursor(form.Cursor(position, aside))
+            self._write_cursor(Cursor(position, aside))
 
-    def _write_cursor(self, cursor: form.Cursor) -> None:
+    def _write_cursor(self, cursor: Cursor) -> None:
         # Not flushed: a cursor lost in a power cut is one more reading.
         disk.replace_file(
             self.path.with_name(self._cursor_name),
@@ -265,18 +294,9 @@ class Mailbox:
 
 def _opened(folder: int, name: str) -> int | None:
     try:
-        return form.open_file(folder, name, os.O_RDONLY)
+        return open_file(folder, name, os.O_RDONLY)
     except FileNotFoundError:
         return None
-
-
-def _sync_folders(folder: Path) -> None:
-    """Flush the names on the way to a new box: its own, and those of folders that may be new as well."""
-    disk.sync_folder(folder)
-    for above in list(folder.parents)[:FOLDERS_ABOVE]:
-        # One that may not be opened was not made by us.
-        with suppress(PermissionError):
-            disk.sync_folder(above)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,12 +312,12 @@ class MailboxContent:
 
 def peek(path: Path) -> MailboxContent:
     """Return all letters of an inbox without changing it; a missing inbox is empty (A3)."""
-    cursor_name = f"{form.named(path)}.cursor"
+    cursor_name = f"{named(path)}.cursor"
     try:
-        with form.opened_folder(path.parent) as folder:
-            box = form.open_file(folder, path.name, os.O_RDONLY)
+        with opened_folder(path.parent) as folder:
+            box = open_file(folder, path.name, os.O_RDONLY)
             try:
-                return _scan(box, form.read_cursor(folder, cursor_name))
+                return _scan(box, read_cursor(folder, cursor_name))
             finally:
                 os.close(box)
     except FileNotFoundError:
@@ -306,14 +326,14 @@ def peek(path: Path) -> MailboxContent:
         raise MailError(disk.explain(error, path)) from error
 
 
-def _scan(box: int, cursor: form.Cursor) -> MailboxContent:
+def _scan(box: int, cursor: Cursor) -> MailboxContent:
     size = os.fstat(box).st_size
-    _, first = form.generation_of(box)
-    start = form.start_of(box, size, cursor.position)
+    _, first = generation_of(box)
+    start = start_of(box, size, cursor.position)
     received: dict[str, Letter] = {}
     waiting: dict[str, Letter] = {}
     unreadable = 0
-    for line in form.lines(box, first, size):
+    for line in lines(box, first, size):
         try:
             letter = parse(line.data) if line.data else None
         except MailError:
@@ -322,3 +342,124 @@ def _scan(box: int, cursor: form.Cursor) -> MailboxContent:
         if letter is not None and letter.id not in received:
             (received if line.end <= start else waiting).setdefault(letter.id, letter)
     return MailboxContent(tuple(received.values()), tuple(waiting.values()), unreadable)
+
+
+def named(path: Path) -> str:
+    """Return the agent whose mailbox a path is; raises `MailError` for other paths."""
+    text = os.fspath(path)
+    if "\0" in text or ".." in path.parts or path.suffix != SUFFIX or not path.is_absolute():
+        raise MailError(f"{text!r} is no inbox: one is an absolute path such as /…/inboxes/reviewer{SUFFIX}")
+    return check_name(path.name.removesuffix(SUFFIX))
+
+
+@contextmanager
+def opened_folder(path: Path, *, make: bool = False) -> Iterator[int]:
+    """The folder by descriptor; a link in its position is refused."""
+    try:
+        folder = os.open(path, _FOLDER)
+    except FileNotFoundError:
+        if not make:
+            raise
+        disk.make_folder(path)
+        folder = os.open(path, _FOLDER)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENOTDIR} and path.is_symlink():
+            raise MailError(
+                f"{path} is a symlink; mail is kept in real folders only, remove the link"
+            ) from None
+        raise
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def open_file(folder: int, name: str, flags: int) -> int:
+    """Open a regular file in the folder, without following links or blocking."""
+    try:
+        wanted = flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(name, wanted, disk.FILE_MODE, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise MailError(
+                f"{name} is a symlink; mail is kept in real files only, remove the link"
+            ) from None
+        if error.errno == errno.ENXIO:  # a socket, or a FIFO that nobody reads
+            raise disk.NotRegularError(errno.EINVAL, "not a regular file", name) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise disk.NotRegularError(errno.EINVAL, "not a regular file", name)
+    return descriptor
+
+
+def header(generation: str) -> bytes:
+    """Return the first line of a mailbox."""
+    return canonical({"inbox": 1, "generation": generation}) + b"\n"
+
+
+def generation_of(box: int) -> tuple[str, int]:
+    """Return the generation of an open mailbox and the offset of its first letter; empty without a header."""
+    first, end, _ = os.pread(box, HEAD_BYTES, 0).partition(b"\n")
+    if end:
+        with suppress(ValueError, RecursionError):
+            match json.loads(first):
+                case {"inbox": 1, "generation": str(generation)}:
+                    return generation, len(first) + 1
+    return "", 0
+
+
+def read_cursor(folder: int, name: str) -> Cursor:
+    """Read the cursor file; if it is invalid, the mailbox is read from its beginning."""
+    try:
+        descriptor = open_file(folder, name, os.O_RDONLY)
+    except (OSError, MailError):
+        return Cursor()
+    try:
+        match json.loads(os.pread(descriptor, HEAD_BYTES, 0)):
+            case {
+                "generation": str(generation),
+                "offset": int(offset),
+                "mark": str(mark),
+                "aside": int(aside),
+            }:
+                return Cursor(InboxPosition(generation, offset, mark), aside)
+    except (OSError, ValueError, RecursionError):
+        pass
+    finally:
+        os.close(descriptor)
+    return Cursor()
+
+
+def position_at(box: int, generation: str, offset: int) -> InboxPosition:
+    """Return a position in an open mailbox, with the mark that identifies it."""
+    before = os.pread(box, min(offset, MARK_BYTES), max(0, offset - MARK_BYTES))
+    return InboxPosition(generation, offset, hashlib.blake2b(before, digest_size=8).hexdigest())
+
+
+def start_of(box: int, size: int, position: InboxPosition) -> int:
+    """Return the offset to read from: the position if it belongs to this mailbox, else the first letter."""
+    generation, first = generation_of(box)
+    is_inside = position.generation == generation and first <= position.offset <= size
+    return (
+        position.offset if is_inside and position == position_at(box, generation, position.offset) else first
+    )
+
+
+def lines(box: int, start: int, size: int) -> Iterator[MailboxLine]:
+    """Yield each complete line between two offsets, in bounded memory."""
+    pieces = bytearray()
+    begin = at = start
+    while at < size and (chunk := os.pread(box, min(CHUNK, size - at), at)):
+        done = 0
+        while (cut := chunk.find(b"\n", done)) >= 0:
+            if len(pieces) <= MAX_LINE_BYTES:
+                pieces += chunk[done:cut]
+            end = at + cut + 1
+            yield MailboxLine(bytes(pieces), begin, end)
+            pieces.clear()
+            begin = end
+            done = cut + 1
+        if len(pieces) <= MAX_LINE_BYTES:
+            pieces += chunk[done:]
+        at += len(chunk)

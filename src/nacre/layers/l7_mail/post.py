@@ -10,7 +10,7 @@ from typing import TypeAlias, assert_never
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import MailError, NacreError
-from nacre.layers.l7_mail import policy, uds
+from nacre.layers.l7_mail import policy
 from nacre.layers.l7_mail.inbox import Inbox
 from nacre.layers.l7_mail.letter import MAIN, RESPONSES, Kind, Letter, brief, check_party, checked
 
@@ -87,6 +87,8 @@ class Post:
             case policy.AllAgents():
                 return await self._to_all(letter)
             case policy.SocketAddress(path):
+                from nacre.layers.l7_mail import uds  # noqa: PLC0415 - few letters go to another process
+
                 await uds.send(path, replace(letter, sender=self._reply_address))
             case other:
                 assert_never(other)

@@ -63,7 +63,7 @@ def send_message_tool(mail: MailBinding) -> Tool:
 
     @tool(name=NAME, description=DESCRIPTION)
     async def send_message(
-        to: Annotated[str, "A name, '*', 'uds:<path>' or 'bridge:<id>'."],
+        to: Annotated[str, "A name, '*' or 'uds:<path>'."],
         message: Annotated[str | dict[str, str | bool], "The text, or one of the objects described above."],
         summary: Annotated[str, "One line for display."] = "",
     ) -> str:

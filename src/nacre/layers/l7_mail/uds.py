@@ -15,13 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from filelock import FileLock, Timeout
-
 from nacre.errors import MailError, NacreError
 from nacre.layers.l7_mail.letter import MAX_LINE_BYTES, OTHER, SCHEMES, Letter, brief, parse, written
 from nacre.layers.l7_mail.policy import MAIL, MailSettings
 from nacre.messages.wire import canonical
 from nacre.store import disk
+from nacre.store.locks import FileLock, Timeout
 
 Accept: TypeAlias = Callable[[Letter], Awaitable[None]]
 
@@ -100,7 +99,11 @@ class _SocketServer:
             async with asyncio.timeout(self._settings.socket_seconds):
                 writer.write(await self._answer(reader, writer, is_full=is_full))
                 await writer.drain()
-            await _discard_rest(reader)
+            # A sender that is cut off while writing never reads the answer.
+            left = MAX_DISCARDED_BYTES
+            async with asyncio.timeout(CLOSING_SECONDS):
+                while left > 0 and (chunk := await reader.read(MAX_ANSWER_BYTES)):
+                    left -= len(chunk)
         except (OSError, TimeoutError):
             pass  # the other end has gone or is too slow; its letter was not acknowledged
         finally:
@@ -120,19 +123,14 @@ class _SocketServer:
                 raise MailError("only the same user may write here")
             if is_full:
                 raise MailError("too many write at once; try again in a moment")
-            letter = _from_outside(parse(await _line(reader)))
+            letter = parse(await _line(reader))
+            if not letter.sender.startswith(SCHEMES):
+                # A plain name could be mistaken for an agent of this session.
+                letter = replace(letter, sender=f"{OTHER}{letter.sender}")
             await self._accept(letter)
         except NacreError as error:
             return canonical({"refused": brief(str(error))}) + b"\n"
         return canonical({"accepted": letter.id}) + b"\n"
-
-
-async def _discard_rest(reader: asyncio.StreamReader) -> None:
-    """Read and discard the rest: a sender that is cut off while writing never reads the answer."""
-    left = MAX_DISCARDED_BYTES
-    async with asyncio.timeout(CLOSING_SECONDS):
-        while left > 0 and (chunk := await reader.read(MAX_ANSWER_BYTES)):
-            left -= len(chunk)
 
 
 async def _closed(writer: asyncio.StreamWriter) -> None:
@@ -153,12 +151,6 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
     if not line.endswith(b"\n"):
         raise MailError("the letter was cut off; send it again")
     return line
-
-
-def _from_outside(letter: Letter) -> Letter:
-    """Mark a plain name as that of another session, so that it is not mistaken for an agent of this one."""
-    is_address = letter.sender.startswith(SCHEMES)
-    return letter if is_address else replace(letter, sender=f"{OTHER}{letter.sender}")
 
 
 def _check_answer(line: bytes, sent: str) -> None:
@@ -197,7 +189,7 @@ def _check_socket(path: Path) -> None:
 @contextmanager
 def _bound(path: Path) -> Iterator[socket.socket]:
     """Yield a listening socket that only its owner can reach; one that a dead session left is replaced."""
-    lock = FileLock(path.with_name(f".{path.name}.lock"), mode=disk.FILE_MODE, thread_local=False)
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
     try:
         _check_folder(path.parent)
         lock.acquire(timeout=0)

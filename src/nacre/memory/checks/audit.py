@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,13 +30,12 @@ from nacre.memory.format.index import INDEX_FILE, MAX_BYTES, MAX_LINES, MemoryIn
 from nacre.memory.recall.base import Drift
 from nacre.memory.recall.drift.check import check_each
 from nacre.memory.similarity import terms
-from nacre.memory.transfer.import_sources import ImportBatch, read_batch
+from nacre.memory.transfer.import_sources import read_batch
 
 DRIFT_SECONDS = 2.0
 """Time limit for drift checks of all memories together; the rest are not checked."""
 WEIGHTS: Mapping[Level, float] = {"error": 3.0, "warning": 1.0, "info": 0.25}
 """Weight of a finding in the score, relative to a sound memory."""
-NOTHING_GONE = Drift()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +79,15 @@ def audit(path: Path, *, tree: Path | None = None, clock: Clock = SYSTEM_CLOCK) 
     if batch.facts or path.suffix == ".md":
         return _audited(path, memories_in(batch), None, tree=tree, clock=clock)
     with tempfile.TemporaryDirectory(prefix="nacre-audit-") as scratch:
-        folder = _unpacked(batch, Path(scratch))
+        folder = Path(scratch)
+        # The file names were validated when the archive was read.
+        files = {one.file: one.data for one in batch.files}
+        if batch.index is not None:
+            files[INDEX_FILE] = batch.index
+        for file, data in files.items():
+            target = folder / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
         return _audited(path, memories_in(folder), folder, tree=tree, clock=clock)
 
 
@@ -90,9 +97,12 @@ def _audited(
     found: list[AuditFinding] = []
     if folder:
         found += [*folder_findings(folder, items), *index_findings(folder)]
-    for item, drift in zip(items, _drifts(items, tree, clock), strict=True):
-        found += text_findings(item, drift)
-        found += junk_in(item)
+    drifts: Sequence[Drift] = [Drift()] * len(items)
+    if tree is not None:
+        bodies = [item.entry.body for item in items]
+        drifts = check_each(bodies, tree, budget_seconds=DRIFT_SECONDS, clock=clock)
+    for item, drift in zip(items, drifts, strict=True):
+        found += [*text_findings(item, drift), *junk_in(item)]
     found += repeated(items)
     blamed = {file for one in found for file in (one.file, *one.others)}
     return Audit(
@@ -102,25 +112,6 @@ def _audited(
         sound=sum(item.file not in blamed for item in items),
         tree=str(tree) if tree else "",
     )
-
-
-def _drifts(items: Sequence[AuditedMemory], tree: Path | None, clock: Clock) -> Iterable[Drift]:
-    if tree is None:
-        return [NOTHING_GONE] * len(items)
-    bodies = [item.entry.body for item in items]
-    return check_each(bodies, tree, budget_seconds=DRIFT_SECONDS, clock=clock)
-
-
-def _unpacked(batch: ImportBatch, scratch: Path) -> Path:
-    """Write an unpacked archive to a folder; its file names were validated when it was read."""
-    files = {one.file: one.data for one in batch.files}
-    if batch.index is not None:
-        files[INDEX_FILE] = batch.index
-    for file, data in files.items():
-        target = scratch / file
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-    return scratch
 
 
 FIX = "`nacre memory lint --fix` does it"
@@ -161,7 +152,9 @@ def folder_findings(directory: Path, items: Sequence[AuditedMemory]) -> Iterator
         if problem.file.rpartition("/")[2] == INDEX_FILE and problem.file not in indexes:
             indexes[problem.file] = _read(directory / problem.file)
         text = indexes.get(problem.file) or (texts[problem.file].text if problem.file in texts else "")
-        if problem.kind == "long-index" and _is_over(text):
+        if problem.kind == "long-index" and (
+            text.rstrip().count("\n") >= MAX_LINES or len(text.rstrip().encode()) > MAX_BYTES
+        ):
             kind = "index-over-budget"
             level = "error"
         yield AuditFinding(
@@ -183,11 +176,9 @@ def index_findings(directory: Path) -> Iterator[AuditFinding]:
     lines = MemoryIndex.parse(text.encode()).lines
     others = [n for n, line in enumerate(lines, start=1) if line.kind == "text" and line.raw.strip()]
     if len(others) > MAX_OTHER_LINES:
-        yield AuditFinding(
-            file=INDEX_FILE, line=others[0], kind="index-holds-facts", level="warning",
-            message=f"{len(others):,} lines are no pointers: every conversation pays for them",
-            advice="move them into topic files and leave one line for each",
-        )  # fmt: skip
+        message = f"{len(others):,} lines are no pointers: every conversation pays for them"
+        advice = "move them into topic files and leave one line for each"
+        yield index.finding("index-holds-facts", "warning", message, advice, line=others[0])
 
 
 def _others(problem: LintProblem, texts: Mapping[str, AuditedMemory]) -> tuple[str, ...]:
@@ -205,10 +196,6 @@ def _line(problem: LintProblem, text: str) -> int:
         if place >= 0:
             return 1 + text.count("\n", 0, place)
     return 1
-
-
-def _is_over(text: str) -> bool:
-    return text.rstrip().count("\n") + 1 > MAX_LINES or len(text.rstrip().encode()) > MAX_BYTES
 
 
 def _read(path: Path) -> str:
@@ -238,18 +225,13 @@ def repeated(items: Sequence[AuditedMemory]) -> Iterator[AuditFinding]:
     for item in items:
         if said := " ".join(item.entry.body.split()).casefold():
             exact[said].append(item)
-    for group in exact.values():
-        yield from _copies(group)
+    for first, *copies in exact.values():
+        message = f"says word for word what {first.file} says"
+        for item in copies:
+            yield item.finding(
+                "duplicate", "warning", message, "forget one of them", line=item.first, other=first.file
+            )
     yield from _alike([group[0] for group in exact.values()])
-
-
-def _copies(group: Sequence[AuditedMemory]) -> Iterator[AuditFinding]:
-    for item in group[1:]:
-        yield AuditFinding(
-            file=item.file, line=item.first, kind="duplicate", level="warning",
-            message=f"says word for word what {group[0].file} says",
-            advice="forget one of them", others=(group[0].file,),
-        )  # fmt: skip
 
 
 def _alike(items: Sequence[AuditedMemory]) -> Iterator[AuditFinding]:
@@ -267,17 +249,17 @@ def _alike(items: Sequence[AuditedMemory]) -> Iterator[AuditFinding]:
     for later, earlier in sorted(near.items()):
         for first, shared in sorted(earlier.items(), key=lambda one: (-one[1], one[0])):
             share = shared / len(runs[first] | runs[later])
-            if _is_same(share, words[first], words[later]) and not _numbers_differ(
-                items[first], items[later]
-            ):
-                item = items[later]
-                other = items[first].file
-                yield AuditFinding(
-                    file=item.file, line=item.first, kind="near-duplicate", level="warning",
-                    message=f"says nearly what {other} says",
-                    advice="merge them into one, or correct the one that is out of date", others=(other,),
-                )  # fmt: skip
-                break
+            if not _is_same(share, words[first], words[later]):
+                continue
+            ours, theirs = (set(_NUMBER.findall(items[one].entry.body)) for one in (later, first))
+            if ours - theirs and theirs - ours:
+                continue  # each has a number that the other has not: two facts of one form
+            other = items[first].file
+            message = f"says nearly what {other} says"
+            advice = "merge them into one, or correct the one that is out of date"
+            item = items[later]
+            yield item.finding("near-duplicate", "warning", message, advice, line=item.first, other=other)
+            break
 
 
 def _runs(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
@@ -292,9 +274,3 @@ def _is_same(share: float, first: Sequence[str], later: Sequence[str]) -> bool:
     other = set(later)
     is_short = max(len(one), len(other)) <= SHORT_TERMS
     return is_short and len(one & other) >= SAME_TERMS * len(one | other)
-
-
-def _numbers_differ(first: AuditedMemory, later: AuditedMemory) -> bool:
-    """Return whether each has a number that the other has not: then they are two facts of one form."""
-    one, other = (set(_NUMBER.findall(item.entry.body)) for item in (first, later))
-    return bool(one - other) and bool(other - one)

@@ -13,8 +13,8 @@ from nacre.errors import StoreError
 from nacre.memory.checks.lint import Level as Level
 from nacre.memory.files.scan import NotAMemory, read_head, scan
 from nacre.memory.format.entry import Entry, clipped, read_entry
-from nacre.memory.recall.base import Drift, Reference
-from nacre.memory.recall.recall import MAX_BODY_BYTES
+from nacre.memory.recall.base import Drift
+from nacre.memory.recall.excerpt import MAX_BODY_BYTES
 from nacre.memory.secrets import find_secrets
 from nacre.memory.similarity import terms
 from nacre.memory.transfer.import_sources import ImportBatch
@@ -22,9 +22,9 @@ from nacre.messages.untrusted_text import neutralise
 
 MIN_TERMS = 3
 """A memory with fewer different terms is too vague."""
-MAX_TOLD = 4
+MAX_NAMES = 4
 """References named in one message; the rest are counted."""
-MAX_TOLD_CHARS = 60
+MAX_NAME_CHARS = 60
 
 _CODE = re.compile(r"`[^`\n]*`|\"[^\"\n]{0,200}\"|“[^”\n]{0,200}”|「[^」\n]{0,200}」")
 _FENCE = re.compile(r"[ \t]*(?:```|~~~)")
@@ -58,33 +58,42 @@ def text_findings(item: AuditedMemory, drift: Drift) -> Iterator[AuditFinding]:
     """Yield every finding that the text of one memory gives."""
     yield from unsafe_in(item)
     yield from _dates(item)
-    yield from _size(item)
-    yield from _stale(item, drift)
-    if item.entry.origin == "untrusted":
-        yield AuditFinding(
-            file=item.file, kind="untrusted", level="info",
-            message="came from outside, and nobody vouches for it",
-            advice="`nacre memory edit` it to vouch for it, or forget it",
-        )  # fmt: skip
+    size = len(item.entry.body.strip().encode())
+    if size > MAX_BODY_BYTES:
+        message = f"{size:,} bytes; recall attaches {MAX_BODY_BYTES:,} at most"
+        advice = "keep one fact a memory: split it, or point to the document"
+        yield item.finding("too-long", "warning", message, advice, line=item.first)
+    said = f"{item.entry.body} {item.entry.description}"
+    if len(set(terms(said))) < MIN_TERMS:
+        message = "says too little to be of use" if said.strip() else "says nothing"
+        advice = "say what, of what, and why; or forget it"
+        yield item.finding("too-vague", "warning", message, advice, line=item.first)
+    if drift.gone:
+        names = [f"`{clipped(one.text, MAX_NAME_CHARS)}`" for one in drift.gone[:MAX_NAMES]]
+        more = len(drift.gone) - len(names)
+        listed = ", ".join(names) + (f" and {more:,} more" if more else "")
+        rest = "nothing else that it names is left" if drift.is_broken else "the rest is still there"
+        level: Level = "warning" if drift.is_broken else "info"
+        message = f"no longer in the working tree: {listed}; {rest}"
+        advice = "correct it, or forget it if it no longer holds"
+        yield item.finding("stale", level, message, advice, line=item.line_of(drift.gone[0].text))
+    if not item.entry.is_trusted:
+        advice = f"`nacre memory confirm {item.entry.file}` if it is true, or forget it"
+        message = "came from outside, and nobody vouches for it"
+        if item.entry.origin == "unverified":
+            message = "was saved by an agent after it had read text from outside, and you never said so"
+        yield item.finding("untrusted", "info", message, advice)
 
 
 def unsafe_in(item: AuditedMemory) -> Iterator[AuditFinding]:
-    """Yield findings that apply to every memory file, the index included."""
-    yield from _secrets(item)
-    yield from _hidden(item)
+    """Yield findings that apply to every memory file, the index included: secrets and hidden text.
 
-
-def _secrets(item: AuditedMemory) -> Iterator[AuditFinding]:
+    Hidden are invisible characters and tags that imitate a program; at most one finding per line.
+    """
     for one in find_secrets(item.text):
-        yield AuditFinding(
-            file=item.file, line=one.line, kind="secret", level="error",
-            message=f"seems to hold a credential: {one.kind}",
-            advice="change it where it is used, then `nacre memory forget --purge` or take it out",
-        )  # fmt: skip
-
-
-def _hidden(item: AuditedMemory) -> Iterator[AuditFinding]:
-    """Yield at most one finding per line: invisible characters, or tags that imitate a program."""
+        message = f"seems to hold a credential: {one.kind}"
+        advice = "change it where it is used, then `nacre memory forget --purge` or take it out"
+        yield item.finding("secret", "error", message, advice, line=one.line)
     for number, line in enumerate(item.text.split("\n"), start=1):
         sign = _HIDDEN.search(line)
         if sign:
@@ -95,9 +104,7 @@ def _hidden(item: AuditedMemory) -> Iterator[AuditFinding]:
         else:
             continue
         advice = "take it out unless you know who put it there and why"
-        yield AuditFinding(
-            file=item.file, line=number, kind="hidden-text", level="error", message=message, advice=advice
-        )
+        yield item.finding("hidden-text", "error", message, advice, line=number)
 
 
 def _dates(item: AuditedMemory) -> Iterator[AuditFinding]:
@@ -112,48 +119,13 @@ def _dates(item: AuditedMemory) -> Iterator[AuditFinding]:
         found = _RELATIVE.search(said)
         if not found or _ABSOLUTE.search(said) or _GENERAL.search(said):
             continue
-        told = "the memory has a date to count from" if item.is_dated else "and the memory has no date itself"
-        yield AuditFinding(
-            file=item.file, line=number, kind="relative-date", level="info" if item.is_dated else "warning",
-            message=f"`{found[0]}` means another day to every reader; {told}",
-            advice="write the date instead",
-        )  # fmt: skip
+        # The time of a file is lost with every copy: only the frontmatter dates a memory.
+        is_dated = (item.entry.created or item.entry.modified) is not None
+        base = "the memory has a date to count from" if is_dated else "and the memory has no date itself"
+        message = f"`{found[0]}` means another day to every reader; {base}"
+        level: Level = "info" if is_dated else "warning"
+        yield item.finding("relative-date", level, message, "write the date instead", line=number)
         return
-
-
-def _size(item: AuditedMemory) -> Iterator[AuditFinding]:
-    size = len(item.entry.body.strip().encode())
-    if size > MAX_BODY_BYTES:
-        yield AuditFinding(
-            file=item.file, line=item.first, kind="too-long", level="warning",
-            message=f"{size:,} bytes; recall attaches the first {MAX_BODY_BYTES:,} at most",
-            advice="keep one fact a memory: split it, or point to the document",
-        )  # fmt: skip
-    said = f"{item.entry.body} {item.entry.description}"
-    if len(set(terms(said))) < MIN_TERMS:
-        what = "says too little to be of use" if said.strip() else "says nothing"
-        yield AuditFinding(
-            file=item.file, line=item.first, kind="too-vague", level="warning", message=what,
-            advice="say what, of what, and why; or forget it",
-        )  # fmt: skip
-
-
-def _stale(item: AuditedMemory, drift: Drift) -> Iterator[AuditFinding]:
-    if not drift.gone:
-        return
-    rest = "nothing else that it names is left" if drift.is_broken else "the rest is still there"
-    yield AuditFinding(
-        file=item.file, line=item.line_of(drift.gone[0].text), kind="stale",
-        level="warning" if drift.is_broken else "info",
-        message=f"no longer in the working tree: {_listed(drift.gone)}; {rest}",
-        advice="correct it, or forget it if it no longer holds",
-    )  # fmt: skip
-
-
-def _listed(gone: tuple[Reference, ...]) -> str:
-    names = [f"`{clipped(one.text, MAX_TOLD_CHARS)}`" for one in gone[:MAX_TOLD]]
-    more = len(gone) - len(names)
-    return ", ".join(names) + (f" and {more:,} more" if more else "")
 
 
 MOSTLY = 0.5
@@ -249,35 +221,8 @@ _WORDS: Mapping[AuditKind, tuple[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Junk:
-    """The share of one kind of junk in a memory."""
-
-    kind: AuditKind
-    share: float
-    """Share of the characters of the body."""
-    line: int
-    """Its first line."""
-
-
 def junk_in(item: AuditedMemory) -> Iterator[AuditFinding]:
     """Yield a finding for the most frequent kind of junk, if there is enough junk in total."""
-    found = sorted(shares(item), key=lambda one: -one.share)
-    if not found or sum(one.share for one in found) < PARTLY:
-        return
-    total = sum(one.share for one in found)
-    worst = found[0]
-    what, advice = _WORDS[worst.kind]
-    level: Level = "warning" if total >= MOSTLY else "info"
-    how = "is mostly" if total >= MOSTLY else "is in part"
-    yield AuditFinding(
-        file=item.file, line=worst.line, kind=worst.kind, level=level, advice=advice,
-        message=f"{how} {what}: {total:.0%} of the text is no memory",
-    )  # fmt: skip
-
-
-def shares(item: AuditedMemory) -> list[Junk]:
-    """Return every kind of junk in a memory with its share."""
     sizes: dict[AuditKind, int] = {}
     begins: dict[AuditKind, int] = {}
     listed: list[tuple[int, int]] = []
@@ -294,8 +239,18 @@ def shares(item: AuditedMemory) -> list[Junk]:
             sizes[kind] = sizes.get(kind, 0) + size
             begins.setdefault(kind, number)
     if len(listed) >= MIN_LISTED:
-        sizes["junk-code"], begins["junk-code"] = sum(size for _, size in listed), listed[0][0]
-    return [Junk(kind, size / total, begins[kind]) for kind, size in sizes.items()]
+        sizes["junk-code"] = sum(size for _, size in listed)
+        begins["junk-code"] = listed[0][0]
+    shares = sorted(((kind, size / total) for kind, size in sizes.items()), key=lambda one: -one[1])
+    share = sum(one for _, one in shares)
+    if not shares or share < PARTLY:
+        return
+    worst = shares[0][0]
+    what, advice = _WORDS[worst]
+    how = "is mostly" if share >= MOSTLY else "is in part"
+    message = f"{how} {what}: {share:.0%} of the text is no memory"
+    level: Level = "warning" if share >= MOSTLY else "info"
+    yield item.finding(worst, level, message, advice, line=begins[worst])
 
 
 def _kind_of(statement: str, *, is_report: bool) -> AuditKind | None:
@@ -335,17 +290,23 @@ class AuditedMemory:
     """The whole file; for a memory without a file, its text."""
     first: int = 1
     """First line of the body."""
-    is_file: bool = True
-    """Off for a memory of another program, which has no frontmatter."""
 
     @property
     def file(self) -> str:
         return self.entry.file
 
-    @property
-    def is_dated(self) -> bool:
-        """Whether the frontmatter has a date; the time of a file is lost with every copy."""
-        return (self.entry.created or self.entry.modified) is not None
+    def finding(
+        self, kind: AuditKind, level: Level, message: str, advice: str, *, line: int = 1, other: str = ""
+    ) -> AuditFinding:
+        return AuditFinding(
+            file=self.file,
+            line=line,
+            kind=kind,
+            level=level,
+            message=message,
+            advice=advice,
+            others=(other,) if other else (),
+        )
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Return the lines of the body, numbered as in the file."""
@@ -364,7 +325,7 @@ def memories_in(source: Path | ImportBatch) -> list[AuditedMemory]:
         for number, fact in enumerate(source.facts, start=1):
             file = f"mem0:{fact.id or number}"
             entry = Entry(file=file, body=fact.text, created=fact.created, modified=fact.modified)
-            memories.append(AuditedMemory(entry, fact.text, is_file=False))
+            memories.append(AuditedMemory(entry, fact.text))
         return memories
     found = scan(source)
     if not (found.entries or found.skipped or (source / "MEMORY.md").exists()):

@@ -8,7 +8,8 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from calendar import monthrange
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -42,7 +43,10 @@ _WHERE = re.compile(
 )
 _ABBREVIATED = frozenset({"e.g", "i.e", "etc", "vs", "a.m", "p.m"})
 _OURS = frozenset(
-    {"user", "why", "how", "apply", "person", "memory", "ai", "ok", "also", "english", "chinese"}
+    """
+    user why how apply since person memory ai ok also english chinese whether nutzer nutzerin benutzer
+    der die das ein eine frau herr
+    """.split()
 )
 """Words that occur in any memory."""
 MIN_SUPPORTED_SHARE = 0.5
@@ -52,26 +56,42 @@ _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|[。！？；\n]+")
 _DENIAL = re.compile(
     r"\b(?:no|not|never|without|forget|wrong|gone|instead)\b|n['’]t\b|不|没|忘|错", re.IGNORECASE
 )
+_QUOTES = str.maketrans("’‘“”", "''\"\"")
+NEAR_DAYS = 14
+"""A weekday means one within this many days."""
+MONTHS = 12
+MONTH_NAMES = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+    "november", "december",
+)  # fmt: skip
+_MONTH_END = re.compile(r"(?:end|last day) of (?:the |this |next )?(\w+)|month[- ]end|(\d{0,2})月[底末]")
+"""A month's end; the groups name the month."""
+_HAN_WEEKDAYS = "一二三四五六日"
 _HAN_NUMBERS = dict(zip("〇一二三四五六七八九十两零", "0 1 2 3 4 5 6 7 8 9 10 2 0".split(), strict=True))
 
 
 def ungrounded_claims(
-    new: str,
-    *,
-    said: Sequence[str],
-    old: str = "",
-    at: datetime | None = None,
-    zone: tzinfo = UTC,
+    new: str, *, said: Sequence[str], old: str = "", at: datetime | None = None, zone: tzinfo = UTC
 ) -> list[str]:
     """Return the claims of a text that neither the conversation, the old text nor a relative date supports.
 
     `at` is the time of the conversation, from which "tomorrow" is counted.
     """
-    known = _KnownFacts.of([*said, old], at=at, zone=zone)
-    found = [claim for claim in dict.fromkeys(_claims(new)) if not known.has(claim)]
-    if not found and _is_unrelated(new, [*said, old]):
-        found = [_Claim("text", " ".join(new.split()[:6]))]
-    return list(dict.fromkeys(one.text for one in found))
+    sources = [*said, old]
+    known = _KnownFacts.of(sources, at=at, zone=zone)
+    found = [claim.text for claim in dict.fromkeys(_claims(new)) if not known.has(claim)]
+    if not found:
+        # A text in the same script that shares no term with the conversation is unrelated to it.
+        mine = set(content(new))
+        is_same_script = bool(CJK_RUN.search(new)) == bool(CJK_RUN.search("".join(sources)))
+        if mine and is_same_script and not any(mine & set(content(text)) for text in sources):
+            found = [" ".join(new.split()[:6])]
+    return list(dict.fromkeys(found))
+
+
+def claims_in(text: str, *, kinds: Collection[str]) -> list[str]:
+    """Return the claims of these kinds in a text."""
+    return [claim.text for claim in dict.fromkeys(_claims(text)) if claim.kind in kinds]
 
 
 def lost_claims(old: str, *, now: Sequence[str]) -> list[str]:
@@ -79,19 +99,30 @@ def lost_claims(old: str, *, now: Sequence[str]) -> list[str]:
     return ungrounded_claims(old, said=now)
 
 
-def uncorrected_claims(old: str, new: str, *, said: Sequence[str]) -> list[str]:
+def uncorrected_claims(old: str, new: str, *, said: Sequence[str], lost: Sequence[str] = ()) -> list[str]:
     """Return the claims that a rewrite lost although no sentence of the user corrects them.
 
-    A sentence, read with the one before it, corrects a sentence of the old text if the two share a word and
-    it has a word that the new text has and the old text has not, or if it denies the lost claim by name.
+    `lost` are sentences of the old text that the rewrite lost, checked like claims. A sentence of the user,
+    read with the one before it, corrects a sentence of the old text if the two share a word and it has a word
+    that the new text has and the old text has not, or if it denies the lost claim by name.
     """
-    told = [f"{before} {sentence}" for text in said for before, sentence in pairwise(["", *_sentences(text)])]
+    sentences = [
+        f"{before} {sentence}" for text in said for before, sentence in pairwise(["", *_sentences(text)])
+    ]
     fresh = set(content(new)) - set(content(old))
     missing = []
-    for claim in lost_claims(old, now=[new]):
+    for claim in (*lost_claims(old, now=[new]), *lost):
         places = [set(content(sentence)) for sentence in _sentences(old) if claim in sentence]
-        subject = set[str]().union(*places)
-        if not any(_corrects(sentence, claim, subject, fresh) for sentence in told):
+        subject = set(content(claim)).union(*places) if claim in lost else set[str]().union(*places)
+        for sentence in sentences:
+            words = set(content(sentence))
+            is_named = (
+                len(words & subject) >= MIN_SHARED if claim in lost else _normal(claim) in _normal(sentence)
+            )
+            denies = bool(_DENIAL.search(sentence)) and is_named
+            if denies or (words & subject and words & fresh):
+                break
+        else:
             missing.append(claim)
     return missing
 
@@ -139,35 +170,38 @@ class _KnownFacts:
     """The conversation in the forms in which claims are looked up."""
 
     text: str
-    stems: frozenset[str]
-    numbers: frozenset[str]
-    dates: frozenset[tuple[int, ...]]
+    stems: set[str]
+    numbers: set[str]
+    dates: set[PartialDate]
     at: datetime | None
 
     @staticmethod
     def of(texts: Sequence[str], *, at: datetime | None, zone: tzinfo) -> _KnownFacts:
         whole = unicodedata.normalize("NFKC", "\n".join(texts))
-        days = frozenset(find_dates(whole)) | (relative_dates(texts, at, zone) if at else frozenset())
-        return _KnownFacts(
-            _normal(whole), frozenset(_stems(whole)), frozenset(_numbers(whole)), frozenset(days), at
-        )
+        days = set(find_dates(whole))
+        if at:
+            days |= {day for text in texts for day in find_dates(resolve_dates(text, at, zone))}
+        stems = set[str]()
+        for word in re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", whole):
+            stems.update(map(_bare, (word, *re.split(r"['’-]", word))))
+        return _KnownFacts(_normal(whole), stems, set(_numbers(whole)), days, at)
 
     def has(self, claim: _Claim) -> bool:
         match claim.kind:
             case "date":
-                return any(self._has_date(one) for one in find_dates(claim.text))
+                return any(map(self._has_date, find_dates(claim.text)))
             case "number":
                 return _plain_number(claim.text) in self.numbers
-            case "name":
-                return _bare(claim.text) in self.stems or _normal(claim.text) in self.text
+            case "name" if _bare(claim.text) in self.stems:
+                return True
             case _:
                 return _normal(claim.text) in self.text
 
-    def _has_date(self, date: tuple[int, ...]) -> bool:
+    def _has_date(self, day: PartialDate) -> bool:
         # A day without a year is in the year of the conversation, or the next.
-        is_named = date in self.dates or (date[0] != 0 and (0, *date[1:]) in self.dates)
-        is_near_said = self.at is not None and is_near(date, self.at, self.text)
-        return is_named or any(date[:2] == one for one in self.dates) or is_near_said
+        if day in self.dates or day[:2] in self.dates or (day[0] != 0 and (0, *day[1:]) in self.dates):
+            return True
+        return self.at is not None and (is_near(day, self.at, self.text) or _follows(day, self.at, self.text))
 
 
 def _claims(text: str) -> Iterator[_Claim]:
@@ -191,13 +225,6 @@ def _claims(text: str) -> Iterator[_Claim]:
 def _sentences(text: str) -> list[str]:
     normal = unicodedata.normalize("NFKC", text)
     return [one for one in _SENTENCE_END.split(normal) if one and one.strip()]
-
-
-def _corrects(sentence: str, claim: str, subject: set[str], fresh: set[str]) -> bool:
-    words = set(content(sentence))
-    if words & subject and words & fresh:
-        return True
-    return bool(_DENIAL.search(sentence)) and _normal(claim) in _normal(sentence)
 
 
 def _is_identifier(token: str) -> bool:
@@ -224,20 +251,6 @@ def _is_common(word: str) -> bool:
     return len(word) < 2 or lower in STOP or lower in _OURS or lower in NUMBERS or stem(lower) in SHARES
 
 
-def _is_unrelated(new: str, said: Sequence[str]) -> bool:
-    """Return whether a text shares no term with the conversation, in the same script."""
-    mine = set(content(new))
-    theirs = {term for text in said for term in content(text)}
-    is_same_script = bool(CJK_RUN.search(new)) == bool(CJK_RUN.search("".join(said)))
-    return bool(mine) and is_same_script and not mine & theirs
-
-
-def _stems(text: str) -> Iterator[str]:
-    for word in re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", unicodedata.normalize("NFKC", text)):
-        yield _bare(word)
-        yield from (_bare(part) for part in re.split(r"['’-]", word))
-
-
 def _bare(word: str) -> str:
     return stem(word.casefold().removesuffix("'s").removesuffix("’s"))
 
@@ -258,17 +271,19 @@ def _normal(text: str) -> str:
     return " ".join(folded.split())
 
 
-_QUOTES = str.maketrans("’‘“”", "''\"\"")
-
-
-NEAR_DAYS = 14
-"""A weekday means one within this many days."""
-_HAN_WEEKDAYS = "一二三四五六日"
-
-
-def relative_dates(texts: Sequence[str], at: datetime, zone: tzinfo) -> frozenset[PartialDate]:
-    """Return the dates that relative ones in these texts mean at a time."""
-    return frozenset(day for text in texts for day in find_dates(resolve_dates(text, at, zone)))
+def _follows(day: PartialDate, at: datetime, said: str) -> bool:
+    """Whether a date follows from a month's name, an ordinal day or a month's end in what was said."""
+    year = day[0] or at.year
+    months = (year * 12 + day[1]) - (at.year * 12 + at.month)
+    if len(day) < 3:
+        return abs(months) <= MONTHS and MONTH_NAMES[day[1] - 1] in said
+    last = monthrange(year, day[1])[1] if 1 <= day[1] <= MONTHS and 1 <= year <= 9_999 else 0
+    ends = {found[1] or found[2] for found in _MONTH_END.finditer(said)}
+    named = {end for end in ends if end in MONTH_NAMES or (end or "").isdigit()}
+    is_meant = MONTH_NAMES[day[1] - 1] in named or str(day[1]) in named or bool(ends - named)
+    is_end = day[2] == last and is_meant
+    is_named = re.search(rf"\b{day[2]}(?:st|nd|rd|th)\b|(?<!\d){day[2]}\s*[号日]", said) is not None
+    return abs(months) <= 1 and (is_end or is_named)
 
 
 def is_near(day: PartialDate, at: datetime, said: str) -> bool:

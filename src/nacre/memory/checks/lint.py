@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -50,7 +51,7 @@ _RELATIVE = re.compile(
 _ABSOLUTE = re.compile(r"\b(?:19|20)\d\d\b|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{1,2}月\d{1,2}[日号]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LintProblem:
     """One problem, and whether it can be fixed automatically."""
 
@@ -77,11 +78,9 @@ class LintFix:
 def lint(directory: Path, *, with_index: bool = True) -> list[LintProblem]:
     """Return all problems, by file; without index checks where the index is off (M19)."""
     folder = _LintedFolder.read(directory)
-    problems = [
-        LintProblem(file=one.file, kind="odd-file", message=f"{one.file} {one.why}") for one in folder.skipped
-    ]
+    problems = [LintProblem(one.file, "odd-file", f"{one.file} {one.why}") for one in folder.skipped]
     for topic in folder.topics:
-        problems += _topic_problems(topic, folder)
+        problems += [*_header_problems(topic, folder), *_text_problems(topic.entry, folder)]
     if with_index:
         problems += _index_problems(folder)
     return sorted(problems, key=lambda one: (one.file, one.kind, one.message))
@@ -109,7 +108,7 @@ class _Topic:
     document: MarkdownFile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _LintedFolder:
     """The content of a memory directory."""
 
@@ -153,12 +152,12 @@ class _LintedFolder:
         names: dict[str, list[str]] = {}
         for topic in topics:
             names.setdefault(_slug(topic.entry.name), []).append(topic.entry.file)
-        everybodys = scan(directory / TEAM).entries
-        files = (entry.file for entry in (*everybodys, *(topic.entry for topic in topics)))
-        known = frozenset((*names, *map(_slug, map(_stem, files)), *(_slug(one.name) for one in everybodys)))
-        apart = (path for name in (LOGS, TEAM) for path in (directory / name).rglob("*.md"))
-        inner = frozenset(path.relative_to(directory).as_posix() for path in apart)
-        return cls(tuple(topics), tuple(skipped), indexes, names, known, inner)
+        team = scan(directory / TEAM).entries
+        files = (entry.file for entry in (*team, *(topic.entry for topic in topics)))
+        known = frozenset((*names, *map(_slug, map(_stem, files)), *(_slug(one.name) for one in team)))
+        paths = (path for name in (LOGS, TEAM) for path in (directory / name).rglob("*.md"))
+        apart = frozenset(path.relative_to(directory).as_posix() for path in paths)
+        return cls(tuple(topics), tuple(skipped), indexes, names, known, apart)
 
     def index_of(self, file: str) -> str:
         """Return the folder whose index lists this file."""
@@ -167,58 +166,54 @@ class _LintedFolder:
             prefix = _folder_of(prefix.rstrip("/"))
         return prefix
 
-    @property
+    @cached_property
     def listed(self) -> set[str]:
         return {prefix + file for prefix, index in self.indexes.items() for file in index.mentions}
 
-    @property
+    @cached_property
+    def untrusted(self) -> set[str]:
+        return {topic.entry.file for topic in self.topics if not topic.entry.is_trusted}
+
+    @cached_property
     def files(self) -> set[str]:
         """All files that a pointer may name, skipped ones included."""
         return {topic.entry.file for topic in self.topics} | {one.file for one in self.skipped} | self.apart
 
 
-def _topic_problems(topic: _Topic, folder: _LintedFolder) -> Iterable[LintProblem]:
+def _header_problems(topic: _Topic, folder: _LintedFolder) -> Iterable[LintProblem]:
     entry = topic.entry
-    file = topic.entry.file
+    file = entry.file
     for odd in topic.document.problems:
         if odd.kind != "encoding":
             fixable = odd.kind == "unterminated" and topic.document.has_frontmatter
-            yield LintProblem(file=file, kind="frontmatter", message=odd.message, fixable=fixable)
+            yield LintProblem(file, "frontmatter", odd.message, fixable)
     for key, error in misread_fields(topic.document).items():
         what = f"`{key}`" if key else "the frontmatter"
-        yield LintProblem(file=file, kind="frontmatter", message=f"{what} {error}", fixable=bool(key))
+        yield LintProblem(file, "frontmatter", f"{what} {error}", bool(key))
     if entry.kind is None:
         message = f"no type: give it one of {', '.join(KINDS)}"
-        yield LintProblem(file=file, kind="untyped", message=message, fixable=_kind_by_name(file) is not None)
+        yield LintProblem(file, "untyped", message, _kind_by_name(file) is not None)
     if not entry.description:
-        fixable = bool(description_of(entry.body))
         message = "no description: recall goes by it, so this memory is never found"
-        yield LintProblem(file=file, kind="no-description", message=message, fixable=fixable)
+        yield LintProblem(file, "no-description", message, bool(description_of(entry.body)))
     elif _is_vague(entry):
         message = f"`{entry.description}` does not say what this memory is about"
-        yield LintProblem(file=file, kind="vague-description", message=message)
-    yield from _name_problems(entry, folder)
-    yield from _text_problems(entry, folder)
-
-
-def _name_problems(entry: Entry, folder: _LintedFolder) -> Iterable[LintProblem]:
-    alike = [file for file in folder.names[_slug(entry.name)] if file != entry.file]
+        yield LintProblem(file, "vague-description", message)
+    alike = [other for other in folder.names[_slug(entry.name)] if other != file]
     if alike and entry.name:
-        message = f"`{entry.name}` is also the name of {', '.join(alike)}"
-        yield LintProblem(file=entry.file, kind="duplicate-name", message=message)
+        yield LintProblem(file, "duplicate-name", f"`{entry.name}` is also the name of {', '.join(alike)}")
 
 
 def _text_problems(entry: Entry, folder: _LintedFolder) -> Iterable[LintProblem]:
     text = "\n".join(_without_code(entry.body))
     for link in dict.fromkeys(found[1].strip() for found in _WIKI_LINK.finditer(text)):
         if _slug(_stem(link)) not in folder.known:
-            message = f"[[{link}]] leads to no memory"
-            yield LintProblem(file=entry.file, kind="broken-link", message=message)
+            yield LintProblem(entry.file, "broken-link", f"[[{link}]] leads to no memory")
     for line in text.splitlines():
         found = _RELATIVE.search(line)
         if found and not _ABSOLUTE.search(line):
             message = f"`{found[0]}` means another day to every reader: write the date"
-            yield LintProblem(file=entry.file, kind="relative-date", message=message)
+            yield LintProblem(entry.file, "relative-date", message)
             return
 
 
@@ -235,44 +230,37 @@ def _without_code(body: str) -> Iterable[str]:
 
 def _index_problems(folder: _LintedFolder) -> Iterable[LintProblem]:
     for prefix, index in folder.indexes.items():
-        file = prefix + INDEX_FILE
-        for kind, message, fixable in _line_problems(prefix, index, folder):
-            yield LintProblem(file=file, kind=kind, message=message, fixable=fixable)
+        yield from _line_problems(prefix, index, folder)
         if feedback := index_usage(index.data).feedback:
-            yield LintProblem(file=file, kind="long-index", message=feedback)
+            yield LintProblem(prefix + INDEX_FILE, "long-index", feedback)
         if MarkdownFile.parse(index.data).fields:
             message = "an index has no frontmatter: remove it"
-            yield LintProblem(file=file, kind="index-frontmatter", message=message)
-    listed = folder.listed
+            yield LintProblem(prefix + INDEX_FILE, "index-frontmatter", message)
     for topic in folder.topics:
         file = topic.entry.file
-        is_missing = is_listable(topic.entry) and file not in listed
         nearest = folder.indexes.get(folder.index_of(file))
+        is_missing = is_listable(topic.entry) and file not in folder.listed
         if is_missing and nearest is not None and _fits_one_more(nearest):
-            message = f"no index points to {file}"
-            yield LintProblem(file=file, kind="unlisted", message=message, fixable=True)
+            yield LintProblem(file, "unlisted", f"no index points to {file}", fixable=True)
 
 
-def _line_problems(
-    prefix: str, index: MemoryIndex, folder: _LintedFolder
-) -> Iterable[tuple[ProblemKind, str, bool]]:
+def _line_problems(prefix: str, index: MemoryIndex, folder: _LintedFolder) -> Iterable[LintProblem]:
+    at = prefix + INDEX_FILE
     seen: set[str] = set()
-    banned = _banned(folder)
-    files = folder.files
     for line in index.pointers:
-        if prefix + line.file not in files:
-            yield "dangling-pointer", f"[{line.title}]({line.file}) points to nothing", True
-        elif prefix + line.file in banned:
-            yield "untrusted-listed", f"{line.file} is untrusted, so no index may name it", True
+        file = prefix + line.file
+        if file not in folder.files:
+            message = f"[{line.title}]({line.file}) points to nothing"
+            yield LintProblem(at, "dangling-pointer", message, fixable=True)
+        elif file in folder.untrusted:
+            message = f"{line.file} is untrusted, so no index may name it"
+            yield LintProblem(at, "untrusted-listed", message, fixable=True)
         elif line.file in seen:
-            yield "duplicate-pointer", f"{line.file} is listed twice", False
+            yield LintProblem(at, "duplicate-pointer", f"{line.file} is listed twice", fixable=True)
         seen.add(line.file)
         if len(line.raw) > MAX_LINE_CHARS:
-            yield (
-                "long-line",
-                f"the line of {line.file} has {len(line.raw)} characters: move detail there",
-                False,
-            )
+            message = f"the line of {line.file} has {len(line.raw)} characters: move detail there"
+            yield LintProblem(at, "long-line", message)
 
 
 def _fixed_topic(topic: _Topic) -> bytes:
@@ -291,15 +279,13 @@ def _fixed_topic(topic: _Topic) -> bytes:
 
 
 def _fixed_index(prefix: str, index: MemoryIndex, folder: _LintedFolder) -> bytes:
-    banned = _banned(folder)
-    files = folder.files
-    listed = folder.listed
+    index = _without_duplicates(index)
     for line in index.pointers:
-        if prefix + line.file not in files or prefix + line.file in banned:
+        if prefix + line.file not in folder.files or prefix + line.file in folder.untrusted:
             index = MemoryIndex.parse(index.without(line.file))
     for topic in folder.topics:
         entry = topic.entry
-        is_missing = is_listable(entry) and entry.file not in listed
+        is_missing = is_listable(entry) and entry.file not in folder.listed
         if is_missing and folder.index_of(entry.file) == prefix and _fits_one_more(index):
             said = entry.description or description_of(entry.body)
             file = entry.file.removeprefix(prefix)
@@ -307,13 +293,23 @@ def _fixed_index(prefix: str, index: MemoryIndex, folder: _LintedFolder) -> byte
     return index.data
 
 
+def _without_duplicates(index: MemoryIndex) -> MemoryIndex:
+    """Return an index with one pointer per file: the longest, in the place of the first."""
+    longest: dict[str, str] = {}
+    for line in index.pointers:
+        longest[line.file] = max(longest.get(line.file, ""), line.raw.rstrip("\r\n"), key=len)
+    raws: list[str] = []
+    for line in index.lines:
+        if line.kind != "pointer":
+            raws.append(line.raw)
+        elif best := longest.pop(line.file, ""):
+            raws.append(best + line.raw[len(line.raw.rstrip("\r\n")) :])
+    return MemoryIndex.parse("".join(raws).encode(errors="surrogateescape"))
+
+
 def _fits_one_more(index: MemoryIndex) -> bool:
     # With more memories than fit, the rest are correctly unlisted (M8).
     return index_usage(index.data + b"x" * 150 + b"\n").share <= 1
-
-
-def _banned(folder: _LintedFolder) -> set[str]:
-    return {topic.entry.file for topic in folder.topics if topic.entry.origin == "untrusted"}
 
 
 def _is_vague(entry: Entry) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -48,24 +47,23 @@ def load_report(
         pointed = MemoryIndex.parse(data).mentions
         shown = MemoryIndex.parse(index.text.encode()).mentions
     found = found or scan(directory)
-    report += _entries(found.entries, pointed, shown)
+    for entry in found.entries:
+        if entry.file in shown:
+            report.append(FileReport(entry.file, "listed"))
+        elif entry.file in pointed:
+            why = "its pointer is beyond what is loaded of the index"
+            report.append(FileReport(entry.file, "cut", why))
+        else:
+            report.append(FileReport(entry.file, "unlisted", _why_unlisted(entry)))
     report += [FileReport(one.file, "left out", one.why) for one in found.skipped]
     return tuple(report)
 
 
-def _entries(
-    entries: Iterable[Entry], pointed: frozenset[str], shown: frozenset[str]
-) -> Iterable[FileReport]:
-    for entry in entries:
-        if entry.file in shown:
-            yield FileReport(entry.file, "listed")
-        elif entry.file in pointed:
-            yield FileReport(entry.file, "cut", "its pointer is beyond what is loaded of the index")
-        elif entry.indexed:
-            yield FileReport(entry.file, "unlisted", "an index in its own folder lists it")
-        elif entry.origin == "untrusted":
-            yield FileReport(entry.file, "unlisted", "untrusted: found only on request")
-        elif entry.is_unlisted:
-            yield FileReport(entry.file, "unlisted", "it says `indexed: false`; recall still finds it")
-        else:
-            yield FileReport(entry.file, "unlisted", "no index points to it; recall still finds it")
+def _why_unlisted(entry: Entry) -> str:
+    if entry.indexed:
+        return "an index in its own folder lists it"
+    if not entry.is_trusted:
+        return f"{entry.origin}: found only on request"
+    if entry.is_unlisted:
+        return "it says `indexed: false`; recall still finds it"
+    return "no index points to it; recall still finds it"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +35,18 @@ class LocalOnlyEntries:
 
     def without(self, text: str) -> str:
         """Return the text with every line of these memories and their file names replaced."""
-        pattern = _pattern(self.entries)
-        return pattern.sub(MARKER, text) if pattern else text
+        bodies = {entry.body.strip() for entry in self.entries} - {""}
+        lines = {
+            line.strip()
+            for entry in self.entries
+            for line in (*entry.body.splitlines(), entry.description, entry.name, entry.file)
+        }
+        long = {line for line in lines if len(line.encode()) >= MIN_LINE_CHARS}
+        patterns = sorted(bodies | long, key=lambda one: (-len(one), one))
+        if not patterns:
+            return text
+        # Any whitespace may be between the words of a line.
+        return re.sub("|".join(r"\s+".join(map(re.escape, line.split())) for line in patterns), MARKER, text)
 
 
 class LocalOnly:
@@ -49,19 +59,15 @@ class LocalOnly:
 
     def now(self) -> LocalOnlyEntries:
         """Return the local-only memories as the files are now. Blocking."""
-        stamps = self._stamped()
+        try:
+            stamps = Folder(self.place.directory).scan()
+        except OSError:
+            stamps = None  # nothing counts as unchanged
         if stamps is None or stamps != self._stamps:
             cache = ScanCache(self.place.cache, self.place.directory)
             self._entries = local_only_entries(self.place.directory, cache)
             self._stamps = stamps
         return self._entries
-
-    def _stamped(self) -> dict[str, Stamp] | None:
-        """Return every file's stamp; None where they cannot be read, so that nothing counts as unchanged."""
-        try:
-            return Folder(self.place.directory).scan()
-        except OSError:
-            return None
 
 
 def local_only_entries(directory: Path, cache: ScanCache | None = None) -> LocalOnlyEntries:
@@ -81,23 +87,3 @@ def local_only_entries(directory: Path, cache: ScanCache | None = None) -> Local
 def merge_local_only(several: Iterable[LocalOnlyEntries]) -> LocalOnlyEntries:
     """Combine the local-only memories of several directories, for redaction."""
     return LocalOnlyEntries(tuple(entry for one in several for entry in one.entries))
-
-
-def _pattern(entries: Sequence[Entry]) -> re.Pattern[str] | None:
-    """Return a pattern for every line, with any whitespace between its words."""
-    lines = {
-        line.strip()
-        for entry in entries
-        for line in (*entry.body.splitlines(), entry.description, entry.name, entry.file)
-    }
-    lines |= {entry.body.strip() for entry in entries}
-    whole = {entry.body.strip() for entry in entries} - {""}
-    patterns = sorted(
-        (line for line in lines if line in whole or len(line.encode()) >= MIN_LINE_CHARS),
-        key=lambda one: (-len(one), one),
-    )
-    return (
-        re.compile("|".join(r"\s+".join(map(re.escape, line.split())) for line in patterns))
-        if patterns
-        else None
-    )

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from nacre.memory.format.entry import Origin
+from nacre.memory.recall.ranking.terms import normal
 from nacre.messages.untrusted_text import LOOKALIKES, UNSEEN
 
 RUN = 3
@@ -56,6 +57,12 @@ def origin_of(text: str, *, by_user: Iterable[str], by_tools: Iterable[str]) -> 
     return "user" if user.share(words) >= FROM_USER else "agent"
 
 
+@lru_cache(maxsize=CACHED_TEXTS)
+def plain_words(text: str) -> frozenset[str]:
+    """Return the stems of all words of a text as a reader sees it."""
+    return frozenset(normal(word) for word in _words(_plain(text)))
+
+
 def _is_repeated(words: list[str], tools: _SpokenText, user: _SpokenText, least: float) -> bool:
     share = tools.share(words)
     return share >= least and share > user.share(words)
@@ -80,13 +87,11 @@ class _SpokenText:
         if not size:
             return 0.0
         runs = [words[at : at + size] for at in range(len(words) - size + 1)]
-        return sum(map(self._has, runs)) / len(runs)
-
-    def _has(self, run: list[str]) -> bool:
-        if f" {' '.join(run)} " in self.spaced:
-            return True
-        solid = "".join(run)
-        return len(solid) >= SOLID_LETTERS and solid in self.solid
+        return sum(
+            f" {' '.join(run)} " in self.spaced
+            or (len(solid := "".join(run)) >= SOLID_LETTERS and solid in self.solid)
+            for run in runs
+        ) / len(runs)
 
 
 @lru_cache(maxsize=CACHED_TEXTS)
@@ -113,8 +118,7 @@ def _unpacked(text: str) -> Iterator[str]:
     for found in _PACKED.finditer(text):
         packed = found[0].rstrip("=").replace("-", "+").replace("_", "/")
         try:
-            data = base64.b64decode(packed + "=" * (-len(packed) % 4))
-            said = data.decode()
+            said = base64.b64decode(packed + "=" * (-len(packed) % 4)).decode()
         except (binascii.Error, ValueError):
             continue
         if said.isprintable():

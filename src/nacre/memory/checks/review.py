@@ -1,11 +1,15 @@
-"""Proposed changes to memory that wait for a review: one file each, in the memory's cache (E7, D6)."""
+"""Changes to memory that wait for a review (E7, D6, M16b).
+
+Proposals are files in the memory's cache; an unverified memory waits to be confirmed or forgotten.
+"""
 
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 import re
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,8 +17,10 @@ from typing import cast, get_args
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError, VersionConflict
+from nacre.memory.daily_log import confirm_line, forget_candidate, origin_of_line, read_logs
 from nacre.memory.files.folder import Folder, version_of
 from nacre.memory.files.location import Location
+from nacre.memory.files.scan import LOGS, scan
 from nacre.memory.files.undo import reversed_text
 from nacre.memory.format.entry import Author, MemoryChange
 from nacre.memory.format.frontmatter import MarkdownFile
@@ -23,6 +29,8 @@ from nacre.messages.blocks import Json, JsonObject
 from nacre.store import disk
 
 FOLDER = "review"
+CONFIRMED = "confirmed"
+"""The reason of a change that confirms an unverified memory."""
 MAX_WAITING = 500
 """Proposals that are kept; the oldest are dropped for new ones."""
 TICK = timedelta(milliseconds=1)
@@ -52,11 +60,15 @@ class Proposal:
 
     @property
     def what(self) -> str:
-        """The effect in one word: new, change or remove."""
+        """The effect in one word: new, change, remove, or confirm for an unverified memory."""
+        if self.reason == CONFIRMED:
+            return "confirm"
         return "remove" if self.after is None else "new" if self.before is None else "change"
 
     def diff(self) -> list[str]:
-        """Return the lines of a unified diff."""
+        """Return the lines of a unified diff; of an unverified memory all of its text."""
+        if self.what == "confirm":
+            return [f"+{line}" for line in MarkdownFile.parse(self.before or b"").body.splitlines()]
         before, after = (
             (data or b"").decode(errors="replace").splitlines() for data in (self.before, self.after)
         )
@@ -79,7 +91,7 @@ class Proposal:
 def propose(location: Location, proposal: Proposal, *, clock: Clock = SYSTEM_CLOCK) -> Proposal:
     """Add a proposal; it replaces an older one by the same author for the same file."""
     folder = location.cache / FOLDER
-    existing = waiting(location)
+    existing = _proposals(location)
     others = [one for one in existing if (one.file, one.author) != (proposal.file, proposal.author)]
     # Times must differ, because proposals are ordered by them.
     last = max((one.made_at + TICK for one in existing if one.made_at), default=clock.now())
@@ -88,7 +100,8 @@ def propose(location: Location, proposal: Proposal, *, clock: Clock = SYSTEM_CLO
     data = json.dumps(made.as_json(), ensure_ascii=True, indent=1).encode()
     try:
         disk.make_folder(folder)
-        disk.replace_file(_path(folder, made.id), data, temp_name=f".{made.id}.tmp")
+        disk.remove_abandoned(folder.glob(".*.tmp"))
+        disk.replace_file(_path(folder, made.id), data)
         keep = {one.id for one in others[-(MAX_WAITING - 1) :]} | {made.id}
         # Only those read above: another process may have added proposals since.
         for old in existing:
@@ -100,8 +113,49 @@ def propose(location: Location, proposal: Proposal, *, clock: Clock = SYSTEM_CLO
 
 
 def waiting(location: Location) -> list[Proposal]:
+    """Return the proposals, oldest first, then the unverified memories."""
+    return [*_proposals(location), *unverified(location)]
+
+
+def unverified(location: Location) -> list[Proposal]:
+    """Return the unverified memories, each as the change that confirms it; its id depends on its file."""
+    found = []
+    folder = Folder(location.directory)
+    for entry in reversed(scan(location.directory).entries if location.directory.is_dir() else ()):
+        data = folder.read(entry.file) if entry.origin == "unverified" else None
+        if data is not None:
+            found.append(
+                Proposal(
+                    file=entry.file,
+                    before=data,
+                    after=MarkdownFile.parse(data).with_fields(origin=None),
+                    author="user",
+                    reason=CONFIRMED,
+                    id=hashlib.sha256(entry.file.encode()).hexdigest()[:ID_CHARS],
+                    made_at=entry.modified or entry.written,
+                )
+            )
+    for line in reversed(read_logs(location)):
+        if origin_of_line(line.text) == "unverified":
+            found.append(
+                Proposal(
+                    file=line.place,
+                    before=line.text.encode(),
+                    after=line.text.encode(),
+                    author="user",
+                    reason=CONFIRMED,
+                    id=hashlib.sha256(f"{line.file} {line.text}".encode()).hexdigest()[:ID_CHARS],
+                )
+            )
+    return found
+
+
+def _proposals(location: Location) -> list[Proposal]:
     """Return the proposals, oldest first; other files are ignored."""
-    found = [one for path in _files(location.cache / FOLDER) if (one := _read(path)) is not None]
+    found: list[Proposal] = []
+    with suppress(OSError):
+        for path in (location.cache / FOLDER).glob("*.json"):
+            found += [one] if (one := _read(path)) is not None else []
     return sorted(found, key=lambda one: (str(one.made_at), one.id))
 
 
@@ -115,25 +169,45 @@ def find(location: Location, wanted: str) -> Proposal:
     return exact[0]
 
 
+async def confirm(memory: Memory, file: str, change: MemoryChange) -> str:
+    """Confirm a memory, or a line of a daily log such as `logs/2026/11/2026-11-16.md:3`; return a commit."""
+    if file.startswith(f"{LOGS}/"):
+        return (await confirm_line(memory, file, change))[1]
+    return (await memory.confirm(file, change)).commit
+
+
 async def accept(memory: Memory, wanted: str, *, edited: bytes | None = None, rebase: bool = False) -> str:
     """Apply a proposal in one commit, as it is or as the user edited it; return the commit.
 
     Raises `StoreError` where the file changed since; with `rebase` the change is applied to the present file.
     """
     one = find(memory.location, wanted)
+    if one.file.startswith(f"{LOGS}/"):
+        return await confirm(memory, one.file, MemoryChange(author="user", reason=CONFIRMED))
     present = Folder(memory.location.directory).read(one.file)
     after = one.after if edited is None else edited
     if present != one.before and edited is None:
-        after = _rebased(one, present, wanted=rebase)
-    change = MemoryChange(
-        author=one.author, reason=f"{one.reason}, accepted in a review", session=one.session
-    )
+        if not rebase:
+            raise VersionConflict(
+                f"{one.file} changed since this was proposed; "
+                f"`nacre memory review --accept {one.id} --rebase` puts the proposal on top of it"
+            )
+        after = None
+        if present is not None and one.after is not None:
+            # The proposed change is the inverse of the step from `after` to `before`.
+            after = reversed_text(present, after=one.before or b"", before=one.after)
+        if after is None:
+            raise VersionConflict(
+                f"{one.file} changed where the proposal changes it; accept an edited version, or reject it"
+            )
+    reason = one.reason if one.what == "confirm" else f"{one.reason}, accepted in a review"
+    change = MemoryChange(author=one.author, reason=reason, session=one.session)
     if after is None:
         commit = "" if present is None else (await memory.forget(one.file, change))[1]
     else:
         # A mark in the frontmatter, such as `drift`, does not make a memory newer.
         is_marked = (
-            one.author == "dream"
+            (one.author == "dream" or one.what == "confirm")
             and present is not None
             and MarkdownFile.parse(present).body == MarkdownFile.parse(after).body
         )
@@ -143,36 +217,21 @@ async def accept(memory: Memory, wanted: str, *, edited: bytes | None = None, re
     return commit
 
 
-def reject(location: Location, wanted: str) -> Proposal:
-    """Remove a proposal without applying it."""
-    one = find(location, wanted)
-    _path(location.cache / FOLDER, one.id).unlink(missing_ok=True)
+async def reject(memory: Memory, wanted: str) -> Proposal:
+    """Remove a proposal without applying it; an unverified memory is forgotten."""
+    one = find(memory.location, wanted)
+    if one.file.startswith(f"{LOGS}/"):
+        change = MemoryChange(author="user", reason="rejected in a review")
+        await forget_candidate(memory, one.file, change)
+    elif one.what == "confirm":
+        await memory.forget(one.file, MemoryChange(author="user", reason="rejected in a review"))
+    _path(memory.location.cache / FOLDER, one.id).unlink(missing_ok=True)
     return one
 
 
-def _rebased(one: Proposal, present: bytes | None, *, wanted: bool) -> bytes | None:
-    """Return the present file with the proposed change."""
-    if not wanted:
-        raise VersionConflict(
-            f"{one.file} changed since this was proposed; "
-            f"`nacre memory review --accept {one.id} --rebase` puts the proposal on top of it"
-        )
-    merged = None
-    if present is not None and one.after is not None:
-        # The proposed change is the inverse of the step from `after` to `before`.
-        merged = reversed_text(present, after=one.before or b"", before=one.after)
-    if merged is None:
-        raise VersionConflict(
-            f"{one.file} changed where the proposal changes it; accept an edited version, or reject it"
-        )
-    return merged
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    try:
-        yield from folder.glob("*.json")
-    except OSError:
-        return
+def rejected_line(one: Proposal) -> str:
+    """Return what a rejection did."""
+    return f"forgot {one.file}" if one.what == "confirm" else f"rejected what was proposed for {one.file}"
 
 
 def _path(folder: Path, name: str) -> Path:
@@ -183,7 +242,7 @@ def _read(path: Path) -> Proposal | None:
     """Return the proposal in a file; None for a file of another shape."""
     try:
         stored: Json = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(stored, dict) or not _ID.fullmatch(path.stem):
         return None
@@ -192,6 +251,10 @@ def _read(path: Path) -> Proposal | None:
     sources = stored.get("sources")
     if not isinstance(file, str) or author not in get_args(Author):
         return None
+    try:
+        made_at = datetime.fromisoformat(str(stored.get("made_at")))
+    except ValueError:
+        made_at = None
     return Proposal(
         id=path.stem,
         file=file,
@@ -201,15 +264,8 @@ def _read(path: Path) -> Proposal | None:
         reason=str(stored.get("reason") or ""),
         session=str(stored.get("session") or ""),
         sources=tuple(map(str, sources)) if isinstance(sources, list) else (),
-        made_at=_moment(stored.get("made_at")),
+        made_at=made_at,
     )
-
-
-def _moment(stored: Json) -> datetime | None:
-    try:
-        return datetime.fromisoformat(str(stored))
-    except ValueError:
-        return None
 
 
 def _text(data: bytes | None) -> str | None:

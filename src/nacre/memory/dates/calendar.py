@@ -6,6 +6,7 @@ Arithmetic returns None where a person may mean either of two days.
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, date, timedelta
@@ -24,6 +25,8 @@ MONTHS_PER_YEAR = 12
 THURSDAY = 3
 FRIDAY = 4
 SUNDAY = 6
+MAX_DAYS_AHEAD = 300
+"""A date without a year is at most this far ahead: a later one may be the one that has just passed."""
 NEW_DAY_HOUR = 5
 """Before this hour people may still call the previous day `today`."""
 
@@ -98,8 +101,8 @@ def next_weekday(reference: ReferenceDate, weekday: int) -> date | None:
 
 def this_weekday(reference: ReferenceDate, weekday: int) -> date | None:
     """`this Tuesday`: the one of this week, if it is not over yet."""
-    first = reference.day + timedelta(days=(weekday - reference.day.weekday()) % DAYS_PER_WEEK)
-    return _if_unambiguous(reference, first, weekday, weeks=0)
+    days = weekday - reference.day.weekday()
+    return reference.day + timedelta(days=days) if days >= 0 and reference.is_day_certain else None
 
 
 def coming_weekday(reference: ReferenceDate, weekday: int) -> date:
@@ -112,6 +115,30 @@ def past_weekday(reference: ReferenceDate, weekday: int) -> date | None:
     if weekday == reference.day.weekday() or not reference.is_day_certain:
         return None
     return reference.day - timedelta(days=(reference.day.weekday() - weekday) % DAYS_PER_WEEK)
+
+
+def month_end(year: int, month: int) -> date:
+    return date(year, month, monthrange(year, month)[1])
+
+
+def coming_day(reference: ReferenceDate, day: int) -> date | None:
+    """`the 30th`: today or the next such day, in this month or the next; None where neither has it."""
+    for months in (0, 1):
+        found = add_months(reference, months)
+        if found and day <= monthrange(*found)[1] and date(*found, day) >= reference.day:
+            return date(*found, day)
+    return None
+
+
+def coming_date(reference: ReferenceDate, month: int, day: int) -> date | None:
+    """`November 8`: the next such day; None for one that was only weeks ago, which may be meant as well."""
+    for year in (reference.day.year, reference.day.year + 1):
+        if year > MAXYEAR or not 1 <= day <= monthrange(year, month)[1]:
+            return None
+        found = date(year, month, day)
+        if found >= reference.day:
+            return found if (found - reference.day).days <= MAX_DAYS_AHEAD else None
+    return None
 
 
 def _if_unambiguous(reference: ReferenceDate, nearest: date, weekday: int, *, weeks: int) -> date | None:

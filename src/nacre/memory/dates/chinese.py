@@ -1,4 +1,4 @@
-"""Rules for relative dates in Chinese, where a week begins on Monday."""
+"""Rules for relative dates in Chinese, where a week begins on Monday; days are written as in English."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from collections.abc import Callable
 from datetime import date, timedelta
 
 from nacre.memory.dates import calendar
-from nacre.memory.dates.calendar import DAYS_PER_WEEK, FRIDAY, DateRule, ReferenceDate, Renderer
+from nacre.memory.dates.calendar import (
+    DAYS_PER_WEEK,
+    FRIDAY,
+    MONTHS_PER_YEAR,
+    DateRule,
+    ReferenceDate,
+    Renderer,
+)
 
 DAYS = {
     "大前天": -3, "前天": -2, "昨天": -1, "昨日": -1, "今天": 0, "今日": 0, "明天": 1, "明日": 1,
@@ -113,6 +120,70 @@ def _year(match: re.Match[str], text: str, reference: ReferenceDate) -> str | No
     return f"{year}年" if year else None
 
 
+def _later(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
+    count = _number(match["count"])
+    if not 0 < count <= MAX_COUNT or _is_past(match, text):
+        return None
+    match match["unit"]:
+        case "天":
+            return _shown(calendar.add_days(reference, count))
+        case "个月":
+            found = calendar.add_months(reference, count)
+            return f"{found[0]}年{found[1]}月左右" if found else None
+        case _:
+            shown = _shown(calendar.add_days(reference, count * DAYS_PER_WEEK))
+            return f"{shown}左右" if shown else None
+
+
+def _coming(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
+    """`周五之前`: the next Friday, where the sentence is about something that is to come."""
+    weekday = WEEKDAYS[match["weekday"]]
+    if weekday == reference.day.weekday() or not reference.is_day_certain or _is_past(match, text):
+        return None
+    if not _TO_COME.search(text, match.start()):
+        return None
+    return _shown(calendar.coming_weekday(reference, weekday))
+
+
+def _of_month(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
+    """`20 号`: in this month or the next; `11 月 18 号`: the next one."""
+    if not reference.is_day_certain or _is_past(match, text):
+        return None
+    day = int(match["day"])
+    if match["month"]:
+        month = int(match["month"])
+        return _shown(calendar.coming_date(reference, month, day)) if 1 <= month <= MONTHS_PER_YEAR else None
+    return _shown(calendar.coming_day(reference, day))
+
+
+def _is_day_number(match: re.Match[str], text: str) -> bool:
+    """`2026 年 11 月 18 号` has a year, `每月 5 号` is repeated, `8 号楼` is no day."""
+    before = text[max(0, match.start() - 8) : match.start()].rstrip()
+    is_numbered = re.match(r"[楼线机床桌店馆位柜]", text[match.end() :])
+    # Of `1 月 3 号到 14 号` the second day is in the month of the first.
+    is_second = match["month"] is None and re.search(
+        r"月|号\s*[到至、和]", text[max(0, match.start() - 12) : match.start()]
+    )
+    return not (before.endswith(("年", "每月", "每个月", "第")) or is_numbered or is_second)
+
+
+def _month_end(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
+    if _is_past(match, text):
+        return None
+    if match["month"]:
+        month = _number(match["month"])
+        year = reference.day.year + (month < reference.day.month)
+        return _shown(calendar.month_end(year, month)) if 1 <= month <= MONTHS_PER_YEAR else None
+    found = calendar.add_months(reference, 1 if (match["which"] or "").startswith("下") else 0)
+    return _shown(calendar.month_end(*found)) if found else None
+
+
+def _is_past(match: re.Match[str], text: str) -> bool:
+    """Whether the clause of a date is about the past: `周五去了`, `20 号发过`."""
+    clause = re.split(r"[，,。；;！!？?\n]", text[match.end() :], maxsplit=1)[0]
+    return bool(re.search(r"(?<!到)[了过](?!期|程|审)|的时候", clause))
+
+
 def _ago(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
     count = -_number(match["count"])
     if not 0 < -count <= MAX_COUNT:
@@ -136,7 +207,7 @@ def _unresolved(match: re.Match[str], text: str, reference: ReferenceDate) -> st
 
 
 def _shown(day: date | None) -> str | None:
-    return f"{day.year}年{day.month}月{day.day}日" if day else None
+    return day.isoformat() if day else None
 
 
 def _number(word: str) -> int:
@@ -148,6 +219,9 @@ def _number(word: str) -> int:
     return (DIGITS[tens] if tens else 1) * TEN + (DIGITS[ones] if ones else 0)
 
 
+_TO_COME = re.compile(
+    r"[^，,。；;！!？?\n]{0,12}?(?:之前|以前|前|截止|开始|起|要|得|必须|上线|发布|发版|交|冻结|封版|检修|开会|面试|考试|出发|到期|演示|评审|停|给)"
+)
 _AGO = r"(?:之前|以前|前)"
 _LATER = r"(?:之后|以后|后)"
 
@@ -164,7 +238,23 @@ RULES: tuple[DateRule, ...] = (
         rf"(?<![第数多几\d一二两三四五六七八九十百千到至约近]){_NUMBER}(?P<unit>天|个月|年|周|个?星期|个?礼拜){_AGO}",
         _ago,
     ),
+    _rule(
+        rf"(?<![第数多几\d一二两三四五六七八九十百千到至约近]){_NUMBER}(?P<unit>天|个月|周|个?星期|个?礼拜){_LATER}",
+        _later,
+    ),
     _rule(rf"(?:{_NUMBER}|几)(?:天|周|个?星期|个?礼拜|个月|年)(?:{_AGO}|{_LATER})", _unresolved),
     _rule(r"最近|近来|不久前|刚才|前几天|前段时间|过几天|半年前", _unresolved),
-    _rule(r"(?<![上下这本个])(?:周|星期|礼拜)[一二三四五六日天](?![天个周年月])", _unresolved),
+    _rule(
+        r"(?<![上下这本个每])(?:周|星期|礼拜)(?P<weekday>[一二三四五六日天])(?![天个周年月一二三四五六日])",
+        _coming,
+    ),
+    _rule(
+        r"(?<![\d第])(?:(?P<month>1[0-2]|[1-9])\s*月\s*)?(?P<day>[12]\d|3[01]|[1-9])\s*[号日](?![\d本语子])",
+        _of_month,
+        _is_day_number,
+    ),
+    _rule(
+        r"(?<![\d十每个])(?:(?P<which>下个?|这个?|本)|(?P<month>1[0-2]|[1-9]|十[一二]?|[一二三四五六七八九])\s*)?月底",
+        _month_end,
+    ),
 )

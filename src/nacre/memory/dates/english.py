@@ -7,9 +7,11 @@ from collections.abc import Callable
 from datetime import date
 
 from nacre.memory.dates import calendar
+from nacre.memory.dates.absolute import DAY_MONTH, MONTH_DAY, partial_date
 from nacre.memory.dates.calendar import (
     DAYS_PER_WEEK,
     FRIDAY,
+    MONTH_PATTERN,
     MONTHS,
     MONTHS_PER_YEAR,
     NUMBER_WORDS,
@@ -30,10 +32,41 @@ _COUNT = rf"(?P<count>\d{{1,4}}|{'|'.join(NUMBER_WORDS)})"
 _OFFSETS = {"last": -1, "this": 0, "next": 1}
 _PART = r"(?:\s+(?P<part>morning|afternoon|evening|night))?"
 _LOOSE_TODAY = r"(?!'s\s+(?:world|society|market|age|economy|youth|standards|culture|technology|era|day))"
+LOOK_AROUND = 120
+"""Characters before a date that are searched for the tense of the sentence."""
+_SHORT_DAYS = "mon|tues?|wed|thu|thurs|fri|sat"
+_LEAD = r"by|until|till|til|before|after|from|since|due|due\s+on|due\s+by|starting|starting\s+on|on"
+_PAST = re.compile(
+    r"\b(?:last|ago|yesterday|back in|since|was|were|had|did|didn['’]?t|got|went|came|left|said|told|met"
+    r"|began|broke|lost|sent|made|took|wrote"
+    r"|(?!need|speed|feed|indeed|supposed|planned|scheduled|booked|moved|pushed|postponed|closed|expected"
+    r"|required|allowed|delayed|blocked|agreed|announced|slipped|shifted|changed|extended|switched|bumped"
+    r"|proposed)\w{2,}ed)\b",
+    re.IGNORECASE,
+)
+_FUTURE = re.compile(
+    r"\b(?:will|won['’]?t|shall|going to|gonna|must|need(?:s|ed)?|has to|have to|is|are|be|starts?"
+    r"|begins?|ends?"
+    r"|due|deadline|ships?|launch(?:es)?|goes|go|leaves?|opens?|closes?|runs|wants?|planned|scheduled|booked"
+    r"|moved|pushed|postponed|lands?|arrives?|comes|freez\w+|release|demo|can['’]?t|cannot)\b|['’](?:ll"
+    r"|re|s)\b",
+    re.IGNORECASE,
+)
+_REPEATED_BEFORE = re.compile(
+    r"\b(?:every|each|always|usually|normally|any|most|only|never|per)\b[^,.;]{0,25}$", re.IGNORECASE
+)
+_REPEATED_AFTER = re.compile(
+    r"\s+(?:of\s+)?(?:each|every|the|any)\s+(?:month|week|year|quarter)|s\b|\s+(?:floor|time|one|line"
+    r"|paragraph"
+    r"|row|column|page|item|step|place|grade|edition|version|century|birthday|attempt|try|chapter|year|day"
+    r"|week|reader|class|draft|round|half|quarter|party|person|amendment|working|business|and\s+last)\b",
+    re.IGNORECASE,
+)
+_NTH = re.compile(r"\bthe\s+([12]?\d|3[01])(?:st|nd|rd|th)\b", re.IGNORECASE)
 _PREPOSITIONS = frozenset(
     """
     since until till by from on in before after of for to than between about around starting through
-    spent enjoyed
+    spent enjoyed til
     """.split()
 )
 
@@ -130,10 +163,16 @@ def _ago(match: re.Match[str], text: str, reference: ReferenceDate) -> str | Non
 
 def _from_now(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
     count = _number(match["count"])
-    if match["unit"].lower() == "day":
-        return _shown_day(calendar.add_days(reference, count), match, text)
-    day = calendar.add_days(reference, count * DAYS_PER_WEEK)
-    return f"around {day.isoformat()}" if day else None
+    if not 0 < count <= MAX_COUNT or _tense(match, text) == "past":
+        return None
+    match match["unit"].lower():
+        case "day":
+            return _shown_day(calendar.add_days(reference, count), match, text)
+        case "week":
+            day = calendar.add_days(reference, count * DAYS_PER_WEEK)
+            return f"around {day.isoformat()}" if day else None
+        case _:
+            return _month("around", calendar.add_months(reference, count))
 
 
 def _unit(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
@@ -187,14 +226,97 @@ def _weekday(match: re.Match[str], text: str, reference: ReferenceDate) -> str |
 
 
 def _due(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
-    """`by Friday`: the next one, unless today is Friday or the sentence is in the past tense."""
-    weekday = WEEKDAYS.index(match["weekday"].lower())
-    is_past = re.search(
-        r"\b(?:was|were|had|did|got|went|(?!need|speed|feed)\w+ed)\b", text[: match.start()], re.IGNORECASE
-    )
-    if weekday == reference.day.weekday() or not reference.is_day_certain or is_past:
+    """`by Friday`: the next one, unless today is Friday or the sentence is in the past tense.
+
+    `on Friday` and `friday` need a sign of the future, because they may also be the latest or every one.
+    """
+    weekday = _weekday_number(match["weekday"])
+    tense = _tense(match, text)
+    lead = match["lead"] or ""
+    is_open = lead.lower() in {"", "on"}
+    if weekday == reference.day.weekday() or not reference.is_day_certain:
         return None
-    return f"{match['lead']} {calendar.coming_weekday(reference, weekday).isoformat()}"
+    if tense == "past" or (is_open and tense != "future"):
+        return None
+    day = calendar.coming_weekday(reference, weekday)
+    return f"{lead} {day.isoformat()}" if lead else _shown_day(day, match, text)
+
+
+def _of_month(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
+    """`by the 30th`: in this month or the next."""
+    if not reference.is_day_certain or _tense(match, text) == "past":
+        return None
+    # Of `from the 12th to the 16th` on the 14th, one would be in the next month.
+    numbers = [int(found[1]) for found in _NTH.finditer(_sentence(match, text))]
+    days = [calendar.coming_day(reference, number) for number in numbers]
+    if None in days or numbers != sorted(numbers) or days != sorted(filter(None, days)):
+        return None
+    day = calendar.coming_day(reference, int(match["day"]))
+    return f"{match['lead'] or 'on'} {day.isoformat()}" if day else None
+
+
+def _in_month(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
+    """`November 8` without a year: the next one, unless the sentence is in the past tense."""
+    found = partial_date(match)
+    if found is None or found[0] or len(found) < 3 or not reference.is_day_certain:
+        return None
+    if _tense(match, text) == "past":
+        return None
+    day = calendar.coming_date(reference, found[1], found[2])
+    return day.isoformat() if day else None
+
+
+def _is_yearless(match: re.Match[str], text: str) -> bool:
+    return (
+        match["y"] is None
+        and text[match.end() : match.end() + 1] not in {"-", "/"}
+        and not _is_repeated(match, text)
+    )
+
+
+def _month_end(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
+    """`the end of the month`, `end of next month`, `end of November`, `end of the year`."""
+    unit = match["unit"].lower().split()[-1]
+    if _tense(match, text) == "past":
+        return None
+    if unit == "year":
+        year = calendar.add_years(reference, 1 if match["unit"].lower().startswith("next") else 0)
+        return f"{year}-12-31" if year else None
+    if unit == "month":
+        found = calendar.add_months(reference, 1 if match["unit"].lower().startswith("next") else 0)
+        return calendar.month_end(*found).isoformat() if found else None
+    number = calendar.month_number(unit)
+    year = reference.day.year + (number < reference.day.month)
+    return calendar.month_end(year, number).isoformat()
+
+
+def _weekday_number(name: str) -> int:
+    return next(number for number, day in enumerate(WEEKDAYS) if day.startswith(name.lower()[:3]))
+
+
+def _sentence(match: re.Match[str], text: str) -> str:
+    start = max(text.rfind(sign, 0, match.start()) for sign in (". ", "! ", "? ", "\n", "; "))
+    ends = (text.find(sign, match.end()) for sign in (". ", "! ", "? ", "\n", "; "))
+    return text[start + 1 : min((end for end in ends if end >= 0), default=len(text))]
+
+
+def _tense(match: re.Match[str], text: str) -> str:
+    """Return `past` or `future` if the words of the sentence before a date say so."""
+    words = text[max(0, match.start() - LOOK_AROUND) : match.start()]
+    words = re.split(r"[.!?;\n]\s|,\s", words)[-1]
+    if _PAST.search(words):
+        return "past"
+    return "future" if _FUTURE.search(_sentence(match, text)) else ""
+
+
+def _is_once(match: re.Match[str], text: str) -> bool:
+    """Whether a match is one day: not `every Friday`, `the 5th of each month` or `the 5th floor`."""
+    return _is_prose(match, text) and not _is_repeated(match, text)
+
+
+def _is_repeated(match: re.Match[str], text: str) -> bool:
+    before = text[max(0, match.start() - LOOK_BACK) : match.start()]
+    return bool(_REPEATED_BEFORE.search(before) or _REPEATED_AFTER.match(text, match.end()))
 
 
 def _decided_on(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
@@ -221,11 +343,10 @@ _VAGUE = (
     r"(?:last|this|next|this\s+past|this\s+coming)\s+(?:spring|summer|autumn|fall|winter|semester|quarter)",
     rf"(?:last|this|next)\s+(?:{_MONTH})",
     r"(?:the|over\s+the|this|in\s+the)?\s*past\s+(?:few\s+)?(?:days?|weeks?|months?|years?|weekend)",
-    rf"(?:on\s+)?{_WEEKDAY}",
     rf"{_COUNT}\s+(?:day|week|month|year)s?\s+ago\s+(?:today|yesterday|tomorrow)",
     r"(?:half\s+an?|[\w.]+)\s+(?:day|week|month|year)s?\s+ago",
     r"the\s+(?:last|next)\s+(?:week|month|year|weekend)",
-    rf"in\s+{_COUNT}\s+(?:days?|weeks?|months?|years?)",
+    rf"in\s+{_COUNT}\s+years?",
 )
 
 RULES: tuple[DateRule, ...] = (
@@ -238,10 +359,30 @@ RULES: tuple[DateRule, ...] = (
     _rule(r"(?:the\s+)?day\s+before\s+yesterday", _day(-2)),
     _rule(r"(?:the\s+)?day\s+after\s+tomorrow", _day(2)),
     _rule(rf"{_COUNT}\s+(?P<unit>day|week|month|year)s?\s+ago", _ago, _is_exact),
-    _rule(rf"{_COUNT}\s+(?P<unit>day|week)s?\s+from\s+(?:now|today)", _from_now, _is_exact),
+    _rule(rf"{_COUNT}\s+(?P<unit>day|week|month)s?\s+from\s+(?:now|today)", _from_now, _is_exact),
+    _rule(rf"in\s+(?:exactly\s+)?{_COUNT}\s+(?P<unit>day|week|month)s?(?!['’]|\s+time\s+of)", _from_now),
     _rule(r"(?P<which>last|this|next)\s+(?P<unit>week|weekend|month|year)", _unit, _is_calendar_unit),
     _rule(rf"(?:on\s+)?(?P<which>this\s+past|this\s+coming|last|this|next)\s+{_WEEKDAY}{_PART}", _weekday),
-    _rule(rf"(?P<lead>by|until|due|due\s+on|due\s+by)\s+{_WEEKDAY}", _due),
+    _rule(
+        rf"(?P<lead>{_LEAD})\s+(?P<weekday>{'|'.join(WEEKDAYS)}|{_SHORT_DAYS})(?!\s+(?:the\s+)?\d)",
+        _due,
+        _is_once,
+    ),
+    _rule(rf"(?P<lead>){_WEEKDAY}(?!\s+the\s+\d|,?\s+\d)", _due, _is_once),
+    _rule(
+        rf"(?:(?P<lead>{_LEAD}|to|for|between|and)\s+)?(?:(?:{'|'.join(WEEKDAYS)})\s+)?the\s+"
+        rf"(?P<day>[12]?\d|3[01])(?:st|nd|rd|th)(?!\s+(?:of\s+)?(?:{MONTH_PATTERN})\b)",
+        _of_month,
+        _is_once,
+    ),
+    _rule(r"(?:the\s+)?" + DAY_MONTH.removeprefix(r"\b"), _in_month, _is_yearless),
+    _rule(MONTH_DAY.removeprefix(r"\b"), _in_month, _is_yearless),
+    _rule(
+        rf"(?:the\s+)?end\s+of\s+(?:the\s+|this\s+)?(?P<unit>(?:next\s+)?month|(?:next\s+)?year"
+        rf"|{MONTH_PATTERN})",
+        _month_end,
+        _is_once,
+    ),
     _rule(rf"(?P<verb>decided|agreed)\s+on\s+{_WEEKDAY}", _decided_on),
     *(_rule(pattern, _unresolved) for pattern in _VAGUE),
 )

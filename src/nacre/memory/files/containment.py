@@ -16,7 +16,6 @@ from urllib.parse import unquote
 from nacre.errors import OutsideStore
 from nacre.store import disk
 
-INDEX_FILE = "MEMORY.md"
 MAX_NAME_BYTES = 200
 """Below the 255 bytes of common file systems, with room for a temporary name."""
 MAX_PATH_BYTES = 800
@@ -42,16 +41,6 @@ _TURNING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u20
 """Characters that change the writing direction make one name look like another."""
 
 
-def contains(root: Path, path: str | Path) -> bool:
-    """Return whether a path, absolute or relative to the root, may be written: below the root, and not the
-    root."""
-    try:
-        inside(root, path)
-    except OutsideStore:
-        return False
-    return True
-
-
 def inside(root: Path, path: str | Path) -> Path:
     """Return the real file of a path below the root; `OutsideStore` for anything else, however disguised."""
     text = os.fspath(path)
@@ -64,7 +53,11 @@ def inside(root: Path, path: str | Path) -> Path:
     if reason := _objection(relative):
         raise _refusal(text, reason)
     try:
-        resolved = _resolved(real_root, relative)
+        steps = Path(relative).parts
+        paths = [real_root.joinpath(*steps[:number]) for number in range(1, len(steps) + 1)]
+        # The target of a dangling link could be created before the write.
+        is_dangling = any(path.is_symlink() and not path.exists() for path in paths)
+        resolved = None if is_dangling else _below(real_root, os.path.realpath(paths[-1]))
     except OSError as error:
         raise _refusal(text, disk.explain(error, relative)) from error
     if resolved is None:
@@ -141,16 +134,9 @@ def _below(real_root: Path, text: str, *spellings: Path) -> str | None:
             if start.startswith(f"{known}/"):
                 return start.removeprefix(f"{known}/")
         for above in Path(start).parents:
-            if _is_same(above, real_root):
+            if disk.is_same_file(above, real_root):
                 return start.removeprefix(f"{above}/")
     return None
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return False
 
 
 def _objection(relative: str) -> str | None:
@@ -191,18 +177,6 @@ def _folded(text: str) -> str:
     return "%"
 
 
-def _resolved(real_root: Path, relative: str) -> str | None:
-    """Return the path below the root after all links; None if one leads outside or to nothing."""
-    step = real_root
-    for part in relative.split("/"):
-        step /= part
-        # The target of a dangling link could be created before the write.
-        if step.is_symlink() and not step.exists():
-            return None
-    resolved = os.path.realpath(real_root / relative)
-    return _below(real_root, resolved)
-
-
 def _step(folder: int, name: str, *, make: bool) -> int:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -211,19 +185,14 @@ def _step(folder: int, name: str, *, make: bool) -> int:
         if not make:
             raise
     except OSError as error:
-        if error.errno in {errno.ELOOP, errno.ENOTDIR} and _is_link(folder, name):
-            raise _planted(name) from error
+        with contextlib.suppress(OSError):
+            is_link = stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+            if error.errno in {errno.ELOOP, errno.ENOTDIR} and is_link:
+                raise _planted(name) from error
         raise
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, disk.FOLDER_MODE, dir_fd=folder)
     return _step(folder, name, make=False)
-
-
-def _is_link(folder: int, name: str) -> bool:
-    try:
-        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-    except OSError:
-        return False
 
 
 def _planted(name: str) -> OutsideStore:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nacre.clock import SYSTEM_CLOCK, Clock
@@ -37,12 +39,8 @@ class Identity:
 
     def belongs_to(self, root: Path) -> bool:
         """Return whether this is the same root, by name or, if case is ignored, by identity."""
-        if self.root == str(root):
-            return True
-        try:
-            return self.root.casefold() == str(root).casefold() and root.samefile(self.root)
-        except (OSError, ValueError):
-            return False
+        is_alike = self.root.casefold() == str(root).casefold()
+        return self.root == str(root) or (is_alike and disk.is_same_file(root, Path(self.root)))
 
 
 def read_identity(file: Path) -> Identity | None:
@@ -70,16 +68,26 @@ def claim(file: Path, *, root: Path, cwd: Path, clock: Clock = SYSTEM_CLOCK) -> 
     written = _read(file)
     try:
         if written is not None:
-            return _with_directory(file, written, root=root, here=here, clock=clock)
+            known = _parsed(written, file)
+            if reason := _dispute(known, file, root):
+                raise StoreError(reason)
+            if here in known.directories:
+                if file.stat().st_nlink > 1:  # a killed process left its temporary name for the file
+                    _remove_temporary(file.parent)
+                return known
+            known = replace(known, directories=(*known.directories, here)[-MAX_DIRECTORIES:])
+            with _temporary(file.parent, _encoded(written, known), clock) as temp:
+                temp.replace(file)
+                disk.sync_folder(file.parent)
+            return known
         disk.make_folder(file.parent)
         new = Identity(format=FORMAT, root=str(root), directories=(here,))
         if _is_placed(file, _encoded({}, new), clock):
             return new
     except OSError as error:
         raise StoreError(disk.explain(error, file)) from error
-    return claim(
-        file, root=root, cwd=cwd, clock=clock
-    )  # another process was first, perhaps with the same claim
+    # Another process was first, perhaps with the same claim.
+    return claim(file, root=root, cwd=cwd, clock=clock)
 
 
 def _dispute(found: Identity, file: Path, root: Path) -> str | None:
@@ -93,44 +101,48 @@ def _dispute(found: Identity, file: Path, root: Path) -> str | None:
     return None
 
 
-def _with_directory(file: Path, written: JsonObject, *, root: Path, here: str, clock: Clock) -> Identity:
-    known = _parsed(written, file)
-    if reason := _dispute(known, file, root):
-        raise StoreError(reason)
-    if here in known.directories:
-        return known
-    latest = (*known.directories, here)[-MAX_DIRECTORIES:]
-    grown = Identity(format=known.format, root=known.root, directories=latest)
-    disk.replace_file(file, _encoded(written, grown), temp_name=f"{disk.TEMP_PREFIX}{clock.new_id()}")
-    return grown
-
-
 def _is_placed(file: Path, data: bytes, clock: Clock) -> bool:
     """Return whether this process created the file; False if another was first."""
-    aside = file.with_name(f"{disk.TEMP_PREFIX}{clock.new_id()}")
-    try:
-        disk.replace_file(aside, data, temp_name=f"{aside.name}-new")
+    with _temporary(file.parent, data, clock) as aside:
         try:
-            file.hardlink_to(aside)
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            _write_new(file, data)
-    except FileExistsError:
-        return False
-    finally:
-        aside.unlink(missing_ok=True)
+            try:
+                file.hardlink_to(aside)
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                # Without hard links, a crash at this moment leaves a file that must be removed by hand.
+                descriptor = os.open(
+                    file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, disk.FILE_MODE
+                )
+                with os.fdopen(descriptor, "wb") as target:
+                    target.write(data)
+                    target.flush()
+                    os.fsync(descriptor)
+        except FileExistsError:
+            return False
     disk.sync_folder(file.parent)
     return True
 
 
-def _write_new(file: Path, data: bytes) -> None:
-    """Without hard links, a crash at this moment leaves a file that must be removed by hand."""
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, disk.FILE_MODE)
-    with os.fdopen(descriptor, "wb") as target:
-        target.write(data)
-        target.flush()
+@contextmanager
+def _temporary(folder: Path, data: bytes, clock: Clock) -> Iterator[Path]:
+    """Write a flushed temporary file and remove it afterwards, with those that killed processes left."""
+    _remove_temporary(folder)
+    path = folder / f"{disk.TEMP_PREFIX}{clock.new_id()}"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, disk.FILE_MODE)
+    try:
+        disk.mark_in_use(descriptor)
+        disk.write_all(descriptor, data)
         os.fsync(descriptor)
+        yield path
+    finally:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _remove_temporary(folder: Path) -> None:
+    disk.remove_abandoned(folder.glob(f"{disk.TEMP_PREFIX}*"))
 
 
 def _encoded(before: JsonObject, identity: Identity) -> bytes:

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -22,8 +21,7 @@ Scope: TypeAlias = Literal["user", "project", "local"]
 """Scope of an agent's own memory (M26)."""
 
 HASH_LENGTHS = (8, 16, 64)
-"""Hex digits that distinguish two roots of one slug: short to read, longer only if even that name is taken.
-"""
+"""Hex digits that distinguish two roots of one slug: longer only if even that name is taken."""
 SAMPLED_LOGS = 5
 """Number of logs of a folder that are read for their directory; any one of them has it."""
 SAMPLED_BYTES = 65_536
@@ -39,8 +37,7 @@ class Location:
     directory: Path
     """The folder of Markdown files; real, absolute."""
     source: str
-    """The deciding source: `override`, `setting`, `remote`, `memoryHome`, `default`, `user`, `team`, `agent`,
-    `path`."""
+    """`override`, `setting`, `remote`, `memoryHome`, `default`, `user`, `team`, `agent` or `path`."""
     history: Path
     """The bare git repository with every change (M15), outside the memory folder."""
     cache: Path
@@ -241,7 +238,11 @@ def _project_folder(base: Path, root: Path) -> Path:
         if owner is not None and owner.belongs_to(root):
             return projects / name
     if len(plain) > MAX_PLAIN_UNITS and not (projects / plain).is_dir():
-        for folder in _with_other_hash(projects, plain):
+        # Folders of a long path with the hash of another runtime.
+        names_there = []
+        with contextlib.suppress(OSError):
+            names_there = sorted(os.listdir(projects))  # noqa: PTH208 (only the names are wanted)
+        for folder in (projects / name for name in names_there if same_folder(name, plain)):
             owner = _owner_of(folder)
             if owner.belongs_to(root) if owner else _has_log_of(folder, root):
                 return folder
@@ -254,13 +255,6 @@ def _owner_of(folder: Path) -> identity.Identity | None:
         return identity.read_identity(folder / identity.FILE)
     except StoreError:
         return None
-
-
-def _with_other_hash(projects: Path, plain: str) -> Iterator[Path]:
-    """Return folders of a long path with the hash of another runtime."""
-    with contextlib.suppress(OSError):
-        names = sorted(os.listdir(projects))  # noqa: PTH208 (only the names are wanted)
-        yield from (projects / name for name in names if same_folder(name, plain))
 
 
 def _has_log_of(folder: Path, root: Path) -> bool:
@@ -319,7 +313,14 @@ class Bounds:
 def configured(text: str, name: str, *, bounds: Bounds, tilde: bool = False, is_base: bool = False) -> Path:
     """Return the real path of a setting or variable, or raise a `ConfigError` with the reason."""
     expanded = bounds.user_home / text[2:].lstrip("/") if tilde and text.startswith("~/") else Path(text)
-    reason = _misspelt(text, expanded)
+    wrong = {
+        "holds a NUL": "\0" in text,
+        "is a network path": text.startswith(("\\\\", "//")),
+        "is a whole drive": _DRIVE_ROOT.fullmatch(text),
+        "would make the whole home directory writable": text in {"~", "~/", "~/.", "~/.."},
+        "is not a full path": not expanded.is_absolute(),
+    }
+    reason = next((why for why, is_wrong in wrong.items() if is_wrong), None)
     if reason is None:
         # As written and as resolved: neither may be too wide.
         spellings = (Path(os.path.normpath(expanded)), Path(os.path.realpath(expanded)))
@@ -332,38 +333,17 @@ def configured(text: str, name: str, *, bounds: Bounds, tilde: bool = False, is_
     return Path(os.path.realpath(expanded))
 
 
-def _misspelt(text: str, expanded: Path) -> str | None:
-    if "\0" in text:
-        return "holds a NUL"
-    if text.startswith(("\\\\", "//")):
-        return "is a network path"
-    if _DRIVE_ROOT.fullmatch(text):
-        return "is a whole drive"
-    if text in {"~", "~/", "~/.", "~/.."}:
-        return "would make the whole home directory writable"
-    if not expanded.is_absolute():
-        return "is not a full path"
-    return None
-
-
 def _too_wide(path: Path, bounds: Bounds, is_base: bool) -> str | None:
     if len(path.parts) < MIN_PARTS:
         return "is the root of the disk or directly below it"
-    if _holds(path, bounds.user_home):
+
+    def holds(inner: Path) -> bool:
+        # By name, or by identity if the file system ignores case.
+        return any(path == above or disk.is_same_file(path, above) for above in (inner, *inner.parents))
+
+    if holds(bounds.user_home):
         return "would make the whole home directory writable"
     # nacre's own files are next to a memory, never in it; a base may be the home under another name.
-    if not is_base and _holds(path, bounds.home):
+    if not is_base and holds(bounds.home):
         return "would hold nacre's own files"
     return None
-
-
-def _holds(path: Path, inner: Path) -> bool:
-    """By name, or by identity if the file system ignores case."""
-    return any(path == above or _is_same(path, above) for above in (inner, *inner.parents))
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return False

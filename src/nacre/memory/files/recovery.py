@@ -20,10 +20,10 @@ from functools import cache
 from pathlib import Path
 
 from nacre.errors import StoreError, VersionConflict
-from nacre.memory.files.containment import INDEX_FILE
 from nacre.memory.files.folder import ABSENT, Folder, version_at, version_of
 from nacre.memory.files.location import Location
 from nacre.memory.files.watch import Watch
+from nacre.memory.format.index import INDEX_FILE
 from nacre.messages.blocks import Json
 from nacre.store import disk
 from nacre.store.git_objects import LooseObject
@@ -53,14 +53,12 @@ class MemoryStorage:
 
 
 def storage_of(location: Location, watch: Watch | None = None) -> MemoryStorage:
-    return MemoryStorage(
-        Folder(location.directory),
-        History(location.history),
-        Journal(location.cache / "journal"),
-        _aside(location),
-        location.cache,
-        watch,
-    )
+    # A folder from which a file can be renamed into the memory directory.
+    can_rename = _mount(location.cache) == _mount(location.directory)
+    aside = location.cache / _ASIDE if can_rename else location.directory / _ASIDE_INSIDE
+    journal = Journal(location.cache / "journal")
+    history = History(location.history)
+    return MemoryStorage(Folder(location.directory), history, journal, aside, location.cache, watch)
 
 
 @contextmanager
@@ -84,7 +82,13 @@ def settle(storage: MemoryStorage, *, is_opening: bool = False) -> None:
         if intents and not was_settled:
             _complete(storage, intents[-1])
         if intents:
-            _let_lead(storage, intents)
+            # The branch moves to the newest commit, unless the user committed on top of it with git.
+            repository = storage.history.repository
+            repository.make()
+            head = repository.head()
+            is_behind = head in {intent.parent for intent in intents}
+            if head != intents[-1].commit and (is_behind or not head or not repository.has(head)):
+                repository.move_head(intents[-1].commit)
         pack(storage)
     elif journal.size > MAX_BYTES or storage.history.repository.count_loose_folders() > (
         PACK_AT_OPENING if is_opening else PACK_FROM
@@ -117,12 +121,27 @@ def apply(
     modification time, in nanoseconds, instead of the present.
     """
     repository = storage.history.repository
-    steps = _steps(files, bases)
+
+    def rank(file: str) -> tuple[bool, bool, str]:
+        # Topics, the index, removals: the index never points to nothing.
+        return files[file] is None, file.rpartition("/")[2] == INDEX_FILE, file
+
+    steps = tuple(
+        FileStep(file, bases[file], version_of(files[file]), f"{number}")
+        for number, file in enumerate(sorted(files, key=rank))
+    )
     repository.make()
     written = repository.write(prepared.objects)
     try:
         repository.stage_head()
-        _write_aside(storage, steps, files, times or {})
+        if steps:
+            disk.make_folder(storage.aside)
+        for step in steps:
+            data = files[step.file]
+            if data is not None:
+                _write(storage.aside / step.aside, data)
+                if times and (written_at := times.get(step.file)) is not None:
+                    os.utime(storage.aside / step.aside, ns=(written_at, written_at))
         intent = JournalEntry(
             commit=prepared.id, parent=prepared.parent, steps=steps, objects=tuple(prepared.objects)
         )
@@ -146,6 +165,7 @@ def _carry_out(storage: MemoryStorage, intent: JournalEntry, written: list[Path]
     except BaseException as error:
         try:
             _take_back(storage, done)
+            storage.history.repository.restore_head(intent.parent)
             storage.journal.withdraw(before)
         except OSError:
             raise StoreError(
@@ -158,34 +178,6 @@ def _carry_out(storage: MemoryStorage, intent: JournalEntry, written: list[Path]
     with contextlib.suppress(OSError):
         storage.journal.settle()
         _empty(storage.aside)
-
-
-def _steps(files: Mapping[str, bytes | None], bases: Mapping[str, str]) -> tuple[FileStep, ...]:
-    """Return steps in an order that never lets the index point to nothing: topics, the index, removals."""
-
-    def rank(file: str) -> tuple[bool, bool, str]:
-        return files[file] is None, file.rpartition("/")[2] == INDEX_FILE, file
-
-    return tuple(
-        FileStep(file, bases[file], version_of(files[file]), f"{number}")
-        for number, file in enumerate(sorted(files, key=rank))
-    )
-
-
-def _write_aside(
-    storage: MemoryStorage,
-    steps: tuple[FileStep, ...],
-    files: Mapping[str, bytes | None],
-    times: Mapping[str, int],
-) -> None:
-    if steps:
-        disk.make_folder(storage.aside)
-    for step in steps:
-        data = files[step.file]
-        if data is not None:
-            _write(storage.aside / step.aside, data)
-            if (written := times.get(step.file)) is not None:
-                os.utime(storage.aside / step.aside, ns=(written, written))
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -249,16 +241,6 @@ def _complete(storage: MemoryStorage, intent: JournalEntry) -> None:
     storage.folder.sync(step.file for step in intent.steps)
 
 
-def _let_lead(storage: MemoryStorage, intents: list[JournalEntry]) -> None:
-    """Move the branch to the newest commit, unless the user committed on top of it with git."""
-    repository = storage.history.repository
-    repository.make()
-    newest = repository.head()
-    passed = {intent.parent for intent in intents}
-    if newest != intents[-1].commit and (newest in passed or not newest or not repository.has(newest)):
-        repository.move_head(intents[-1].commit)
-
-
 def _empty(aside: Path) -> None:
     """Remove temporary files, and their folder if it is inside the memory directory."""
     with contextlib.suppress(FileNotFoundError):
@@ -271,14 +253,6 @@ def _empty(aside: Path) -> None:
             aside.rmdir()
 
 
-def _aside(location: Location) -> Path:
-    """Return a folder from which a file can be renamed into the memory directory."""
-    outer = location.cache / _ASIDE
-    return (
-        outer if _mount(location.cache) == _mount(location.directory) else location.directory / _ASIDE_INSIDE
-    )
-
-
 def _mount(path: Path) -> tuple[int, str]:
     """Return the mount of a path, or of its existing part."""
     while True:
@@ -288,17 +262,14 @@ def _mount(path: Path) -> tuple[int, str]:
             path = path.parent
             continue
         try:
-            return os.fstat(descriptor).st_dev, _mount_id(descriptor)
+            device = os.fstat(descriptor).st_dev
+            # Two mounts of one file system do not rename into each other.
+            with contextlib.suppress(OSError):
+                lines = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii").splitlines()
+                return device, next((line for line in lines if line.startswith("mnt_id:")), "")
+            return device, ""
         finally:
             os.close(descriptor)
-
-
-def _mount_id(descriptor: int) -> str:
-    """Two mounts of one file system do not rename into each other; empty if the mount is unknown."""
-    with contextlib.suppress(OSError):
-        lines = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii").splitlines()
-        return next((line for line in lines if line.startswith("mnt_id:")), "")
-    return ""
 
 
 MAX_BYTES = 16_777_216
@@ -384,7 +355,8 @@ class Journal:
     def withdraw(self, size: int) -> None:
         """Remove the last entry, flushed: a change reported as failed must not return after a power cut."""
         with self._opened(os.O_WRONLY) as descriptor:
-            if descriptor is not None:
+            # It is shorter if another process has completed and packed what it held.
+            if descriptor is not None and os.fstat(descriptor).st_size > size:
                 os.ftruncate(descriptor, size)
                 # If the disk fails at this, too, it is still gone for every process.
                 with contextlib.suppress(OSError):
@@ -420,12 +392,20 @@ class Journal:
                 is_settled = True
                 at = at + _MARK_BYTES
                 continue
-            body, end = _body(data, at)
-            if body is None:  # torn: it was not yet flushed, so nothing had begun
+            start = at + _MARK_BYTES + _LENGTHS.size + _DIGEST_BYTES
+            # Torn: it was not yet flushed, so nothing had begun.
+            if not data.startswith(_INTENT, at) or len(data) < start:
                 break
-            found.append(_decoded(body))
+            length, text = _LENGTHS.unpack_from(data, at + _MARK_BYTES)
+            at = start + length
+            body = data[start:at]
+            if (
+                hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest()
+                != data[start - _DIGEST_BYTES : start]
+            ):
+                break
+            found.append(_decoded(body[:text], body[text:]))
             is_settled = False
-            at = end
         return found, is_settled
 
     @contextlib.contextmanager
@@ -474,24 +454,12 @@ def _encoded(intent: JournalEntry) -> bytes:
     return _INTENT + _LENGTHS.pack(len(body), len(text)) + digest + body
 
 
-def _body(data: bytes, at: int) -> tuple[tuple[bytes, bytes] | None, int]:
-    """Return the intent and the objects' bytes, and the start of the next record; None if it is torn."""
-    start = at + _MARK_BYTES + _LENGTHS.size + _DIGEST_BYTES
-    if not data.startswith(_INTENT, at) or len(data) < start:
-        return None, at
-    length, text = _LENGTHS.unpack_from(data, at + _MARK_BYTES)
-    body = data[start : start + length]
-    if hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest() != data[start - _DIGEST_BYTES : start]:
-        return None, at
-    return (body[:text], body[text:]), start + length
-
-
-def _decoded(body: tuple[bytes, bytes]) -> JournalEntry:
-    meant = json.loads(body[0])
+def _decoded(text: bytes, files: bytes) -> JournalEntry:
+    meant = json.loads(text)
     objects = []
     at = 0
     for name, length in meant["objects"]:
-        objects.append(LooseObject(name, body[1][at : at + length]))
+        objects.append(LooseObject(name, files[at : at + length]))
         at += length
     return JournalEntry(
         commit=meant["commit"],

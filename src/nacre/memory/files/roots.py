@@ -31,8 +31,16 @@ def canonical_root(cwd: Path) -> Path:
         if _is_repository(dot_git):
             return folder
         if _is(dot_git, stat.S_ISREG):
-            common = _repository_of_worktree(dot_git)
-            return folder if common is None else _main_checkout(common)
+            # A worktree, if both sides agree: its administrative folder must be in the repository's own
+            # `worktrees/`, where only its owner can write, and must name this very `.git` file. A submodule
+            # has no `commondir`: it is its own repository.
+            git_dir = _named(dot_git, prefix="gitdir:")
+            common = None if git_dir is None else _named(git_dir / "commondir")
+            if git_dir is None or common is None or not _is_repository(common):
+                return folder
+            back = _named(git_dir / "gitdir")
+            is_known = git_dir.parent == common / "worktrees" and back == Path(os.path.realpath(dot_git))
+            return _main_checkout(common) if is_known else folder
         if _is_repository(folder):  # bare, or inside a `.git`
             return _main_checkout(folder)
     return start
@@ -61,41 +69,23 @@ def _is(path: Path, kind: Callable[[int], bool]) -> bool:
         return False
 
 
-def _repository_of_worktree(dot_git: Path) -> Path | None:
-    """Return the repository of a worktree's `.git` file, if both sides agree.
-
-    The administrative folder must be in the repository's own `worktrees/`, where only its owner can write,
-    and must name this very `.git` file. A submodule has no `commondir`: it is its own repository.
-    """
-    git_dir = _named(dot_git, prefix="gitdir:")
-    common = None if git_dir is None else _named(git_dir / "commondir")
-    if git_dir is None or common is None or not _is_repository(common):
-        return None
-    back = _named(git_dir / "gitdir")
-    if git_dir.parent != common / "worktrees" or back != Path(os.path.realpath(dot_git)):
-        return None
-    return common
-
-
 def _main_checkout(repository: Path) -> Path:
     """Return the main checkout of a repository; for a bare one the repository itself."""
     if repository.name == ".git":
         return repository.parent
-    for folder in (repository.parent, _configured_worktree(repository)):
-        if folder is not None and _named(folder / ".git", prefix="gitdir:") == repository:
-            return folder
-    return repository
-
-
-def _configured_worktree(repository: Path) -> Path | None:
-    """Return `core.worktree`, which names the checkout of a submodule's repository."""
+    # `core.worktree` names the checkout of a submodule's repository.
     section = ""
+    configured = None
     for line in _text(repository / "config", MAX_CONFIG_BYTES).splitlines():
         if heading := _SECTION.match(line.strip()):
             section = heading[1].lower()
         elif section == "core" and (setting := _WORKTREE.fullmatch(line)):
-            return _resolved(repository, setting[1].strip('"'))
-    return None
+            configured = _resolved(repository, setting[1].strip('"'))
+            break
+    for folder in (repository.parent, configured):
+        if folder is not None and _named(folder / ".git", prefix="gitdir:") == repository:
+            return folder
+    return repository
 
 
 def _named(file: Path, *, prefix: str = "") -> Path | None:

@@ -23,8 +23,8 @@ from nacre.memory.format.fields import FieldValue
 from nacre.memory.format.frontmatter import HEADER_LINES, NESTED_UNDER, MarkdownFile
 from nacre.memory.format.index import INDEX_FILE, MemoryIndex
 from nacre.messages.wire import timestamp
-from nacre.store import disk
 from nacre.store.derived import DerivedCache
+from nacre.store.locks import FOREIGN_SECONDS, FileLock, Timeout
 from nacre.version import VERSION
 
 NAME = "scanned"
@@ -60,10 +60,7 @@ class ScanCache:
         A folder that changed since it was listed may have lost a file to a purge, whose name must not return
         (M14b): then nothing is stored.
         """
-        # Imported by a writer only: a hook of another program reads, and its user waits for it.
-        from filelock import FileLock, Timeout  # noqa: PLC0415
-
-        lock = FileLock(self.folder / "lock", mode=disk.FILE_MODE, thread_local=False)
+        lock = FileLock(self.folder / "lock", foreign_seconds=FOREIGN_SECONDS)
         with contextlib.suppress(Timeout, OSError), lock.acquire(timeout=0):
             if all(Path(path).stat().st_mtime_ns == at for path, at in folders.items()):
                 DerivedCache(self.folder).put(NAME, dict(rows), self._fingerprint)
@@ -84,9 +81,8 @@ class ScanCache:
 
 def row_of(stamp: Stamp, entry: Entry) -> Row:
     """Return the stored form of an entry."""
-    created = _text(entry.created)
-    modified = _text(entry.modified)
-    verified = _text(entry.verified)
+    times = (entry.created, entry.modified, entry.verified)
+    created, modified, verified = (at.isoformat() if at else None for at in times)
     rest = (entry.origin, entry.pinned, entry.local_only, verified, entry.sources, entry.is_unlisted)
     said = entry.name, entry.description, entry.kind, created, modified
     return *stamp, *said, None if rest == _USUAL else rest
@@ -117,10 +113,6 @@ class _MutableEntry:
 
 
 _USUAL: Rest = ("user", False, False, None, (), False)
-
-
-def _text(at: datetime | None) -> str | None:
-    return at.isoformat() if at else None
 
 
 MAX_TOPIC_BYTES = 1_000_000
@@ -170,6 +162,11 @@ class FileHead:
     @property
     def mtime_ns(self) -> int:
         return self.stamp[0]
+
+
+def is_topic(file: str) -> bool:
+    """Return whether a path in a memory directory is neither an index nor in the daily logs."""
+    return file.rpartition("/")[2] != INDEX_FILE and not file.startswith(f"{LOGS}/")
 
 
 class NotAMemory(Exception):  # noqa: N818 (it says what the file is; it never reaches a user)
@@ -307,7 +304,9 @@ class _ScanWalk:
         try:
             self._check(file, item)
             head = read_head(item.path)
-            fields = head_fields(_head_text(head))
+            # Without a last character that was cut in two.
+            text = codecs.utf_8_decode(head.data, "strict", len(head.data) >= head.size)[0]
+            fields = head_fields(text)
         except NotAMemory as reason:
             self._skip(file, str(reason))
         except UnicodeDecodeError:
@@ -352,11 +351,6 @@ def moment_of(mtime_ns: int) -> datetime:
         return datetime.fromtimestamp(mtime_ns / 1e9, UTC)
     except (ValueError, OverflowError, OSError):
         return datetime.fromtimestamp(0, UTC)
-
-
-def _head_text(head: FileHead) -> str:
-    """Return the bytes as text without a last character that was cut in two."""
-    return codecs.utf_8_decode(head.data, "strict", len(head.data) >= head.size)[0]
 
 
 def _what(mode: int) -> str:

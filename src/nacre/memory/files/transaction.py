@@ -3,6 +3,10 @@
 async with transact(location, change) as tx:
     data, version = tx.read("deploys.md")
     tx.write("deploys.md", data + b"...", if_version=version)
+
+What other programs changed since the last commit is found and committed first (M15): every file's stamp is
+compared with its stamp at a commit, and only files that differ are read. An edit is the user's unless an
+agent was live on the directory: an agent's shell could have made it.
 """
 
 from __future__ import annotations
@@ -10,26 +14,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from filelock import FileLock, Timeout
-
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
-from nacre.memory.files import external_edits as edits
-from nacre.memory.files.containment import INDEX_FILE
-from nacre.memory.files.external_edits import ExternalEdit
-from nacre.memory.files.folder import MAX_BYTES, conflict, version_of
+from nacre.memory.files.folder import (
+    MAX_BYTES,
+    Stamp,
+    conflict,
+    file_system_time,
+    is_ours,
+    is_reliable,
+    version_of,
+)
 from nacre.memory.files.location import Location
-from nacre.memory.files.recovery import MemoryStorage, apply, as_store_error, settle, storage_of
-from nacre.memory.files.scan import LOGS
+from nacre.memory.files.recovery import MemoryStorage, apply, as_store_error, record, settle, storage_of
+from nacre.memory.files.scan import is_topic
 from nacre.memory.files.watch import Watch
-from nacre.memory.format.entry import MemoryChange, read_entry
+from nacre.memory.format.entry import Author, MemoryChange, read_entry
 from nacre.store import disk
+from nacre.store.derived import DerivedCache
 from nacre.store.history import Signature
+from nacre.store.locks import FOREIGN_SECONDS, FileLock, Timeout
 
 TIMES = "times"
 """The file of the cache with modification times that files had before a change."""
@@ -39,6 +49,12 @@ LOCK_WAIT = 10.0
 """Seconds to wait for another process; a change takes milliseconds, so that many can queue."""
 LOCK_POLL = 0.005
 """Seconds between two tries for the lock: short enough not to be felt, long enough not to spin."""
+LIVE = "live"
+"""Folder of marks, one for each agent that is live, or was when it died."""
+REWRITE_FROM = 16
+"""Number of unchanged files read from which the stamps are stored again."""
+SEEN = "seen"
+_SEEN_FORMAT = "1"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -136,22 +152,18 @@ class Transaction:
             self._keys |= {file: key, key: key}
         return self._keys[file]
 
-    def _with_late_edits(self, files: Iterable[str], clock: Clock) -> str:
-        """Commit what others wrote between the opening and the read: this change is based on it."""
-        history = self._storage.history
-        newest = self._newest
-        late = {
-            file: self._found[file] for file in files if self._bases[file] != history.version(newest, file)
-        }
-        return edits.commit_edits(self._storage, late, newest, clock) if late else newest
-
     def _finish(self, change: MemoryChange, clock: Clock) -> None:
         files = {file: data for file, data in self._files.items() if version_of(data) != self._bases[file]}
         if not files:
             return
         signed = Signature(author=change.author, reason=change.reason, session=change.session, at=clock.now())
-        newest = self._with_late_edits(files, clock)
-        prepared = self._storage.history.prepare(files, signed, on=newest)
+        # What others wrote between the opening and the read is committed first: this change is based on it.
+        newest = self._newest
+        history = self._storage.history
+        unseen = [file for file in files if self._bases[file] != history.version(newest, file)]
+        if late := {file: self._found[file] for file in unseen}:
+            newest = commit_edits(self._storage, late, newest, clock)
+        prepared = history.prepare(files, signed, on=newest)
         apply(self._storage, prepared, files, self._bases, self._times(files))
         self.commit = prepared.id
 
@@ -160,7 +172,7 @@ class Transaction:
         path = self._storage.cache / TIMES
         present = {file: at for file in files if (at := self._storage.folder.written(file)) is not None}
         keeping = {
-            file: self._keeping[file] for file in self._keeping.keys() & files.keys() if _is_topic(file)
+            file: self._keeping[file] for file in self._keeping.keys() & files.keys() if is_topic(file)
         }
         known = _read_times(path) if keeping else {}
         kept = {
@@ -172,7 +184,7 @@ class Transaction:
         lost = {
             f"{file} {self._bases[file]}": at
             for file, at in present.items()
-            if _is_topic(file)
+            if is_topic(file)
             and times.get(file) != at
             and (files[file] is None or not _says_age(file, self._found[file]))
         }
@@ -202,39 +214,20 @@ async def transact(
         newest = await in_thread(opened, storage, clock)
         tx = Transaction(storage, newest)
         yield tx
-        await in_thread(_closed, tx, change, clock)
+        with as_store_error(storage.folder.root):
+            await in_thread(tx._finish, change, clock)
 
 
-async def recover(
-    location: Location,
-    *,
-    clock: Clock = SYSTEM_CLOCK,
-    timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
-) -> None:
+async def recover(location: Location, *, clock: Clock = SYSTEM_CLOCK) -> None:
     """Complete what a killed process left, and pack the history if that is due; for every opening."""
-    async with held(location, clock=clock, timeout=timeout) as storage:
-        await in_thread(_settled, storage)
+    async with held(location, clock=clock) as storage:
+        with as_store_error(storage.folder.root):
+            await in_thread(settle, storage, is_opening=True)
 
 
-async def pending_edits(
-    location: Location,
-    *,
-    clock: Clock = SYSTEM_CLOCK,
-    timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
-) -> tuple[ExternalEdit, ...]:
-    """Return what others changed since the last commit, without committing it."""
-    async with held(location, clock=clock, timeout=timeout) as storage:
-        return await in_thread(_pending, storage)
-
-
-async def pick_up(
-    location: Location,
-    *,
-    clock: Clock = SYSTEM_CLOCK,
-    timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
-) -> str:
+async def pick_up(location: Location, *, clock: Clock = SYSTEM_CLOCK) -> str:
     """Commit what others changed, if anything, and return the newest commit."""
-    async with held(location, clock=clock, timeout=timeout) as storage:
+    async with held(location, clock=clock) as storage:
         return await in_thread(opened, storage, clock)
 
 
@@ -242,8 +235,8 @@ async def pick_up(
 async def held(
     location: Location,
     *,
-    clock: Clock,
-    timeout: float,  # noqa: ASYNC109 - for the lock, not for the whole
+    clock: Clock = SYSTEM_CLOCK,
+    timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
     watch: Watch | None = None,
 ) -> AsyncIterator[MemoryStorage]:
     """Hold the lock between processes; a killed holder releases it."""
@@ -251,23 +244,27 @@ async def held(
     with as_store_error(path):
         disk.make_folder(location.cache)
         # Each holder opens the file itself, so that tasks of one process exclude each other as well.
-        lock = FileLock(path, mode=disk.FILE_MODE, thread_local=False)
-        until = clock.seconds() + timeout
-        while not lock.is_locked:
-            with contextlib.suppress(Timeout):
-                lock.acquire(timeout=0)
-                break
-            if clock.seconds() >= until:
-                raise StoreError(
-                    f"another process has held {location.directory} for over {timeout:g} s; try again later"
-                )
-            await asyncio.sleep(LOCK_POLL)
+        lock = FileLock(path, foreign_seconds=FOREIGN_SECONDS)
+        busy = f"another process has held {location.directory} for over {timeout:g} s; try again later"
+        await acquire(lock, clock, seconds=timeout, poll=LOCK_POLL, busy=busy)
     try:
         with as_store_error(location.directory):
             storage = storage_of(location, watch)
         yield storage
     finally:
         lock.release()
+
+
+async def acquire(lock: FileLock, clock: Clock, *, seconds: float, poll: float, busy: str) -> None:
+    """Wait for a lock without blocking the event loop; `StoreError` with this message after some seconds."""
+    until = clock.seconds() + seconds
+    while True:
+        with contextlib.suppress(Timeout):
+            lock.acquire(timeout=0)
+            return
+        if clock.seconds() >= until:
+            raise StoreError(busy)
+        await asyncio.sleep(poll)
 
 
 async def in_thread(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -287,36 +284,107 @@ async def in_thread(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
 def opened(storage: MemoryStorage, clock: Clock) -> str:
     with as_store_error(storage.folder.root):
         settle(storage)
-        return edits.pick_up(storage, clock)
-
-
-def _closed(tx: Transaction, change: MemoryChange, clock: Clock) -> None:
-    with as_store_error(tx._storage.folder.root):
-        tx._finish(change, clock)
+        return commit_external_edits(storage, clock)
 
 
 def _says_age(file: str, data: bytes | None) -> bool:
     return b"modified:" in (data or b"") and read_entry(file, data or b"").modified is not None
 
 
-def _is_topic(file: str) -> bool:
-    return file.rpartition("/")[2] != INDEX_FILE and not file.startswith(f"{LOGS}/")
-
-
 def _read_times(path: Path) -> dict[str, int]:
     """Return times by file and version; empty if unreadable, because they only make an undo more exact."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
+    with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
         return {str(key): at for key, at in json.loads(path.read_bytes()).items() if isinstance(at, int)}
     return {}
 
 
-def _settled(storage: MemoryStorage) -> None:
-    with as_store_error(storage.folder.root):
-        settle(storage, is_opening=True)
+@dataclass(frozen=True, slots=True)
+class ExternalEdits:
+    """The edits, and the stamps of all files."""
+
+    edits: Mapping[str, bytes | None]
+    """New contents; None for deleted files."""
+    stamps: Mapping[str, Stamp]
+    """Stamps of all files; empty if a watch named those that changed."""
+    now: int
+    """Time of the stamps, by the file system's clock."""
+    looked_at: int
+    """Number of files that had to be read."""
 
 
-def _pending(storage: MemoryStorage) -> tuple[ExternalEdit, ...]:
-    with as_store_error(storage.folder.root):
-        settle(storage)
-        newest = storage.history.newest
-        return edits.kinds(storage, edits.find(storage, newest).edits, newest)
+def commit_external_edits(storage: MemoryStorage, clock: Clock) -> str:
+    """Commit what others changed, if anything, and return the newest commit."""
+    newest = storage.history.newest
+    found = find_external_edits(storage, newest)
+    if found.edits:
+        newest = commit_edits(storage, found.edits, newest, clock)
+    if storage.watch is not None:
+        storage.watch.settled(newest)
+    if found.stamps and found.looked_at >= REWRITE_FROM:
+        trusted = {file: stamp for file, stamp in found.stamps.items() if is_reliable(stamp, found.now)}
+        DerivedCache(storage.cache).put(SEEN, (newest, trusted), _SEEN_FORMAT)
+    # Marks of agents that ended without removing them: what they may have done is committed now.
+    with contextlib.suppress(FileNotFoundError):
+        for mark in list((storage.cache / LIVE).iterdir()):
+            lock = FileLock(mark)
+            with contextlib.suppress(Timeout):
+                lock.acquire(timeout=0)
+                mark.unlink(missing_ok=True)
+                lock.release()
+    return newest
+
+
+def commit_edits(storage: MemoryStorage, edits: Mapping[str, bytes | None], newest: str, clock: Clock) -> str:
+    """Commit what others wrote, and return the id of the commit."""
+    author: Author = "user"
+    with contextlib.suppress(FileNotFoundError):
+        # A mark: an agent is live on the directory, or was since edits were last picked up.
+        if any((storage.cache / LIVE).iterdir()):
+            author = "unconfirmed"
+    names = sorted(edits)
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    reason = f"edited by other means: {names[0]}{more}"
+    signed = Signature(author=author, reason=reason, session="", at=clock.now())
+    prepared = storage.history.prepare(edits, signed, on=newest)
+    record(storage, prepared)
+    return prepared.id
+
+
+def find_external_edits(storage: MemoryStorage, newest: str) -> ExternalEdits:
+    """Return what differs from the newest commit."""
+    now = 0
+    stamps = {}
+    doubtful = None
+    watch = storage.watch
+    if watch is not None and (touched := watch.touched()) is not None:
+        with contextlib.suppress(StoreError):  # the history was rewritten since
+            doubtful = touched | storage.history.changes(watch.commit, newest).keys()
+    if doubtful is None:
+        if watch is not None:
+            watch.start()
+        now = file_system_time(storage.cache)
+        stamps = storage.folder.scan()
+        doubtful = _doubtful(storage, newest, stamps)
+    edits: dict[str, bytes | None] = {}
+    for file in sorted(doubtful):
+        # A name that the history does not take, a file that is too large or not regular is left to `lint`.
+        with contextlib.suppress(StoreError, disk.NotRegularError):
+            if not is_ours(disk.check_key(file)):
+                continue
+            data = storage.folder.read(file)
+            if version_of(data) != storage.history.version(newest, file):
+                edits[file] = data
+    return ExternalEdits(edits, stamps, now, len(doubtful))
+
+
+def _doubtful(storage: MemoryStorage, newest: str, stamps: Mapping[str, Stamp]) -> set[str]:
+    """Return the files that may differ from the newest commit, by the stamps they had at an earlier one."""
+    history = storage.history
+    stored: tuple[str, dict[str, Stamp]] | None = DerivedCache(storage.cache).get(SEEN, _SEEN_FORMAT)
+    commit, before = stored or ("", {})
+    try:
+        since = set(history.changes(commit, newest)) if commit != newest else set()
+    except StoreError:  # the history was rewritten since
+        return {*stamps, *(history.tree(newest) if newest else ())}
+    other = {file for file, stamp in stamps.items() if before.get(file) != stamp}
+    return since | other | (before.keys() - stamps.keys())

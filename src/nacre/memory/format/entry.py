@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, dropwhile
 from typing import Literal, TypeAlias
 
 from nacre.memory.format.fields import FieldValue, NewValue
@@ -17,8 +17,12 @@ Kind: TypeAlias = Literal["user", "feedback", "project", "reference"]
 """The closed set of kinds (M12); an entry of any other kind is untyped."""
 KINDS: tuple[Kind, ...] = ("user", "feedback", "project", "reference")
 
-Origin: TypeAlias = Literal["user", "agent", "untrusted"]
-"""Who said it (M16b): the user, an agent, or an untrusted source."""
+Origin: TypeAlias = Literal["user", "agent", "unverified", "untrusted"]
+"""Who said it (M16b): the user, an agent, an agent without support in the user's words after it had read text
+from outside, or an untrusted source."""
+
+DOUBTFUL: frozenset[Origin] = frozenset({"unverified", "untrusted"})
+"""Origins that are stored and found on request only."""
 
 Author: TypeAlias = Literal["user", "agent", "extract", "dream", "team", "import", "unconfirmed"]
 """Author of a commit in the history (M15)."""
@@ -58,6 +62,11 @@ class Entry:
         return min((at for at in (self.modified, self.written) if at is not None), default=None)
 
     @property
+    def is_trusted(self) -> bool:
+        """Whether it may be attached, listed, merged and shared: neither unverified nor untrusted (M16b)."""
+        return self.origin not in DOUBTFUL
+
+    @property
     def title(self) -> str:
         """Its name, else the words of its file name."""
         stem = self.file.rpartition("/")[2].removesuffix(".md")
@@ -80,6 +89,8 @@ class MemoryDraft:
     pinned: bool | None = None
     local_only: bool | None = None
     sources: tuple[str, ...] = ()
+    is_supported: bool = False
+    """The user's words support the text, so a trusted origin replaces `unverified` (M16b)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +109,11 @@ def read_entry(file: str, data: bytes, *, written: datetime | None = None, index
     return replace(entry, body=document.body)
 
 
+def whole_text(entry: Entry) -> str:
+    """Return name, description and body of an entry, one below the other."""
+    return "\n".join(part for part in (entry.name, entry.description, entry.body) if part)
+
+
 def entry_of(
     fields: Mapping[str, FieldValue],
     *,
@@ -108,6 +124,7 @@ def entry_of(
 ) -> Entry:
     """Return an entry without its body from the fields of a frontmatter."""
     kind = _word(fields, "type").lower()
+    origin = _word(fields, "origin").strip().lower()
     return Entry(
         file=file,
         name=one_line(_word(fields, "name")),
@@ -116,9 +133,10 @@ def entry_of(
         created=parse_timestamp(_word(fields, "created")),
         modified=parse_timestamp(_word(fields, "modified")),
         written=written,
-        origin=_origin(_word(fields, "origin")),
-        pinned=_is_true(_word(fields, "pinned")),
-        local_only=_is_true(_word(fields, "local-only") or _word(fields, "local_only")),
+        # No value means the user; an unknown one is not trusted.
+        origin=origin if origin in _TRUST else "untrusted" if origin else "user",
+        pinned=_word(fields, "pinned").lower() in _TRUE,
+        local_only=(_word(fields, "local-only") or _word(fields, "local_only")).lower() in _TRUE,
         verified=parse_timestamp(_word(fields, "verified")),
         sources=_words(fields, "source") or _words(fields, "originSessionId"),
         bytes=size,
@@ -144,9 +162,11 @@ def compose(draft: MemoryDraft, *, file: str, now: datetime, previous: MarkdownF
     before = replace(entry_of(previous.fields, file=file), body=previous.body)
     body = draft.body if draft.body.strip() else before.body
     changes: dict[str, NewValue | None] = {"modified": now}
-    if draft.name or not before.name or before.name == title_of(before.body):
+    # The user's words replace what an agent said without them; title and description go with the text.
+    is_verified = before.origin == "unverified" and draft.is_supported and draft.origin not in DOUBTFUL
+    if draft.name or is_verified or not before.name or before.name == title_of(before.body):
         changes["name"] = one_line(draft.name) or title_of(body) or Entry(file=file).title
-    derived = not before.description or before.description == description_of(before.body)
+    derived = is_verified or not before.description or before.description == description_of(before.body)
     if draft.description or derived:
         changes["description"] = one_line(draft.description) or description_of(body) or before.description
     if draft.kind:
@@ -154,7 +174,8 @@ def compose(draft: MemoryDraft, *, file: str, now: datetime, previous: MarkdownF
     if sources := tuple(dict.fromkeys((*before.sources, *draft.sources))) if draft.sources else ():
         changes["source"] = sources
     # The user can vouch for a memory; nobody else makes it more trusted (M16b).
-    origin = "user" if draft.origin == "user" else less_trusted(before.origin, draft.origin)
+    is_raised = draft.origin == "user" or is_verified
+    origin = draft.origin if is_raised else less_trusted(before.origin, draft.origin)
     if origin != before.origin:
         changes["origin"] = None if origin == "user" else origin
     changes.update(_switches(draft, before))
@@ -180,7 +201,7 @@ def less_trusted(one: Origin, other: Origin) -> Origin:
 
 _TRUE = {"true", "yes", "on", "1"}
 _FALSE = {"false", "no", "off", "0"}
-_TRUST: tuple[Origin, ...] = ("user", "agent", "untrusted")
+_TRUST: tuple[Origin, ...] = ("user", "agent", "unverified", "untrusted")
 
 
 def _switches(draft: MemoryDraft, before: Entry) -> dict[str, NewValue | None]:
@@ -189,16 +210,6 @@ def _switches(draft: MemoryDraft, before: Entry) -> dict[str, NewValue | None]:
     return {
         key: True if new else None for key, (new, old) in wanted.items() if new is not None and new != old
     }
-
-
-def _origin(text: str) -> Origin:
-    # No value means the user; an unknown one is not trusted.
-    word = text.strip().lower()
-    return word if word in _TRUST else "untrusted" if word else "user"
-
-
-def _is_true(text: str) -> bool:
-    return text.lower() in _TRUE
 
 
 def _word(fields: Mapping[str, FieldValue], key: str) -> str:
@@ -229,18 +240,7 @@ _MARKUP = re.compile(r"^(?:#{1,6}\s+|>\s+|[-*+]\s+|\d+[.)]\s+)+|(?<!\\)(?:\*\*|_
 _LINK = re.compile(r"\[([^\[\]]*+)\]\([^()]*+\)")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _RULE = re.compile(r"^\s*(?:[-*_=]\s*){3,}$|^\s*<!--.*")
-_LATIN = {
-    "ß": "ss",
-    "æ": "ae",
-    "œ": "oe",
-    "ø": "o",
-    "đ": "d",
-    "ð": "d",
-    "ł": "l",
-    "þ": "th",
-    "ı": "i",
-    "ħ": "h",
-}
+_LATIN = dict(zip("ßæœøđðłþıħ", ("ss", "ae", "oe", "o", "d", "d", "l", "th", "i", "h"), strict=True))
 _TAKEN_BY_WINDOWS = {
     "con",
     "prn",
@@ -316,8 +316,10 @@ def file_name(title: str, *, taken: Iterable[str] = ()) -> str:
 def file_names(title: str) -> Iterator[str]:
     """Yield readable file names for a title, best first, without end; non-Latin letters are kept."""
     folded = "".join(_folded(char) for char in unicodedata.normalize("NFKC", title).lower())
-    words = (_without_leading_marks(word) for word in unicodedata.normalize("NFC", folded).split())
-    stem = "_".join(filter(None, words))[:MAX_NAME_CHARS]
+    words = unicodedata.normalize("NFC", folded).split()
+    # An accent whose letter was dropped would combine with the character before it.
+    bare = ("".join(dropwhile(lambda sign: unicodedata.category(sign)[0] == "M", word)) for word in words)
+    stem = "_".join(filter(None, bare))[:MAX_NAME_CHARS]
     while len(stem.encode()) > MAX_NAME_BYTES:
         stem = stem[:-1]
     stem = stem.strip("_") or "untitled"
@@ -357,13 +359,6 @@ def _folded(char: str) -> str:
     if unicodedata.category(char) == "Cf":
         return ""
     return char if unicodedata.category(char)[0] in "LMN" else " "
-
-
-def _without_leading_marks(word: str) -> str:
-    # An accent whose letter was dropped would combine with the character before it.
-    while word and unicodedata.category(word[0])[0] == "M":
-        word = word[1:]
-    return word
 
 
 def normalised_name(name: str) -> str:

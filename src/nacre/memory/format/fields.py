@@ -97,7 +97,12 @@ class _FieldReader:
             if after:
                 return after
         after = at + 1
-        while after < len(self.lines) and self._is_more(after, found.end(1)):
+        while after < len(self.lines):
+            line = self.lines[after]
+            depth = len(line) - len(line.lstrip(" \t"))
+            # No YAML value continues with a key, so a line that looks like one was indented by mistake.
+            if depth <= found.end(1) or not _says_something(line) or _LOOKS_LIKE_KEY.match(line):
+                break
             after += 1
         if after == at + 1:
             length = plain_end(rest)
@@ -116,7 +121,16 @@ class _FieldReader:
             text = block_text(rest, self.lines[at + 1 : below])
             return self._add(found, parent, text, "block", (at, below), len(self.lines[at]))
         if opening == "{":
-            return self._read_pairs(at, found, parent)
+            start = found.end()
+            pairs = flow_pairs(rest)
+            if pairs is None:
+                return 0
+            self._add(found, parent, "", "flowmap", (at, at + 1), start + pairs[1])
+            path = self.fields[-1].path
+            for key, text, begin, end in pairs[0]:
+                span = (start + begin, start + end)
+                self.fields.append(Field(key, path, text, "pair", at, at + 1, found.end(1), *span))
+            return at + 1
         for last in (at + 1, below):
             whole = "\n".join((rest, *self.lines[at + 1 : last]))
             listed = flow_list(whole) if opening == "[" else None
@@ -126,18 +140,6 @@ class _FieldReader:
                 style: Style = "flow" if listed else "quoted"
                 return self._add(found, parent, value, style, (at, last), found.end() + end)
         return 0
-
-    def _read_pairs(self, at: int, found: re.Match[str], parent: str) -> int:
-        start = found.end()
-        pairs = flow_pairs(self.lines[at][start:])
-        if pairs is None:
-            return 0
-        self._add(found, parent, "", "flowmap", (at, at + 1), start + pairs[1])
-        path = self.fields[-1].path
-        for key, value, begin, end in pairs[0]:
-            span = (start + begin, start + end)
-            self.fields.append(Field(key, path, value, "pair", at, at + 1, found.end(1), *span))
-        return at + 1
 
     def _read_below(self, at: int, found: re.Match[str], parent: str) -> int:
         """Read a key with an empty first line: a map, a list or text below it, or no value."""
@@ -176,8 +178,15 @@ class _FieldReader:
                 items[-1].append(line)
             after += 1
             last = after if _says_something(line) else last
-        value = tuple(_item_text(item) for item in items)
-        return self._add(found, parent, value, "list", (at, last), found.end())
+        values = []
+        for parts in items:
+            text = "\n".join(parts)
+            if text[:1] in {'"', "'"} and (end := quoted_end(text)) >= 0:
+                values.append(unquote_value(text[:end]))
+            else:
+                text = join_lines(parts) if len(parts) > 1 else text
+                values.append(text[: plain_end(text)])
+        return self._add(found, parent, tuple(values), "list", (at, last), found.end())
 
     def _add(
         self,
@@ -191,14 +200,6 @@ class _FieldReader:
         key = unquote_value(found[2].rstrip(" \t"))
         self.fields.append(Field(key, parent, value, style, *lines, found.end(1), found.end(), end))
         return lines[1]
-
-    def _is_more(self, at: int, indent: int) -> bool:
-        """Return whether a line continues the plain value above it."""
-        line = self.lines[at]
-        if line[:1] not in {" ", "\t"} or not _says_something(line):
-            return False
-        # No YAML value continues with a key, so a line that looks like one was indented by mistake.
-        return len(line) - len(line.lstrip(" \t")) > indent and not _LOOKS_LIKE_KEY.match(line)
 
     def _below(self, at: int, indent: int) -> int:
         """Return the line after the last one that is indented deeper, blank lines between included."""
@@ -216,14 +217,6 @@ class _FieldReader:
 def _says_something(line: str) -> bool:
     bare = line.lstrip(" \t")
     return bool(bare) and bare[0] != "#"
-
-
-def _item_text(parts: list[str]) -> str:
-    text = "\n".join(parts)
-    if text[:1] in {'"', "'"} and (end := quoted_end(text)) >= 0:
-        return unquote_value(text[:end])
-    text = join_lines(parts) if len(parts) > 1 else text
-    return text[: plain_end(text)]
 
 
 FieldValue: TypeAlias = str | tuple[str, ...]

@@ -66,9 +66,8 @@ class MarkdownFile:
         except UnicodeDecodeError as error:
             # Lone surrogates represent undecodable bytes, so that an edit writes them back.
             text = data.decode(errors="surrogateescape")
-            problems.append(
-                FrontmatterProblem("encoding", f"not UTF-8 at byte {error.start}: save it as UTF-8")
-            )
+            message = f"not UTF-8 at byte {error.start}: save it as UTF-8"
+            problems.append(FrontmatterProblem("encoding", message))
         header = _find_header(text, problems)
         fields = _by_name(header.fields, problems) if header else {}
         if problems and problems[0].kind == "encoding":
@@ -179,7 +178,11 @@ class MarkdownFile:
         parent = NESTED_UNDER if self.is_nested and key in KNOWN_KEYS and key not in _TOP_KEYS else ""
         above = self._field(NESTED_UNDER)
         if parent and above is not None and above.style == "flowmap":
-            _insert_pair(lines, above, f"{_key(key)}: {format_value(change, in_flow=True)}")
+            line = lines[above.first]
+            inner = line[above.start + 1 : above.end - 1].rstrip()
+            lead = line[: above.start + 1] + inner + (", " if inner else "")
+            rest = line[above.start + 1 + len(inner) :]
+            lines[above.first] = f"{lead}{_key(key)}: {format_value(change, in_flow=True)}{rest}"
             return
         siblings = [field for field in fields if field.parent == parent]
         rank = _rank(key)
@@ -224,8 +227,12 @@ def _find_header(text: str, problems: list[FrontmatterProblem]) -> _Header | Non
     opening = _OPENING.match(text)
     if opening is None:
         return None
+    add = problems.append
     begin = opening.end()
-    closing = _closing(text, begin)
+    closing = None
+    at = begin - 1
+    while closing is None and (at := text.find("---", at + 1)) >= 0:
+        closing = _CLOSING.match(text, at) if text[at - 1] == "\n" else None
     end = closing.start() if closing else len(text)
     lines = text[begin:end].replace("\r\n", "\n").split("\n")
     if lines[-1] == "":
@@ -233,38 +240,28 @@ def _find_header(text: str, problems: list[FrontmatterProblem]) -> _Header | Non
     fields, strays = read_fields(lines)
     if closing is None or (strays and _is_prose(lines, strays)):
         closing, end, fields = None, *_open_end(text, begin)
-        problems.append(
+        add(
             FrontmatterProblem(
                 "unterminated", "the frontmatter has no closing ---: add it below the last key"
             )
         )
     elif strays:
         where = opening[0].count("\n") + strays[0] + 1
-        problems.append(
-            FrontmatterProblem("stray", f"line {where} of the frontmatter is neither a key nor a value")
-        )
+        add(FrontmatterProblem("stray", f"line {where} of the frontmatter is neither a key nor a value"))
     if not fields and any(line.strip() and not line.lstrip().startswith("#") for line in lines):
         if closing is not None:
             problems[:] = [one for one in problems if one.kind == "encoding"]
-            problems.append(FrontmatterProblem("not-a-map", "the frontmatter holds no `key: value` lines"))
+            add(FrontmatterProblem("not-a-map", "the frontmatter holds no `key: value` lines"))
         return None
     if opening[1]:
-        problems.append(FrontmatterProblem("late", "blank lines stand before the frontmatter: remove them"))
+        add(FrontmatterProblem("late", "blank lines stand before the frontmatter: remove them"))
     if closing is not None and text.count("\n", 0, closing.start()) >= HEADER_LINES:
-        problems.append(
+        add(
             FrontmatterProblem(
                 "long", f"the frontmatter is over {HEADER_LINES} lines: recall reads no further"
             )
         )
     return _Header(begin, end, closing.end() if closing else end, closing is not None, tuple(fields))
-
-
-def _closing(text: str, begin: int) -> re.Match[str] | None:
-    at = begin - 1
-    while (at := text.find("---", at + 1)) >= 0:
-        if text[at - 1] == "\n" and (found := _CLOSING.match(text, at)):
-            return found
-    return None
 
 
 def _is_prose(lines: list[str], strays: list[int]) -> bool:
@@ -293,9 +290,8 @@ def _by_name(fields: tuple[Field, ...], problems: list[FrontmatterProblem]) -> d
     seen: set[str] = set()
     for field in fields:
         if field.path in seen:
-            problems.append(
-                FrontmatterProblem("duplicate", f"`{field.key}` stands twice in the frontmatter: keep one")
-            )
+            message = f"`{field.key}` stands twice in the frontmatter: keep one"
+            problems.append(FrontmatterProblem("duplicate", message))
         seen.add(field.path)
         if field.style in {"map", "flowmap"}:
             continue
@@ -342,14 +338,6 @@ def _replace(lines: list[str], field: Field, change: NewValue, *, quote: str = "
     lead = bare[: field.start] if bare[: field.start].endswith((" ", "\t")) else bare[: field.start] + " "
     gap = " " if tail and not tail.startswith((" ", "\t", ",", "}")) else ""
     lines[field.first : field.last] = [lead + new + gap + tail + carriage]
-
-
-def _insert_pair(lines: list[str], above: Field, pair: str) -> None:
-    line = lines[above.first]
-    close = above.end - 1
-    inside = line[above.start + 1 : close].rstrip()
-    lead = line[: above.start + 1] + inside
-    lines[above.first] = lead + (", " if inside else "") + pair + line[len(lead) :]
 
 
 def _rank(key: str) -> int:

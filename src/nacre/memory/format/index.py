@@ -20,6 +20,8 @@ NEAR = 0.8
 """From this share of either limit on, the writer gets feedback (M16c)."""
 TARGET = 0.7
 """The share that feedback asks for, so that the next few saves do not exceed the limit again."""
+NEWEST_LISTED = 40
+"""Pointers of the newest memories that a full index keeps, however rarely they were used so far."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -88,41 +90,44 @@ def index_usage(data: bytes, *, max_lines: int = MAX_LINES, max_bytes: int = MAX
     return IndexUsage(lines=lines, bytes=size, share=share, feedback=feedback)
 
 
-def choose_listed(
+def within_budget(
+    data: bytes,
     entries: Iterable[Entry],
     *,
-    index: MemoryIndex | None = None,
     useful: Mapping[str, float] | None = None,
     max_lines: int = MAX_LINES,
     max_bytes: int = MAX_BYTES,
-) -> tuple[Entry, ...]:
-    """Return the entries to list, best first: pinned, then most useful, then already listed, then newest.
+) -> tuple[bytes, tuple[str, ...]]:
+    """Return an index without pointers that do not fit, and their files; recall still finds them (M8).
 
-    Entries that are not listable are left out. `useful` gives scores by file. The headings and other text of
-    `index` take their part of the limits.
+    Pinned, newest and most useful memories stay listed. `entries` are the memories whose pointers may go;
+    `useful` gives scores by file.
     """
+    _, lines, size = _measured(data)
+    if lines <= max_lines and size <= max_bytes:
+        return data, ()
     scores = useful or {}
-    lines = index.lines if index else ()
-    raws = {line.file: line.raw for line in lines if line.file}
-    room_lines = max_lines - sum(not line.file for line in lines)
-    room_bytes = max_bytes - sum(_bytes(line.raw) for line in lines if not line.file)
-    chosen: list[Entry] = []
-    for entry in sorted(filter(is_listable, entries), key=lambda one: _worth(one, scores), reverse=True):
-        size = _bytes(raws.get(entry.file) or pointer_line(entry.file, entry.title, entry.description) + "\n")
-        if len(chosen) < room_lines and size <= room_bytes:
-            chosen.append(entry)
-            room_bytes -= size
-    return tuple(chosen)
+    oldest_first = sorted(entries, key=lambda one: one.modified or one.written or _LONG_AGO)
+    newest = {one.file for one in oldest_first[-NEWEST_LISTED:]}
+    # The sort is stable, so the oldest of equals goes first.
+    order = sorted(oldest_first, key=lambda one: (one.pinned, one.file in newest, scores.get(one.file, 0.0)))
+    rows = MemoryIndex.parse(data).lines
+    gone: dict[str, None] = {}
+    for entry in order:
+        if lines <= max_lines and size <= max_bytes:
+            break
+        for row in rows:
+            if row.file == entry.file:
+                gone[entry.file] = None
+                lines -= 1
+                size -= _bytes(row.raw)
+    kept = "".join(row.raw for row in rows if row.file not in gone)
+    return kept.encode(errors="surrogateescape"), tuple(gone)
 
 
 def is_listable(entry: Entry) -> bool:
     """Return whether the index may list an entry: it is part of every prompt (M16b, M27)."""
-    return entry.origin != "untrusted" and not entry.is_unlisted and not entry.local_only
-
-
-def _worth(entry: Entry, scores: Mapping[str, float]) -> tuple[bool, float, bool, datetime, str]:
-    newest = entry.modified or entry.written or _LONG_AGO
-    return entry.pinned, scores.get(entry.file, 0.0), entry.indexed, newest, entry.file
+    return entry.is_trusted and not entry.is_unlisted and not entry.local_only
 
 
 def _measured(data: bytes) -> tuple[str, int, int]:
@@ -241,6 +246,9 @@ class MemoryIndex:
             new = [eol, *new]
         if at and not self.lines[at - 1].raw.endswith("\n"):
             new.insert(0, eol)
+        is_before_heading = at < len(self.lines) and self.lines[at].kind == "heading"
+        if is_before_heading and at and not self.lines[at - 1].raw.strip():
+            new.append(eol)
         return self._with_lines(at, at, new)
 
     def without(self, file: str) -> bytes:
@@ -258,17 +266,27 @@ class MemoryIndex:
 
     def _place(self, kind: Kind | None) -> tuple[int, str]:
         """Return the position of a new pointer, and the heading to add before it, if any."""
-        sections = _sections(self.lines)
+        # Title, first and last line of each section; the one before the first heading has no title.
+        lines = self.lines
+        starts = [(0, "")] + [(n + 1, line.title) for n, line in enumerate(lines) if line.kind == "heading"]
+        ends = [start - 1 for start, _ in starts[1:]] + [len(lines)]
+        sections = [(title, start, end) for (start, title), end in zip(starts, ends, strict=True)]
         for wanted in (_HEADINGS[kind] if kind else ()), _ANY_HEADING:
             for title, first, last in sections:
-                is_free = wanted is not _ANY_HEADING or not any(one.kind == "pointer" for one in self.lines)
+                is_free = wanted is not _ANY_HEADING or not any(map(_is_topic_pointer, self.lines))
                 if _plain(title) in wanted and is_free:
                     return _end_of(self.lines, first, last), ""
-        if kind is not None and (kin := _most_of(self.lines, sections, kind)):
-            return _end_of(self.lines, *kin), ""
-        listing = [
-            one for one in sections if any(row.kind == "pointer" for row in self.lines[one[1] : one[2]])
-        ]
+        if kind is not None:
+            # The section with the most pointers to files that are named after this kind.
+            named = (f"{kind}_", f"{kind}-")
+            counts = [
+                (sum(line.file.startswith(named) for line in lines[first:last]), -first, last)
+                for _, first, last in sections
+            ]
+            count, first, last = max(counts)
+            if count:
+                return _end_of(lines, -first, last), ""
+        listing = [one for one in sections if any(map(_is_topic_pointer, self.lines[one[1] : one[2]]))]
         if len(listing) > 1 and kind is not None:
             return len(self.lines), kind.capitalize()
         if listing:
@@ -339,18 +357,15 @@ def _file(target: str) -> str:
     path = bare.partition("#")[0].removeprefix("./")
     if not path.endswith(".md") or _ADDRESS.match(path) or path.startswith(("/", "../", "~")):
         return ""
-    return unquote(path, errors="strict") if "%" in path and _decodes(path) else path
+    try:
+        plain = unquote(path, errors="strict")
+    except UnicodeDecodeError:
+        return path
+    return plain if plain.isprintable() else path
 
 
 def _unescaped(text: str) -> str:
     return _ESCAPED.sub(r"\1", text) if "\\" in text else text
-
-
-def _decodes(path: str) -> bool:
-    try:
-        return unquote(path, errors="strict").isprintable()
-    except UnicodeDecodeError:
-        return False
 
 
 def _target(file: str) -> str:
@@ -358,25 +373,6 @@ def _target(file: str) -> str:
     if re.search(r"\s", path) and not re.search(r"[<>\n]", path):
         return f"<{path}>"
     return re.sub(r"[\s()<>\\]", lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), path)
-
-
-def _sections(lines: tuple[IndexLine, ...]) -> list[tuple[str, int, int]]:
-    """Return title, first and last line of each section; the one before the first heading has no title."""
-    starts = [(0, "")] + [(n + 1, line.title) for n, line in enumerate(lines) if line.kind == "heading"]
-    ends = [start - 1 for start, _ in starts[1:]] + [len(lines)]
-    return [(title, start, end) for (start, title), end in zip(starts, ends, strict=True)]
-
-
-def _most_of(
-    lines: tuple[IndexLine, ...], sections: list[tuple[str, int, int]], kind: Kind
-) -> tuple[int, int] | None:
-    """Return the section with the most pointers to files that are named after this kind."""
-    counts = [
-        (sum(line.file.startswith((f"{kind}_", f"{kind}-")) for line in lines[first:last]), -first, last)
-        for _, first, last in sections
-    ]
-    count, first, last = max(counts)
-    return (-first, last) if count else None
 
 
 def _end_of(lines: tuple[IndexLine, ...], first: int, last: int) -> int:
@@ -388,6 +384,10 @@ def _end_of(lines: tuple[IndexLine, ...], first: int, last: int) -> int:
     if said:
         return said[-1]
     return min(first + 1, last) if last > first else first
+
+
+def _is_topic_pointer(line: IndexLine) -> bool:
+    return line.kind == "pointer" and not line.file.startswith("logs/")
 
 
 def _is_prose(line: IndexLine) -> bool:

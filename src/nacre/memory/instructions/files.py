@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -19,7 +19,8 @@ from nacre.memory.instructions.includes import (
     split_head,
     without_comments,
 )
-from nacre.store.disk import NotRegularError, explain, open_regular
+from nacre.store.disk import explain
+from nacre.tools.files import read_real
 
 InstructionKind: TypeAlias = Literal["managed", "user", "project", "local"]
 """Who wrote a file, in ascending order of precedence (M22)."""
@@ -34,6 +35,10 @@ MAX_FILES = 1_000
 """Limit on the files of one load, rules and includes together."""
 MAX_DEPTH = 4
 """Depth of includes (M23)."""
+
+
+def _no_refusal(path: Path) -> str:
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +59,8 @@ class InstructionPaths:
     allow_outside: frozenset[Path] = frozenset()
     """Real paths outside the working tree that the user allowed; a folder includes all below it."""
     max_depth: int = MAX_DEPTH
+    refusal: Callable[[Path], str] = field(default=_no_refusal, compare=False, repr=False)
+    """Returns why a file of the project may not be read, by its real path; empty if it may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +134,9 @@ class InstructionLoader:
         if self._is_excluded(source, real):
             return _mode(real) != 0
         if not self._may_read(source.kind, real):
+            return True
+        if source.kind in {"project", "local"} and _mode(real) and (why := self.paths.refusal(real)):
+            self.skipped.setdefault(source.path, why)
             return True
         file = self._read(source, real)
         if file is None or file.identity in self._seen:
@@ -207,7 +217,9 @@ class InstructionLoader:
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         except OSError as error:
-            self.skipped.setdefault(source.path, _explained(error, source.path))
+            is_odd = error.errno == errno.EINVAL
+            why = "not a regular file" if is_odd else explain(error, source.path)
+            self.skipped.setdefault(source.path, why)
             return None
         except ValueError as error:
             self.skipped.setdefault(source.path, str(error))
@@ -241,7 +253,7 @@ def _walk(
         names = sorted(os.listdir(folder))  # noqa: PTH208  # names alone are enough, and sort as text
     except OSError as error:
         if error.errno not in {errno.ENOENT, errno.ENOTDIR}:
-            loader.skipped.setdefault(folder, _explained(error, folder))
+            loader.skipped.setdefault(folder, explain(error, folder))
         return
     for name in names:
         path = folder / name
@@ -252,11 +264,7 @@ def _walk(
 
 
 def _content(real: Path) -> tuple[bytes, os.stat_result]:
-    # The path is resolved; a link that replaced it since must not be followed.
-    handle = open_regular(real, os.O_RDONLY | os.O_NOFOLLOW)
-    with os.fdopen(handle, "rb") as source:
-        found = os.fstat(handle)
-        content = source.read(MAX_BYTES + 1)
+    content, found = read_real(real, MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise ValueError(f"larger than {MAX_BYTES // 1024**2} MiB; keep instructions short")
     return content, found
@@ -294,9 +302,3 @@ def _mode(path: Path) -> int:
 
 def _with_home(name: str, tilde: Path) -> str:
     return str(tilde) + name[1:] if name == "~" or name.startswith("~/") else name
-
-
-def _explained(error: OSError, path: Path) -> str:
-    if isinstance(error, NotRegularError):
-        return "not a regular file"
-    return explain(error, path)

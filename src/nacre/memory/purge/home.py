@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nacre.errors import NacreError, SessionBusy, StoreError
-from nacre.memory.purge.quotations import LineCleaner
+from nacre.memory.purge.final_scan import FinalScan
+from nacre.memory.purge.quotations import LineCleaner, clean_json
 from nacre.memory.purge.traces import Traces
-from nacre.store import derived, disk, lease
+from nacre.store import disk, lease
 from nacre.store.derived import DerivedCache
 from nacre.store.lines import whole_lines
 
 LOG = ".jsonl"
+PURGING = "purging"
+"""The folder in a memory's cache with the journal of a purge that is under way."""
 CHECKPOINTS = "checkpoints"
 TYPED_BEFORE = "chat_history"
 """The lines the user typed into the chat, for the arrow keys."""
@@ -28,9 +31,10 @@ SIDECAR = "boundaries.json"
 """The positions of a log's compactions; computed again when it is missing."""
 KEPT_BY_CACHE = frozenset({"lock", "journal", "identity.json", "sync.lock", "team.json"})
 """Everything else in a memory's cache is computed from the memory (M15, M18)."""
-KEPT_FOLDERS = frozenset({"live", "aside", "remote.git", "usage"})
+KEPT_FOLDERS = frozenset({"live", "aside", "remote.git", "usage", "review", "dream", PURGING})
 """Marks of live agents, contents of a change under way, the copy of a team's remote, and recall counts, which
-contain no words and no names."""
+contain no words and no names; proposals and the state of dreams, which go only where they quote the memory;
+and the journal of a purge."""
 NOT_LOOKED_AT = frozenset({"locks", "history"})
 """Empty files, and histories, which are searched object by object."""
 MAX_WHOLE = 67_108_864
@@ -41,6 +45,8 @@ FOREIGN = "another program wrote this log; edit it by hand, or use --foreign wit
 ELSEWHERE = "nacre did not write this file; edit or remove it by hand"
 OWN_FILE = "kept for going back: a copy of a file of yours that says the same"
 UNREACHED = "it stands where no text should be; edit it by hand"
+OTHER_MEMORY = "also in another memory; not removed there: forget that one, too, if it shall go"
+OTHER_HISTORY = "also in the history of another memory; not removed: forget --purge that memory, too"
 
 Progress = Callable[[int, int], None]
 """Called with the bytes done and the bytes in all."""
@@ -101,12 +107,12 @@ class HomePurge:
 
     def clean(self, spots: Iterable[QuotedPlace]) -> list[QuotedPlace]:
         """Erase these places; return those where that failed, each with the reason."""
-        # Titles of sessions are words of their logs.
-        DerivedCache(self.home / "cache" / "sessions").clear()
+        # Titles of sessions are words of their logs, and a cleared row may be in a free page of the file.
+        DerivedCache(self.home / "cache" / "sessions").delete()
         failed: list[QuotedPlace] = []
         sessions: dict[Path | None, list[QuotedPlace]] = {}
         for spot in spots:
-            folder = _folder_of(spot.path) if spot.session else None
+            folder = _session_of(self.home, spot.path) if spot.session else None
             sessions.setdefault(folder, []).append(spot)
         for folder, its in sessions.items():
             try:
@@ -120,14 +126,37 @@ class HomePurge:
         return failed
 
     def remaining(self) -> list[QuotedPlace]:
-        """Search everything again, by bytes as well, and return what is left."""
+        """Search everything again, every byte decoded as well, and return what is left."""
         left = {(spot.path, spot.line): spot for spot in self.look()}
-        for folder, paths in _by_session(self.home, dict(_files(self.home))).items():
-            for path in paths:
-                for spot in self._probed(path, folder):
-                    if not {(path, spot.line), (path, 0)} & left.keys():
-                        left[path, spot.line] = spot
+        scan = FinalScan(self.traces.rare_words, self.traces.probes)
+        journals = frozenset(self.home.glob(f"cache/*/{PURGING}/*"))
+        for path, why in scan.find(self.home, skip=journals):
+            for spot in self._scanned(path, why, scan):
+                if not {(path, spot.line), (path, 0)} & left.keys():
+                    left[path, spot.line] = spot
         return [replace(spot, why=spot.why or UNREACHED) for spot in left.values()]
+
+    def _scanned(self, path: Path, why: str, scan: FinalScan) -> Iterator[QuotedPlace]:
+        """Return where the final scan found something in a file: the lines of a log, or the file."""
+        inner = path.relative_to(self.home).parts
+        folder = None if inner[2:3] == ("memory",) else _session_of(self.home, path)
+        spot = QuotedPlace(path=path, session=folder.name if folder else "")
+        if why:
+            yield replace(spot, why=why)
+            return
+        numbers = []
+        if folder and path.suffix == LOG:
+            with path.open("rb") as log:
+                numbers = [number for number, line in enumerate(log, 1) if scan.is_in(line)]
+        for number in numbers or [0]:
+            yield replace(spot, line=number, why=self._why_left(inner, is_session=folder is not None))
+
+    def _why_left(self, inner: tuple[str, ...], *, is_session: bool) -> str:
+        if inner[0] in {"memory", "agent-memory"} or inner[2:3] == ("memory",):
+            return OTHER_MEMORY
+        if inner[0] == "history":
+            return OTHER_HISTORY
+        return UNREACHED if is_session or inner[0] in {"cache", "locks"} else ELSEWHERE
 
     def _unless_busy(self, folder: Path, spots: list[QuotedPlace]) -> list[QuotedPlace]:
         try:
@@ -141,8 +170,10 @@ class HomePurge:
         """Return where a file quotes the memory, with the reason if it stays."""
         spot = QuotedPlace(path=path, session=folder.name if folder else "")
         try:
-            if path.suffix == LOG:
+            if path.suffix == LOG and not _is_leftover(path):
                 yield from self._in_log(spot, is_session=folder is not None)
+            elif _is_leftover(path):
+                yield spot
             elif self._is_in_text(path):
                 yield replace(spot, why=self._why_not(path, folder))
         except (OSError, NacreError) as error:
@@ -206,15 +237,6 @@ class HomePurge:
 
     def _clean(self, path: Path, folder: Path | None) -> None:
         is_derived = folder is None and path != self.home / TYPED_BEFORE
-        if is_derived and path.name in KEPT_BY_CACHE:
-            return  # erasing the memory itself empties it
-        if path.name == derived.FILE and not self._is_in_text(path):
-            return  # only scopes that are cleared by now quoted it
-        if is_derived or path.parent.name == CHECKPOINTS:
-            # Derived data, and copies that are named by the digest of their content.
-            path.unlink(missing_ok=True)
-            disk.sync_folder(path.parent)
-            return
         cleaner = LineCleaner(self.traces, own_words=self.wishes.own_words)
 
         def lines(source: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
@@ -222,28 +244,22 @@ class HomePurge:
 
         def whole(source: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
             data = source.read()
+            # The record of a team still names the file, and erasing the memory itself removes its lines.
+            clean = self.traces.without_rare_words if is_derived else self.traces.without
             text = data.decode("utf-8", "surrogateescape")
-            yield data, self.traces.without(text).encode("utf-8", "surrogateescape")
+            is_json = path.suffix == ".json"
+            yield data, clean_json(data, clean) if is_json else clean(text).encode("utf-8", "surrogateescape")
 
+        if is_derived and path.name in KEPT_BY_CACHE:
+            rewrite(path, whole)
+            return
+        if is_derived or path.parent.name == CHECKPOINTS or _is_leftover(path):
+            # Derived data, and copies that are named by the digest of their content.
+            path.unlink(missing_ok=True)
+            disk.sync_folder(path.parent)
+            return
         is_log = path.suffix == LOG or path.stat().st_size > MAX_WHOLE
         rewrite(path, lines if is_log else whole)
-
-    def _probed(self, path: Path, folder: Path | None) -> Iterator[QuotedPlace]:
-        """Return the lines that contain one of the memory's longest lines, by bytes."""
-        before = 0
-        with contextlib.suppress(OSError, NacreError):
-            for _, block in whole_lines(path):
-                if self.traces.may_be_in(block):
-                    for number, line in enumerate(block.splitlines(), before + 1):
-                        if any(probe in line for probe in self.traces.probes):
-                            session = folder.name if folder else ""
-                            yield QuotedPlace(
-                                path=path, line=number, session=session, why=self._why_left(path, folder)
-                            )
-                before += block.count(b"\n")
-
-    def _why_left(self, path: Path, folder: Path | None) -> str:
-        return UNREACHED if folder is not None and path.suffix == LOG else ELSEWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,8 +283,13 @@ class HomePurges:
         return [spot for one in self.each for spot in one.remaining()]
 
     def count_files(self) -> int:
-        """Return how many files are searched."""
-        return len({path for one in self.each for path, _ in _files(one.home)})
+        """Return how many files are searched: all but the journal of the purge itself."""
+        return sum(
+            len(names)
+            for one in self.each
+            for base, _, names in os.walk(one.home)
+            if Path(base).name != PURGING
+        )
 
 
 def forget_derived(cache: Path) -> None:
@@ -291,6 +312,8 @@ def _files(home: Path) -> Iterator[tuple[Path, int]]:
             folders[:] = [name for name in folders if name not in NOT_LOOKED_AT]
         if at == home or at.parent == home / "projects":
             folders[:] = [name for name in folders if name != "memory"]
+        if at.parent == home / "cache":
+            folders[:] = [name for name in folders if name != PURGING]
         folders.sort()
         for name in sorted(names):
             path = at / name
@@ -301,13 +324,20 @@ def _files(home: Path) -> Iterator[tuple[Path, int]]:
 
 def _by_session(home: Path, paths: Mapping[Path, int]) -> dict[Path | None, list[Path]]:
     """Group files by the folder of their session; None for those of no session."""
-    projects = home / "projects"
     grouped: dict[Path | None, list[Path]] = {}
     for path in paths:
-        inner = path.relative_to(projects).parts if path.is_relative_to(projects) else ()
-        is_session = len(inner) > 2 or (len(inner) == 2 and path.suffix == LOG)
-        grouped.setdefault(_folder_of(path) if is_session else None, []).append(path)
+        grouped.setdefault(_session_of(home, path), []).append(path)
     return grouped
+
+
+def _session_of(home: Path, path: Path) -> Path | None:
+    """Return the folder of the session that a file belongs to; None if it belongs to none."""
+    projects = home / "projects"
+    inner = path.relative_to(projects).parts if path.is_relative_to(projects) else ()
+    is_leftover = path.name.startswith(".") and path.name.endswith(f"{LOG}.rewriting")
+    if is_leftover and len(inner) == 2:
+        path = path.with_name(path.name.removeprefix(".").removesuffix(".rewriting"))
+    return _folder_of(path) if len(inner) > 2 or (len(inner) == 2 and path.suffix == LOG) else None
 
 
 def _folder_of(path: Path) -> Path:
@@ -330,6 +360,11 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 ASIDE = ".{name}.rewriting"
 """The name of the copy; with a leading dot and an unknown ending, so that no listing shows it."""
+
+
+def _is_leftover(path: Path) -> bool:
+    """Whether this is the copy that an interrupted purge left."""
+    return path.name.startswith(".") and path.suffix == ".rewriting"
 
 
 class ChangedMeanwhileError(StoreError):

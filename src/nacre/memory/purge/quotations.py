@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -115,6 +115,32 @@ class LineCleaner:
             return any(block.get("tool_use_id") in self._calls for block in _blocks(record))
         block = _at(record, path[:3])
         return isinstance(block, dict) and (block.get("tool_use_id") or block.get("id")) in self._calls
+
+
+def clean_json(data: bytes, clean: Callable[[str], str]) -> bytes:
+    """Return a JSON file with all its strings cleaned; other text is cleaned as a whole."""
+    text = data.decode("utf-8", "surrogateescape")
+
+    def cleaned(value: Json) -> Json:
+        match value:
+            case str():
+                return clean(value)
+            case list():
+                return [cleaned(each) for each in value]
+            case dict():
+                return {clean(key): cleaned(each) for key, each in value.items()}
+        return value
+
+    try:
+        value = json.loads(text, object_pairs_hook=_without_duplicates)
+    except (ValueError, RecursionError):
+        return clean(text).encode("utf-8", "surrogateescape")
+    new = cleaned(value)
+    if new == value:
+        return data
+    indent = re.match(r"[\[{]\n( +)", text)
+    dumped = json.dumps(new, ensure_ascii=text.isascii(), indent=len(indent[1]) if indent else None)
+    return dumped.encode("utf-8", "surrogateescape") + (b"\n" if text.endswith("\n") else b"")
 
 
 def _is_typed(record: JsonObject, path: Path) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from nacre.memory.purge.values import QUOTED, ValuePattern, find_values
 from nacre.messages.untrusted_text import neutralise
 
 MARK = "[erased memory]"
@@ -22,12 +23,12 @@ RUN_WEIGHT = 24
 LINE_WORDS = 4
 LINE_WEIGHT = 16
 """A whole line of the memory is recognised from here on in any text; shorter ones are too common."""
+MAX_LINE_WORDS = 60
+"""A longer line is recognised by its runs of words."""
 QUOTED_WEIGHT = 6
 """A whole line is recognised from here on in a text that is about this memory."""
 DIGIT_WEIGHT = 3
 """What a digit, or a sign of a script without spaces, counts for: a number rarely matches by chance."""
-RARE_CHARS = 8
-"""Characters of the shortest single word that is searched for on its own."""
 PROBES = 40
 """Lines that are searched for by bytes at the end; the longest ones are the most specific."""
 
@@ -47,27 +48,6 @@ _NO_PATH = "\n\t \"'`()<>|:;,="
 """What a path is taken to begin after."""
 _HEAD = re.compile(r"^[\s>*_#-]*(?:why|how to apply)\b\W*", re.IGNORECASE)
 """How the parts of a memory are introduced, whatever it is about (M12)."""
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"'`<>()\[\]{}]+|[\w.+-]+@[\w-]+\.[\w.-]*\w", re.IGNORECASE)
-"""A URL or an e-mail address."""
-_NUMBER = re.compile(r"(?<!\d)(?!\d{4}-\d\d-\d\d)\+?\d(?:[ -]?\d){8,}(?!\d)")
-"""Nine digits or more, in groups or not, such as the number of a card or a telephone; not a date."""
-_ORDINARY = re.compile(
-    r"""
-    \d{4}-\d\d-\d\d(?:T[\d:.+Z-]*)?  # a date, with or without a time
-    | (?:~|\.{0,2})/(?:[\w.-]+/.*|[\w.-]*)  # a path
-    | [a-z0-9_.-]+/[a-z0-9_./-]*
-    | [\w/-]+\.[A-Za-z]{1,4}(?::\d+)*  # a file name, with or without a line number
-    | \d{1,4}-[a-z]+(?:-[a-z]+)*  # "12-factor"
-    | [a-z]+(?:-[a-z]+)*(?:-\d{1,2}(?:[.-]\d{1,2})*|\d{1,2}(?:\.\d{1,2})+)  # a name and its version
-    """,
-    re.VERBOSE,
-)
-"""Words with digits that are not rare: they name files, versions and dates in many other texts."""
-_SIGN = re.compile(r"\w[#$%^!?~+\\]+\w")
-"""A sign inside a word that ordinary words do not contain."""
-_SEPARATORS = re.compile(r"[\"'`<>()\[\]{},;|=:@]+")
-"""What stands between a password or key and its label, when no space does."""
-_EDGES = "\"'`<>()[]{},;:.!?*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +61,17 @@ class Traces:
     """The words and the file name of one memory, as patterns to search for."""
 
     def __init__(
-        self, file: str, texts: Iterable[str], *, folder: str = "memory", others: Iterable[str] = ()
+        self,
+        file: str,
+        texts: Iterable[str],
+        *,
+        folder: str = "memory",
+        others: Iterable[str] = (),
+        common: Iterable[str] = (),
     ) -> None:
         """`texts` are all that it ever said, `folder` the last part of where it lay.
 
-        What `others` say too, the memories that stay, is not its own.
+        What `others` say too, the memories that stay, is not its own, and neither are `common` words.
         """
         self.file = file
         self._folders = (f"{folder}/", "./")
@@ -96,22 +82,31 @@ class Traces:
         spelled = {one: _spelled(one) for text in said for one in _lines(text)}
         lines = {one: words for one, words in spelled.items() if words and words not in shared}
         self._runs = frozenset(run for text in said for run in _runs(_spelled(text))) - shared
-        self._lines = _by_first(words for words in lines.values() if _is_distinct(words))
-        self._quoted = _by_first(words for words in lines.values() if _weight(words) >= QUOTED_WEIGHT)
-        self.rare_words = _rare_words((file.removesuffix(".md"), *said), stays)
-        """Single words that are searched for on their own, in any text."""
-        self._rare = _rare_pattern(self.rare_words)
-        self._needles = frozenset(max(_spelled(word), key=_rarity) for word in self.rare_words)
+        short = [words for words in lines.values() if len(words) <= MAX_LINE_WORDS]
+        self._lines = _by_first(words for words in short if _is_distinct(words))
+        self._quoted = _by_first(words for words in short if _weight(words) >= QUOTED_WEIGHT)
+        kept = frozenset(common)
+        folded = [text.casefold() for text in stays]
+        values = [value for value in find_values((file.removesuffix(".md"), *said)) if value not in kept]
+        self._values = ValuePattern(
+            each for each in values if not any(each.casefold() in text for text in folded)
+        )
         long = sorted((one for one, words in lines.items() if _is_probe(words) and _runs(words)), key=len)
-        self.probes = _probes([*long[-PROBES:], *(word for word in self.rare_words if _is_unbounded(word))])
+        self.probes = _probes(long[-PROBES:])
         self._name = re.compile(rf"(?<![\w.-]){re.escape(file)}(?![\w-]|\.\w)")
         self._pointer = re.compile(rf"^.*\]\((?:\./)?{re.escape(file)}\).*$", re.MULTILINE)
         self._rarest = _by_rarest([*self._runs, *lines.values()])
-        self._candidate = _candidates(file, [*self._rarest, *self._needles])
+        self._candidates = _shortest(_candidates(file, self._rarest) | self._values.needles)
+
+    @property
+    def rare_words(self) -> tuple[str, ...]:
+        """Values that are searched for on their own, in any text."""
+        return self._values.values
 
     def may_be_in(self, block: bytes) -> bool:
         """Whether a block may contain a trace; a quick no for nearly everything."""
-        return self._candidate.search(block.lower()) is not None
+        lowered = block.lower()
+        return any(each in lowered for each in self._candidates) or self._values.may_be_encoded_in(lowered)
 
     def names(self, text: str) -> bool:
         """Whether the text names the memory's file."""
@@ -130,8 +125,8 @@ class Traces:
 
     def without_rare_words(self, text: str) -> str:
         """Return the text with a mark for every rare word."""
-        folded = text.casefold()
-        return self._rare.sub(MARK, text) if any(each in folded for each in self._needles) else text
+        is_possible = self._values.may_be_in(text.lower().encode("utf-8", "surrogatepass"))
+        return self._values.without(text, MARK) if is_possible else text
 
     def _named(self, text: str) -> Iterator[tuple[int, int]]:
         """Return where its file is named, alone or with its path; a file of that name elsewhere is not it."""
@@ -164,12 +159,19 @@ class Traces:
     def _marked(self, words: Words, *, is_about: bool) -> Iterator[tuple[int, int]]:
         """Stretches of words that are the memory's, by their first and last place."""
         lines = self._quoted if is_about else self._lines
-        run: tuple[int, int] | None = None
+        first = 0
+        last = -2
+        is_long = False
         for place, word in enumerate(words):
             if words[place : place + RUN_WORDS] in self._runs:
-                run = (run[0] if run and run[1] >= place - 1 else place, place + RUN_WORDS - 1)
-                if _weight(words[run[0] : run[1] + 1]) >= RUN_WEIGHT:
-                    yield run
+                if last < place - 1:
+                    first = place
+                    is_long = False
+                last = place + RUN_WORDS - 1
+                # A run only grows, so it is weighed until it is long enough.
+                is_long = is_long or _weight(words[first : last + 1]) >= RUN_WEIGHT
+                if is_long:
+                    yield first, last
             for line in lines.get(word, ()):
                 if words[place : place + len(line)] == line:
                     yield place, place + len(line) - 1
@@ -181,6 +183,7 @@ def _lines(text: str) -> Iterator[str]:
             yield one
             if rest := _HEAD.sub("", one):
                 yield rest
+            yield from (next(filter(None, found.groups())) for found in QUOTED.finditer(one))
 
 
 def _words(text: str) -> list[_Word]:
@@ -229,64 +232,10 @@ def _probes(texts: Iterable[str]) -> tuple[bytes, ...]:
     """Texts as they stand in a file: plain, in JSON, and in JSON that stands in JSON."""
     found: dict[bytes, None] = {}
     for text in texts:
-        for plain in _spellings(text):
+        for plain in (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]):
             for spelling in (plain, json.dumps(plain)[1:-1]):
                 found.setdefault(spelling.encode("utf-8", "surrogateescape"))
     return tuple(found)
-
-
-def _spellings(text: str) -> tuple[str, str, str]:
-    return text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]
-
-
-def _rare_words(texts: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
-    """Passwords, keys, identifiers, long numbers and addresses that no other text contains, longest first."""
-    folded = [text.casefold() for text in others]
-    found = {
-        word
-        for text in texts
-        for word in _candidate_words(text)
-        if len(word) >= RARE_CHARS and _spelled(word)
-    }
-    rare = [word for word in found if not any(word.casefold() in text for text in folded)]
-    return tuple(sorted(rare, key=lambda word: (-len(word), word)))
-
-
-def _candidate_words(text: str) -> Iterator[str]:
-    yield from (found[0].rstrip(_EDGES) for found in _ADDRESS.finditer(text))
-    yield from (found[0] for found in _NUMBER.finditer(text))
-    for chunk in text.split():
-        whole = chunk.strip(_EDGES)
-        parts = [*_SEPARATORS.split(whole), *re.split("[=:]", whole, maxsplit=1)]
-        yield from (word for word in (whole, *(part.strip(_EDGES) for part in parts)) if _is_rare(word))
-
-
-def _is_rare(word: str) -> bool:
-    """Whether a word looks like a password, a key or an identifier."""
-    if _ORDINARY.fullmatch(word) or not any(letter.isalpha() for letter in word):
-        return False
-    has_digit = any(letter.isdigit() for letter in word)
-    changes_case = len(re.findall("[a-z][A-Z]", word)) > 2  # more often than "JavaScript"
-    return has_digit or changes_case or _SIGN.search(word) is not None
-
-
-def _is_unbounded(word: str) -> bool:
-    """Whether a word counts inside a longer one; a number and an address do not."""
-    return any(letter.isalpha() for letter in word) and _ADDRESS.fullmatch(word) is None
-
-
-def _rare_pattern(words: Iterable[str]) -> re.Pattern[str]:
-    """Finds the first of these words that fits, upper or lower case, escaped as in JSON or not."""
-    found = []
-    for word in words:
-        spelled = "|".join(re.escape(each) for each in dict.fromkeys(_spellings(word)))
-        if _ADDRESS.fullmatch(word):
-            found.append(rf"(?<![\w.+-])(?:{spelled})(?![./-]?\w)")
-        elif not _is_unbounded(word):
-            found.append(rf"(?<!\d)(?:{spelled})(?!\d)")
-        else:
-            found.append(spelled)
-    return re.compile("|".join(found), re.IGNORECASE)
 
 
 def _by_rarest(sequences: Iterable[Words]) -> dict[str, list[Words]]:
@@ -298,12 +247,20 @@ def _by_rarest(sequences: Iterable[Words]) -> dict[str, list[Words]]:
     return sorted_words
 
 
-def _candidates(file: str, words: Iterable[str]) -> re.Pattern[bytes]:
-    """A test that every text with one of these words passes, however they are escaped."""
+def _candidates(file: str, words: Iterable[str]) -> frozenset[bytes]:
+    """Lower-case bytes, one of which every text with one of these words contains, escaped or not."""
     spellings = {file.removesuffix(".md").casefold(), *words}
     raw = {each.encode("utf-8", "surrogateescape") for each in spellings}
-    escaped = {json.dumps(each)[1:-1].lower().encode() for each in spellings}
-    return re.compile(b"|".join(re.escape(each) for each in sorted(raw | escaped, key=len)))
+    return frozenset(raw | {json.dumps(each)[1:-1].lower().encode() for each in spellings})
+
+
+def _shortest(needles: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Return the needles without those that contain another one, which is found wherever they are."""
+    kept: list[bytes] = []
+    for needle in sorted(needles, key=len):
+        if not any(each in needle for each in kept):
+            kept.append(needle)
+    return tuple(kept)
 
 
 def _rarity(word: str) -> tuple[bool, int]:

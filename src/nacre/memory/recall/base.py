@@ -17,8 +17,9 @@ MAX_PICKS = 5
 """More memories than this help no message; each costs tokens in every later turn (R5)."""
 
 LeftOutReason: TypeAlias = Literal[
-    "already seen", "budget", "below the cut-off", "beyond five", "untrusted", "local-only", "not chosen"
-]
+    "already seen", "budget", "below the cut-off", "beyond five", "unverified", "untrusted", "local-only",
+    "not chosen", "unreadable",
+]  # fmt: skip
 """Why a ranked memory is not attached."""
 
 
@@ -30,6 +31,8 @@ class RecallQuery:
     now: datetime
     recent_tools: tuple[str, ...] = ()
     """Names of the tools used in the last few rounds, newest first (R13)."""
+    is_search: bool = False
+    """A query to memory itself, not a message that may need none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,10 @@ class RankedMemory:
     """The file of a newer memory that states the same subject in similar words (R14)."""
     subject: Subject | None = None
     """None for a memory that is ranked too low to be attached."""
+
+    @property
+    def file(self) -> str:
+        return self.entry.file
 
     @property
     def path(self) -> Path:
@@ -114,6 +121,13 @@ class LeftOut:
     file: str
     why: LeftOutReason
     score: float = 0.0
+    confidence: float = 0.0
+    path: Path = Path()
+
+    @classmethod
+    def of(cls, ranked: RankedMemory, why: LeftOutReason) -> LeftOut:
+        """Return why a ranked memory is left out."""
+        return cls(ranked.file, why, ranked.score, ranked.confidence, ranked.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +144,12 @@ class Recalled:
     """What failed; the turn continues without it (R6)."""
 
     @property
+    def ranked(self) -> list[RankedMemory | LeftOut]:
+        """Every candidate, best first: the attached ones, and the others with the reason."""
+        candidates: list[RankedMemory | LeftOut] = [*(one.ranked for one in self.picks), *self.left_out]
+        return sorted(candidates, key=lambda one: (-one.confidence, -one.score, one.file))
+
+    @property
     def text(self) -> str:
         """The text of all attached memories; empty when there are none."""
         return "\n\n".join(one.text for one in self.picks)
@@ -140,16 +160,12 @@ class MemoryRanker(Protocol):
 
     def refresh(self) -> None:
         """Read the files that changed on disk."""
-        ...
 
     def rank(self, query: RecallQuery, *, limit: int) -> Sequence[RankedMemory]:
         """Return the memories that match a query, best first; untrusted and local-only ones included."""
-        ...
 
     def everything(self) -> Sequence[RankedMemory]:
         """Return every memory, unranked."""
-        ...
 
     def deepen(self, *, seconds: float) -> int:
         """Compute missing vectors for at most that long; return how many are still missing."""
-        ...

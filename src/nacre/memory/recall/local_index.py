@@ -14,8 +14,9 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.memory.files.folder import TEAM
@@ -24,11 +25,13 @@ from nacre.memory.format.entry import KINDS, Entry, read_entry
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.format.index import INDEX_FILE
 from nacre.memory.recall.base import RankedMemory, RecallQuery, Subject
-from nacre.memory.recall.ranking.analysis import Doc, analyse
 from nacre.memory.recall.ranking.index import PassageIndex, StoredIndex, save_index
-from nacre.memory.recall.ranking.ranker import Ranker, Ranking, Rarity
-from nacre.memory.recall.semantic.meaning import SemanticIndex, text_of
+from nacre.memory.recall.semantic.meaning import SemanticIndex, semantic_index, text_of
 from nacre.store import disk
+
+if TYPE_CHECKING:
+    from nacre.memory.recall.ranking.analysis import Doc
+    from nacre.memory.recall.ranking.ranker import Ranker, Ranking, Rarity
 
 MAX_FILE_BYTES = 256 * 1024
 """Bytes of a file that are indexed: a memory is a page; of a longer file the start is enough."""
@@ -59,11 +62,11 @@ class LocalIndex:
         meaning: SemanticIndex | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        """Vectors are used if the extra `embed` is installed, or with those of `meaning`."""
         self._directory = directory
         self._folder = cache / "recall"
-        self.writes = writes
-        """Whether the index is saved; may be switched on later."""
-        self._meaning = meaning
+        self._writes = writes
+        self._meaning = meaning or semantic_index(cache, writes=writes)
         self._clock = clock
         self._lock = threading.RLock()
         self._stored: StoredIndex | None = None
@@ -73,6 +76,17 @@ class LocalIndex:
         self._is_open = False
         self._unsaved = 0
 
+    @property
+    def writes(self) -> bool:
+        """Whether the index is saved; may be switched on later."""
+        return self._writes
+
+    @writes.setter
+    def writes(self, writes: bool) -> None:
+        self._writes = writes
+        if self._meaning is not None:
+            self._meaning.writes = writes
+
     def refresh(self) -> None:
         """Read the files whose stamp changed."""
         self.catch_up(seconds=math.inf)
@@ -80,7 +94,12 @@ class LocalIndex:
     def catch_up(self, *, seconds: float) -> int:
         """Read changed files for about that long; return how many are left. The others can be ranked."""
         with self._lock:
-            self._open()
+            if not self._is_open:
+                self._is_open = True
+                with suppress(sqlite3.Error, OSError, TypeError, ValueError):
+                    self._stored = StoredIndex(self._folder / FILE)
+                    self._index = self._stored.index
+                    self._stamps = self._stored.stamps
             try:
                 left = self._catch_up(seconds)
             except DAMAGE:
@@ -116,58 +135,86 @@ class LocalIndex:
 
     def deepen(self, *, seconds: float) -> int:
         """Compute missing vectors for about that long; return how many are left. Needs the extra `embed`."""
-        if self._meaning is None:
-            return 0
         with self._lock:
             stamps = dict(self._stamps)
+        if not stamps:
+            return 0
+        # Between two messages, so that a session finds its first memory as fast as any other.
+        import nacre.memory.recall.ranking.ranker  # noqa: F401, PLC0415
+
+        if self._meaning is None:
+            return 0
         return self._meaning.catch_up(_Texts(self._directory, stamps), seconds=seconds, stamps=stamps)
+
+    def load_vectors(self) -> None:
+        """Load the model and the vectors that were saved, if any, so that the next ranking uses them."""
+        if self._meaning is not None and self._meaning.is_saved:
+            self.deepen(seconds=0)
 
     def close(self) -> None:
         """Close the index file; a later call opens it again."""
         if self._meaning is not None:
             self._meaning.close()
         with self._lock:
-            if self._is_open and self._saves_on_close:
+            # A purge may have deleted the file; else a few new files are not worth a save.
+            is_due = self._unsaved >= len(self._stamps) // SMALL_PART or not (self._folder / FILE).exists()
+            if self._is_open and self._unsaved and is_due:
                 self._save()
-            if self._stored is not None:
-                self._stored.close()
-            self._stored = None
             self._is_open = False
-            self._index = PassageIndex()
-            self._stamps = {}
-            self._heads = {}
+            self._clear()
 
-    def _ranked(self, query: RecallQuery, limit: int) -> list[RankedMemory]:
-        asked = query.now.astimezone().date()
-        ranker = Ranker(self._index)
-        if self._meaning is not None and self._meaning.is_ready:
-            ranking = self._meaning.rank(ranker, query.text, asked=asked, limit=limit)
-        else:
-            ranking = ranker.rank(query.text, asked=asked, limit=limit)
-        heads = {pick.id: entry for pick in ranking.picks if (entry := self._head(pick.id)) is not None}
-        return to_ranked(ranking, heads, self._directory, query, self._rarity)
-
-    def _rarity(self, term: str) -> float:
-        with self._lock:
-            return self._index.idf(term)
-
-    def _open(self) -> None:
-        if self._is_open:
-            return
-        self._is_open = True
-        with suppress(sqlite3.Error, OSError, TypeError, ValueError):
-            stored = StoredIndex(self._folder / FILE)
-            self._stored = stored
-            self._index = stored.index
-            self._stamps = stored.stamps
-
-    def _discard(self) -> None:
+    def _clear(self) -> None:
         if self._stored is not None:
             self._stored.close()
         self._stored = None
         self._index = PassageIndex()
         self._stamps = {}
         self._heads = {}
+
+    def _ranked(self, query: RecallQuery, limit: int) -> list[RankedMemory]:
+        if not self._stamps:
+            return []
+        from nacre.memory.recall.ranking.ranker import Ranker  # noqa: PLC0415 - see _catch_up
+
+        asked = query.now.astimezone().date()
+        ranker = Ranker(self._index)
+        if self._meaning is not None and self._meaning.is_ready:
+            ranking = self._meaning.rank(ranker, query.text, asked=asked, limit=limit)
+        else:
+            ranking = ranker.rank(query.text, asked=asked, limit=limit)
+        ranking = self._with_notes(ranker, ranking, query)
+        heads = {pick.id: entry for pick in ranking.picks if (entry := self._head(pick.id)) is not None}
+        return to_ranked(ranking, heads, self._directory, query, self._rarity)
+
+    def _with_notes(self, ranker: Ranker, ranking: Ranking, query: RecallQuery) -> Ranking:
+        """Return the ranking with the scores of notes, those that share no word with the message included."""
+        from nacre.memory.recall.ranking.notes import (  # noqa: PLC0415 - see _catch_up
+            IDLE_BELOW,
+            MAX_NOTES,
+            NEEDED_FROM,
+            needed_odds,
+            score_notes,
+        )
+
+        by_id = self._index.by_id
+        # Of a large store only the files that were found: their notes are compared one by one.
+        compared = by_id if len(by_id) <= MAX_NOTES else [pick.id for pick in ranking.picks]
+        heads = {file: head for file in compared if (head := self._head(file)) is not None}
+        kinds = {
+            by_id[file]: head.kind or ""
+            for file, head in heads.items()
+            if head.kind or head.name or head.description
+        }
+        needed = NEEDED_FROM if query.is_search else needed_odds(query.text)
+        notes = score_notes(self._index, query.text, kinds, needed=needed)
+        return ranker.with_notes(ranking, notes, needed=needed >= IDLE_BELOW)
+
+    def _rarity(self, term: str) -> float:
+        with self._lock:
+            return self._index.idf(term)
+
+    def _discard(self) -> None:
+        self._clear()
         self._unsaved = SAVE_FROM
         if self.writes:
             with suppress(OSError):
@@ -177,28 +224,31 @@ class LocalIndex:
         until = self._clock.seconds() + seconds
         now = int(self._clock.now().timestamp() * 1e9)
         found = dict(_stamps(self._directory, now))
+        if not found and not self._stamps:
+            return 0
+        # A directory without memories does without these; a query has no time to import them.
+        import nacre.memory.recall.ranking.ranker  # noqa: F401, PLC0415
+        from nacre.memory.recall.ranking.analysis import analyse  # noqa: PLC0415
+
         if len(self._index.owner) > 2 * self._index.live_passages + MUCH_DEAD:
             self._discard()
         for file in self._stamps.keys() - found.keys():
             self._remove(file)
         changed = sorted(file for file, stamp in found.items() if self._stamps.get(file, "") != stamp)
         for done, file in enumerate(changed, start=1):
-            self._read_file(file, found[file])
+            read = _read(self._directory / file)
+            if read is None:
+                self._remove(file)
+            else:
+                data, when = read
+                entry = read_entry(file, data, written=when)
+                self._index.add(analyse(_doc(entry, data)))
+                self._heads[file] = replace(entry, body="")
+                self._stamps[file] = found[file]
+                self._unsaved += 1
             if self._clock.seconds() >= until:
                 return len(changed) - done
         return 0
-
-    def _read_file(self, file: str, stamp: str) -> None:
-        read = _read(self._directory / file)
-        if read is None:
-            self._remove(file)
-            return
-        data, when = read
-        entry = read_entry(file, data, written=when)
-        self._index.add(analyse(_doc(entry, data)))
-        self._heads[file] = replace(entry, body="")
-        self._stamps[file] = stamp
-        self._unsaved += 1
 
     def _remove(self, file: str) -> None:
         self._index.remove(file)
@@ -210,12 +260,6 @@ class LocalIndex:
         if file not in self._heads and self._stored is not None and (text := self._stored.head(file)):
             self._heads[file] = _head_of(file, text)
         return self._heads.get(file)
-
-    @property
-    def _saves_on_close(self) -> bool:
-        """Whether to save on closing: much is new, or a purge has deleted the file."""
-        much = self._unsaved >= len(self._stamps) // SMALL_PART
-        return bool(self._unsaved) and (much or not (self._folder / FILE).exists())
 
     def _save(self) -> None:
         """Replace the index file; what cannot be saved is built again."""
@@ -232,13 +276,15 @@ class LocalIndex:
 
         with suppress(OSError, ValueError, sqlite3.Error):
             disk.make_folder(self._folder)
+            disk.remove_abandoned(self._folder.glob(".index*"))
             descriptor, name = mkstemp(dir=self._folder, prefix=".index")
-            os.close(descriptor)
             try:
+                disk.mark_in_use(descriptor)
                 save_index(self._index, heads, Path(name))
                 Path(name).replace(self._folder / FILE)
             finally:
                 Path(name).unlink(missing_ok=True)
+                os.close(descriptor)
 
 
 class _Texts(Mapping[str, str]):
@@ -295,30 +341,29 @@ def _stamps(directory: Path, now: int) -> Iterator[tuple[str, str]]:
 
 
 def _doc(entry: Entry, data: bytes) -> Doc:
+    from nacre.memory.recall.ranking.analysis import Doc  # noqa: PLC0415 - see LocalIndex._catch_up
+
     folder, _, name = entry.file.rpartition("/")
     # Numbered files of a folder are neighbours: the one beside an answer is evidence for it.
     number = _NUMBER.search(name)
     # Few have one, and a second parse of the frontmatter is a twentieth of the time to index a file.
     author = MarkdownFile.parse(data).fields.get("author", "") if b"author" in data else ""
     when = entry.modified or entry.written
+    try:
+        day = when.astimezone().date() if when else None
+    except (OverflowError, ValueError, OSError):
+        # The first and last days of the calendar have no local time in some zones.
+        day = when.date() if when else None
     return Doc(
         id=entry.file,
         folder=folder,
         order=int(number[0][-9:]) if number else 0,
-        when=_day(when),
+        when=day,
         name=entry.title,
         description=entry.description,
         author=author if isinstance(author, str) else "",
         body=entry.body,
     )
-
-
-def _day(when: datetime | None) -> date | None:
-    """Return the local day; the first and last days of the calendar have none in some zones."""
-    try:
-        return when.astimezone().date() if when else None
-    except (OverflowError, ValueError, OSError):
-        return when.date() if when else None
 
 
 def _head_text(entry: Entry) -> str:
@@ -379,7 +424,9 @@ def to_ranked(
     ranking: Ranking, heads: Mapping[str, Entry], directory: Path, query: RecallQuery, rarity: Rarity
 ) -> list[RankedMemory]:
     """Return the memories of a ranking that still exist, best first."""
-    tools = frozenset(_tool_names(query.recent_tools))
+    tools = {tool.casefold() for tool in query.recent_tools}
+    # Of a tool of an MCP server also the parts of its name.
+    tools |= {part for tool in tools if "__" in tool for part in _PART.split(tool)} - {"", "mcp"}
     found: list[RankedMemory] = []
     for pick, confidence in zip(ranking.picks, confidences(ranking), strict=True):
         entry = heads.get(pick.id)
@@ -401,22 +448,14 @@ def to_ranked(
     return found
 
 
-def _tool_factor(entry: Entry, tools: frozenset[str]) -> float:
+def _tool_factor(entry: Entry, tools: set[str]) -> float:
     """Return the factor for a memory about a tool in use: less for documentation, more for a warning."""
     text = f"{entry.title} {entry.description}"
-    if not tools & frozenset(_PART.split(text.casefold())):
+    if tools.isdisjoint(_PART.split(text.casefold())):
         return 1.0
     if _WARNS.search(text):
         return WARNING
     return DOCUMENTATION if _DOCUMENTS.search(text) else 1.0
-
-
-def _tool_names(tools: tuple[str, ...]) -> Iterator[str]:
-    """Yield the names of tools; of a tool of an MCP server also the parts of its name."""
-    for tool in tools:
-        yield tool.casefold()
-        if "__" in tool:
-            yield from (part for part in _PART.split(tool.casefold()) if part not in {"", "mcp"})
 
 
 RIVALS = 10
@@ -428,10 +467,12 @@ _NONE = 1e-30
 
 
 def confidences(ranking: Ranking) -> list[float]:
-    """Return the confidence that each file helps, 0 to 1, never increasing down the ranking."""
+    """Return the confidence that each file helps, 0 to 1; of files that are no notes it never increases."""
     about = ranking.confidence.relevance
+    others = shares([pick.score for pick in ranking.picks if pick.confidence is None])
     # This form cannot reorder two neighbours by rounding.
-    return [min(about, 1 / (1 + LEAST_SHARE / share)) for share in shares([p.score for p in ranking.picks])]
+    by_share = iter([min(about, 1 / (1 + LEAST_SHARE / share)) for share in others])
+    return [next(by_share) if pick.confidence is None else pick.confidence for pick in ranking.picks]
 
 
 def shares(scores: list[float]) -> list[float]:

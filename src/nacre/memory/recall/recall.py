@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nacre import prompts
 from nacre.clock import SYSTEM_CLOCK, Clock
@@ -29,8 +31,10 @@ from nacre.memory.recall.base import (
     RecallQuery,
     Reference,
 )
-from nacre.memory.recall.ranking.ranker import newer_first
-from nacre.messages.untrusted_text import neutralise, one_line
+from nacre.messages.untrusted_text import one_line
+
+if TYPE_CHECKING:
+    from nacre.memory.recall.excerpt import Excerpt
 
 MAX_VIEW_BYTES = 60_000
 """Bytes of memories in a view at most, about 15,000 tokens (R2); a compaction frees them."""
@@ -44,9 +48,6 @@ MIN_WORDS = 2
 """One word ("thanks", "continue") does not tell which memory it is about."""
 MIN_UNSPACED = 3
 """The same for scripts without spaces, where two characters are one word."""
-MAX_BODY_LINES = 200
-MAX_BODY_BYTES = 4_096
-"""One memory is one fact (M11): a longer one is a document that the model can read itself."""
 CAUTION_FROM_DAYS = 2
 """Memories of today and yesterday need no caution: repeated every time, it would be ignored."""
 MAX_NAMED = 12
@@ -62,6 +63,7 @@ _CAUTION = prompts.load(__package__, "attached_caution")
 _SUPERSEDED = prompts.load(__package__, "attached_superseded")
 _DRIFT = prompts.load(__package__, "attached_drift")
 _CUT = prompts.load(__package__, "attached_cut")
+_PARTS = prompts.load(__package__, "attached_parts")
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31f0-\u31ff\uff66-\uff9d"  # kana, bopomofo
@@ -79,6 +81,8 @@ class AlreadySeen:
     paths: frozenset[str] = frozenset()
     """Files attached before, and files that the model has read or written."""
     attached_bytes: int = 0
+    max_bytes: int = MAX_VIEW_BYTES
+    """How many bytes of memories a view may hold; less in a small window."""
     hides_local: bool = False
     """Requests leave the machine, so that local-only memories are left out (M27)."""
 
@@ -125,11 +129,13 @@ def recall(
     begun = clock.seconds()
     chosen, left_out = filter_ranked(rank_all(query, rankers), already, limit=limit)
     attached = attach_all(order_by_age(chosen), query, drift)
-    attached, over_budget = within_budget(attached, already.attached_bytes)
+    readable = {one.ranked.path for one in attached}
+    unreadable = [LeftOut.of(one, "unreadable") for one in chosen if one.path not in readable]
+    attached, over_budget = within_budget(attached, already.max_bytes - already.attached_bytes)
     return Recalled(
         query=query.text,
         picks=tuple(attached),
-        left_out=(*left_out, *over_budget),
+        left_out=(*left_out, *unreadable, *over_budget),
         took_ms=(clock.seconds() - begun) * 1_000,
     )
 
@@ -166,15 +172,15 @@ def filter_ranked(
         if why is None:
             chosen.append(one)
         else:
-            left_out.append(LeftOut(one.entry.file, why, one.score))
+            left_out.append(LeftOut.of(one, why))
     return chosen, left_out
 
 
 def _objection(one: RankedMemory, already: AlreadySeen, cut_off: float) -> LeftOutReason | None:
     if already.paths and str(one.path) in already.paths:
         return "already seen"
-    if one.entry.origin == "untrusted":
-        return "untrusted"
+    if not one.entry.is_trusted:
+        return "unverified" if one.entry.origin == "unverified" else "untrusted"
     if one.entry.local_only and already.hides_local:
         return "local-only"
     return "below the cut-off" if one.confidence < cut_off else None
@@ -182,6 +188,8 @@ def _objection(one: RankedMemory, already: AlreadySeen, cut_off: float) -> LeftO
 
 def order_by_age(chosen: Sequence[RankedMemory]) -> list[RankedMemory]:
     """Return the memories in the order to attach them: of two on one subject the newer first (R14)."""
+    from nacre.memory.recall.ranking.ranker import newer_first  # noqa: PLC0415 - imported with the first memories
+
     subjects = [one.subject for one in chosen if one.subject is not None]
     if len(subjects) < len(chosen) or len(chosen) < 2:
         return list(chosen)
@@ -200,29 +208,42 @@ def attach_all(
 ) -> list[AttachedMemory]:
     """Render the readable memories; one whose references are all gone comes last (R12)."""
     drifts = drift(chosen) if drift else [None] * len(chosen)
-    rendered = [attach(one, query.now, drift=found) for one, found in zip(chosen, drifts, strict=True)]
+    rendered = [
+        attach(one, query.now, question=query.text, drift=found)
+        for one, found in zip(chosen, drifts, strict=True)
+    ]
     readable = [one for one in rendered if one is not None]
     return sorted(readable, key=lambda one: bool(one.drift and one.drift.is_broken))
 
 
 def within_budget(
-    attached: Sequence[AttachedMemory], attached_bytes: int
+    attached: Sequence[AttachedMemory], room: int
 ) -> tuple[list[AttachedMemory], list[LeftOut]]:
-    """Return the memories that fit into the view's budget, and the others (R2)."""
-    room = MAX_VIEW_BYTES - attached_bytes
-    fitting = list[AttachedMemory]()
-    left_out = list[LeftOut]()
-    for one in attached:
+    """Return the memories that fit into so many bytes, in their order, and the others (R2).
+
+    The best ones get the room, wherever they are in the order.
+    """
+    fitting = set[Path]()
+    for one in sorted(attached, key=by_rank):
         if one.bytes <= room:
-            fitting.append(one)
+            fitting.add(one.ranked.path)
             room -= one.bytes
-        else:
-            left_out.append(LeftOut(one.ranked.entry.file, "budget", one.ranked.score))
-    return fitting, left_out
+    kept = [one for one in attached if one.ranked.path in fitting]
+    return kept, [LeftOut.of(one.ranked, "budget") for one in attached if one.ranked.path not in fitting]
 
 
-def attach(ranked: RankedMemory, now: datetime, *, drift: Drift | None = None) -> AttachedMemory | None:
-    """Render one memory; None when it cannot be read, is empty, or may no longer be shown (M16b, M27)."""
+def by_rank(one: AttachedMemory) -> tuple[bool, float, float]:
+    """Return a key that sorts the best memory first; one whose references are all gone is last (R12)."""
+    return bool(one.drift and one.drift.is_broken), -one.ranked.confidence, -one.ranked.score
+
+
+def attach(
+    ranked: RankedMemory, now: datetime, *, question: str = "", drift: Drift | None = None
+) -> AttachedMemory | None:
+    """Render one memory; None when it cannot be read, is empty, or may no longer be shown (M16b, M27).
+
+    Of a long one the passages that match the question are shown (R8).
+    """
     try:
         # One descriptor for text and time; links that lead out of the directory are refused (M6).
         descriptor = open_inside(ranked.directory, ranked.entry.file, os.O_RDONLY)
@@ -233,12 +254,17 @@ def attach(ranked: RankedMemory, now: datetime, *, drift: Drift | None = None) -
         return None
     entry = read_entry(ranked.entry.file, data, written=written)
     body = entry.body.rstrip() or entry.description
-    became_untrusted = entry.origin == "untrusted" and ranked.entry.origin != "untrusted"
+    became_untrusted = not entry.is_trusted and ranked.entry.is_trusted
     became_local = entry.local_only and not ranked.entry.local_only
     if not body or became_untrusted or became_local:
         return None
     age_days = age_in_days(entry, now)
-    text = render_attached(ranked, body, age_days=age_days, drift=drift)
+    # The body is the end of the file, so that the lines above it are those of the frontmatter.
+    first_line = 1 + data.count(b"\n") - entry.body.count("\n")
+    from nacre.memory.recall.excerpt import excerpt  # noqa: PLC0415 - only where something is attached
+
+    shown = excerpt(body, question, first_line=first_line)
+    text = render_attached(ranked, shown, age_days=age_days, drift=drift)
     return AttachedMemory(ranked=ranked, text=text, age_days=age_days, bytes=len(text.encode()), drift=drift)
 
 
@@ -249,8 +275,10 @@ def render_attachment(attached: Sequence[AttachedMemory]) -> str:
     return prompts.render(_ATTACHED, memories="\n\n".join(one.text for one in attached))
 
 
-def render_attached(ranked: RankedMemory, body: str, *, age_days: int, drift: Drift | None = None) -> str:
-    """Return header, cautions and body of one memory."""
+def render_attached(
+    ranked: RankedMemory, shown: Excerpt, *, age_days: int, drift: Drift | None = None
+) -> str:
+    """Return header, cautions and text of one memory."""
     path = one_line(str(ranked.path))
     age = ("today", "yesterday")[age_days] if age_days < CAUTION_FROM_DAYS else f"{age_days} days ago"
     remarks = []
@@ -258,10 +286,17 @@ def render_attached(ranked: RankedMemory, body: str, *, age_days: int, drift: Dr
         remarks.append(prompts.render(_CAUTION, age=age))
     if ranked.superseded_by:
         remarks.append(prompts.render(_SUPERSEDED, file=one_line(ranked.superseded_by)))
-    if drift and (found := _drift_line(drift)):
+    if drift and drift.references:
+        groups = (
+            ("still there", [one for one in drift.references if one.exists]),
+            ("no longer there", drift.gone),
+            # Listed, so that a memory does not look checked because its other references are.
+            ("not checked", drift.unchecked),
+        )
+        found = "; ".join(f"{label}: {_names(references)}" for label, references in groups if references)
         remarks.append(prompts.render(_DRIFT, found=found))
-    shown, is_cut = shorten_body(body)
-    parts = ["\n".join(remarks), shown, prompts.render(_CUT, path=path) if is_cut else ""]
+    note = {"nothing": "", "the end": _CUT, "parts": _PARTS}[shown.omits]
+    parts = ["\n".join(remarks), shown.text, note and prompts.render(note, path=path)]
     return prompts.render(_MEMORY, path=path, age=age, text="\n\n".join(filter(None, parts)))
 
 
@@ -270,47 +305,7 @@ def age_in_days(entry: Entry, now: datetime) -> int:
     return max(0, (now - entry.changed) // timedelta(days=1)) if entry.changed else 0
 
 
-def _drift_line(drift: Drift) -> str:
-    """Return which references exist, which do not, and which were not checked (R12)."""
-    groups = (
-        ("still there", [one for one in drift.references if one.exists]),
-        ("no longer there", drift.gone),
-        # Listed, so that a memory does not look checked because its other references are.
-        ("not checked", drift.unchecked),
-    )
-    return "; ".join(f"{label}: {_names(references)}" for label, references in groups if references)
-
-
 def _names(references: Sequence[Reference]) -> str:
     names = [f"`{one_line(clipped(one.text, MAX_REFERENCE_CHARS))}`" for one in references[:MAX_NAMED]]
     more = len(references) - len(names)
     return ", ".join([*names, *([f"{more} more"] if more else [])])
-
-
-def shorten_body(body: str) -> tuple[str, bool]:
-    """Return as much of a body as one memory may take, made safe, and whether it was cut."""
-    whole = neutralise(body).rstrip()
-    text = _first_lines(whole)
-    if text == whole:
-        return whole, False
-    # A cut can turn a harmless bracket into the start of a tag.
-    while len((safe := neutralise(text)).encode()) > MAX_BODY_BYTES:
-        text = text[:-1]
-    return safe, True
-
-
-def _first_lines(text: str) -> str:
-    """Return the whole lines that fit; a line longer than the limit is cut between two characters."""
-    lines: list[str] = []
-    room = MAX_BODY_BYTES
-    for line in text.split("\n", MAX_BODY_LINES)[:MAX_BODY_LINES]:
-        room -= bool(lines)
-        size = len(line.encode())
-        if size > MAX_BODY_BYTES:
-            lines.append(line.encode()[: max(room, 0)].decode(errors="ignore"))
-        elif size <= room:
-            lines.append(line)
-            room -= size
-            continue
-        break
-    return "\n".join(lines).rstrip()

@@ -66,7 +66,13 @@ def manifest(candidates: Sequence[RankedMemory]) -> Manifest:
 
 def _named(candidates: Sequence[RankedMemory]) -> Iterator[tuple[str, RankedMemory]]:
     """Yield each memory once with a unique name: the short one, else the whole path."""
-    prefixes = _prefixes(candidates)
+    directories = dict.fromkeys(one.directory for one in candidates)
+    prefixes = {one: TEAM_PREFIX if one.name == TEAM else "" for one in directories}
+    own = [one for one in directories if one.name != TEAM]
+    if len(own) > 1:
+        # The only directory beside a team's needs no prefix.
+        users = (one for one in own if one.name == _USER_FOLDER and one.parent.parent.name != _PROJECTS)
+        prefixes |= dict.fromkeys(users, USER_PREFIX)
     taken: set[str] = set()
     seen: set[Path] = set()
     for one in candidates:
@@ -78,18 +84,6 @@ def _named(candidates: Sequence[RankedMemory]) -> Iterator[tuple[str, RankedMemo
                 taken.add(name)
                 yield name, one
                 break
-
-
-def _prefixes(candidates: Sequence[RankedMemory]) -> dict[Path, str]:
-    """Return the prefix for the files of each directory; the only one beside a team's needs none."""
-    directories = dict.fromkeys(one.directory for one in candidates)
-    own = [one for one in directories if one.name != TEAM]
-    prefixes = {one: TEAM_PREFIX for one in directories if one.name == TEAM}
-    return prefixes | {one: USER_PREFIX if len(own) > 1 and _is_users(one) else "" for one in own}
-
-
-def _is_users(directory: Path) -> bool:
-    return directory.name == _USER_FOLDER and directory.parent.parent.name != _PROJECTS
 
 
 def _plain(text: str) -> str:
@@ -174,8 +168,13 @@ async def select(
 def ask(query: RecallQuery, listed: Manifest, model: str, *, has_schema: bool) -> Request:
     """Return the request; the same memories, message and tools give the same bytes."""
     system = _SYSTEM if has_schema else f"{_SYSTEM}\n\n{_JSON}"
-    message = neutralise(_shortened(query.text))
-    shown = (_clean_name(name) for name in query.recent_tools)
+    message = query.text
+    if len(message) > MAX_MESSAGE_CHARS:
+        half = MAX_MESSAGE_CHARS // 2
+        note = prompts.render(_LEFT_OUT, count=f"{len(message) - 2 * half:,}")
+        message = f"{message[:half]}\n{note}\n{message[-half:]}"
+    message = neutralise(message)
+    shown = (wording.clipped(_plain(name), MAX_TOOL_CHARS) for name in query.recent_tools)
     tools = ", ".join(list(dict.fromkeys(filter(None, shown)))[:MAX_TOOLS])
     text = (
         prompts.render(_ASK_TOOLS, manifest=listed.text, message=message, tools=tools)
@@ -189,19 +188,6 @@ def ask(query: RecallQuery, listed: Manifest, model: str, *, has_schema: bool) -
         max_tokens=MAX_OUTPUT_TOKENS,
         output_schema=SCHEMA if has_schema else None,
     )
-
-
-def _clean_name(name: str) -> str:
-    return wording.clipped(neutralise(wording.one_line(name)), MAX_TOOL_CHARS)
-
-
-def _shortened(text: str) -> str:
-    """Return the beginning and the end of a long message, with a note on how much is left out."""
-    if len(text) <= MAX_MESSAGE_CHARS:
-        return text
-    half = MAX_MESSAGE_CHARS // 2
-    note = prompts.render(_LEFT_OUT, count=f"{len(text) - 2 * half:,}")
-    return f"{text[:half]}\n{note}\n{text[-half:]}"
 
 
 def _selected_names(reply: Reply) -> frozenset[str] | None:

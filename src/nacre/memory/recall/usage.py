@@ -13,22 +13,22 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from filelock import FileLock, Timeout
-
 from nacre.memory.files.location import Location
 from nacre.memory.recall.base import AttachedMemory, Recalled
+from nacre.memory.recall.excerpt import Excerpt
 from nacre.memory.recall.ranking.terms import content as terms
-from nacre.memory.recall.recall import MAX_BODY_LINES, render_attached
+from nacre.memory.recall.recall import render_attached
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.tokens import estimate_text
 from nacre.store import disk
 from nacre.store.history import Commit
+from nacre.store.locks import FileLock, Timeout
 
 FOLDER = "usage"
 """In a location's cache; a purge removes the lines of one file."""
@@ -43,6 +43,9 @@ LOCK_SECONDS = 1.0
 """Other processes hold the lock for milliseconds; a count is not worth a longer wait."""
 DIGEST_BYTES = 8
 """Among a million names a collision has a chance of one in 37 million."""
+
+CITED_WEIGHT = 3
+"""A memory that a reply cited was more useful than one that was only attached."""
 
 EventKind: TypeAlias = Literal["offered", "attached", "cited", "contradicted"]
 COUNTS: tuple[EventKind, ...] = ("offered", "attached", "cited", "contradicted")
@@ -75,6 +78,11 @@ class MemoryUsage:
     last: datetime | None = None
     """When the last use was counted."""
 
+    @property
+    def usefulness(self) -> int:
+        """A score: a cited memory counts more than one that was only attached, a contradicted one less."""
+        return self.cited * CITED_WEIGHT + self.attached - self.contradicted
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageCount:
@@ -95,20 +103,17 @@ class UsageCount:
         return self.at.astimezone().date()
 
     def __add__(self, other: UsageCount) -> UsageCount:
-        return UsageCount(
-            of=self.of,
-            at=max(self.at, other.at),
-            offered=self.offered + other.offered,
-            attached=self.attached + other.attached,
-            cited=self.cited + other.cited,
-            contradicted=self.contradicted + other.contradicted,
-            tokens=self.tokens + other.tokens,
-        )
+        counts = {name: getattr(self, name) + getattr(other, name) for name in (*COUNTS, "tokens")}
+        return UsageCount(of=self.of, at=max(self.at, other.at), **counts)
 
 
 async def record(location: Location, events: Iterable[UsageEvent]) -> None:
     """Count these uses; a file that cannot be written is ignored."""
-    tallies = _merged(_tally(event) for event in events)
+    counts = (
+        UsageCount(of=digest(one.file), at=one.at.astimezone(UTC), tokens=one.tokens, **{one.kind: 1})
+        for one in events
+    )
+    tallies = list(_merged(counts).values())
     if tallies:
         with suppress(OSError, Timeout):
             await asyncio.to_thread(_append, location.cache / FOLDER, tallies)
@@ -122,13 +127,19 @@ def read_usage(location: Location, files: Iterable[str] | None = None) -> dict[s
     if not totals:
         return {}
     named = _files(location.directory) if files is None else files
-    return {file: _usage(file, totals[of]) for file in named if (of := digest(file)) in totals}
+    found: dict[str, MemoryUsage] = {}
+    for file in named:
+        if (total := totals.get(digest(file))) is not None:
+            counts = {name: getattr(total, name) for name in (*COUNTS, "tokens")}
+            found[file] = MemoryUsage(file=file, last=total.at, **counts)
+    return found
 
 
 def read_tallies(cache: Path) -> list[UsageCount]:
     """Return every readable line, including those of deleted files."""
     try:
-        data = _bytes(cache / FOLDER / FILE)
+        with os.fdopen(disk.open_regular(cache / FOLDER / FILE, os.O_RDONLY), "rb") as source:
+            data = source.read()
     except OSError:
         return []
     found = (_parsed(line) for line in data.splitlines())
@@ -139,9 +150,11 @@ def events_of(recalled: Recalled, location: Location, at: datetime) -> list[Usag
     """Return the uses of one directory's memories by a recall: which were offered, which attached."""
     mine = [one for one in recalled.picks if one.ranked.directory == location.directory]
     picked = [one.ranked.entry.file for one in mine]
-    others = [one.file for one in recalled.left_out if one.why in OFFERED_REASONS]
-    # LeftOut has no directory.
-    passed = [file for file in others if file not in picked and (location.directory / file).is_file()]
+    passed = [
+        one.file
+        for one in recalled.left_out
+        if one.why in OFFERED_REASONS and one.path == location.directory / one.file
+    ]
     return [
         *(UsageEvent(file=file, kind="offered", at=at) for file in dict.fromkeys([*picked, *passed])),
         *(
@@ -156,7 +169,7 @@ def forget_usage(cache: Path, file: str) -> None:
     folder = cache / FOLDER
     if not (folder / FILE).exists():
         return
-    with suppress(OSError, Timeout), _held(folder):
+    with suppress(OSError, Timeout), _lock(folder):
         _rewrite(folder, [one for one in read_tallies(cache) if one.of != digest(file)])
 
 
@@ -168,29 +181,22 @@ def digest(file: str) -> str:
 def _append(folder: Path, tallies: Sequence[UsageCount]) -> None:
     disk.make_folder(folder)
     data = b"".join(map(_line, tallies))
-    with _held(folder):
+    with _lock(folder):
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
         descriptor = disk.open_regular(folder / FILE, flags)
         try:
             size = os.fstat(descriptor).st_size
-            is_torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-            disk.append_whole(descriptor, b"\n" + data if is_torn else data)
-            is_large = size > FOLD_BYTES and size > FOLD_GROWTH * _folded_size(descriptor)
+            disk.append_lines(descriptor, data)
+            folded_size = _object(os.pread(descriptor, 64, 0).split(b"\n")[0]).get("folded")
+            last_size = folded_size if isinstance(folded_size, int) else 0
+            is_large = size > FOLD_BYTES and size > FOLD_GROWTH * last_size
         finally:
             os.close(descriptor)
         if is_large:
             newest = max(one.at for one in tallies)
-            _rewrite(folder, _folded(read_tallies(folder.parent), newest))
-
-
-def _folded(tallies: Iterable[UsageCount], now: datetime) -> list[UsageCount]:
-    """Merge counts to one line per file and day, and one per file for older days."""
-    oldest = (now - timedelta(days=KEPT_DAYS)).astimezone().date()
-    folded: dict[tuple[str, date], UsageCount] = {}
-    for one in tallies:
-        key = one.of, max(one.day, oldest)
-        folded[key] = folded[key] + one if key in folded else one
-    return sorted(folded.values(), key=lambda one: (one.at, one.of))
+            oldest = (newest - timedelta(days=KEPT_DAYS)).astimezone().date()
+            folded = _merged(read_tallies(folder.parent), oldest).values()
+            _rewrite(folder, sorted(folded, key=lambda one: (one.at, one.of)))
 
 
 def _rewrite(folder: Path, tallies: Sequence[UsageCount]) -> None:
@@ -200,51 +206,18 @@ def _rewrite(folder: Path, tallies: Sequence[UsageCount]) -> None:
     disk.replace_file(folder / FILE, data, temp_name=f"{FILE}.tmp", sync=False)
 
 
-def _folded_size(descriptor: int) -> int:
-    head = os.pread(descriptor, 64, 0).split(b"\n")[0]
-    value = _object(head).get("folded")
-    return value if isinstance(value, int) else 0
+def _lock(folder: Path) -> FileLock:
+    """Return the lock for all writes: a line that is appended during a merge would be lost."""
+    return FileLock(folder / "lock", timeout=LOCK_SECONDS)
 
 
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Hold the lock: a line that is appended during a merge would be lost."""
-    lock = FileLock(folder / "lock", timeout=LOCK_SECONDS, mode=disk.FILE_MODE, thread_local=False)
-    with lock:
-        yield
-
-
-def _merged(tallies: Iterable[UsageCount]) -> list[UsageCount]:
+def _merged(tallies: Iterable[UsageCount], oldest: date = date.min) -> dict[tuple[str, date], UsageCount]:
+    """Merge counts to one per file and day, and one per file for the days before the oldest."""
     merged: dict[tuple[str, date], UsageCount] = {}
     for one in tallies:
-        key = one.of, one.day
+        key = one.of, max(one.day, oldest)
         merged[key] = merged[key] + one if key in merged else one
-    return list(merged.values())
-
-
-def _tally(event: UsageEvent) -> UsageCount:
-    counted = UsageCount(of=digest(event.file), at=event.at.astimezone(UTC), tokens=event.tokens)
-    match event.kind:
-        case "offered":
-            return replace(counted, offered=1)
-        case "attached":
-            return replace(counted, attached=1)
-        case "cited":
-            return replace(counted, cited=1)
-        case "contradicted":
-            return replace(counted, contradicted=1)
-
-
-def _usage(file: str, one: UsageCount) -> MemoryUsage:
-    return MemoryUsage(
-        file=file,
-        offered=one.offered,
-        attached=one.attached,
-        cited=one.cited,
-        contradicted=one.contradicted,
-        tokens=one.tokens,
-        last=one.at,
-    )
+    return merged
 
 
 def _line(one: UsageCount) -> bytes:
@@ -280,11 +253,6 @@ def _count(value: Json) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
-def _bytes(path: Path) -> bytes:
-    with os.fdopen(disk.open_regular(path, os.O_RDONLY), "rb") as source:
-        return source.read()
-
-
 def _files(directory: Path) -> Iterator[str]:
     for base, folders, names in os.walk(directory):
         folders.sort()
@@ -318,8 +286,6 @@ _TOKEN = re.compile(r"-{0,2}[^\W_][\w./:@#-]*[\w]|\b\w+\b")
 _CAMEL = re.compile(r"[a-z][A-Z]")
 _SPLIT = re.compile(r"\w[_.:@#]\w|/.*/")
 """A single slash does not make an identifier: `and/or`."""
-_TOO_LONG = "\n" * MAX_BODY_LINES + "."
-"""An empty body that is cut."""
 _CORRECTION = re.compile(
     r"""\W*(?:
         (?:no|nope|nein|non|нет)\s*[,.!:;\u2014\u2013-]
@@ -346,7 +312,15 @@ def is_cited(pick: AttachedMemory, reply: str, context: Iterable[str]) -> bool:
     count, as it only names the memory.
     """
     known = "\n".join(context)
-    if any(is_there(pick, reply) and not is_there(pick, known) for is_there in (_has_file, _has_title)):
+    entry = pick.ranked.entry
+    name = re.compile(rf"(?<![\w.-]){re.escape(entry.file.rpartition('/')[2])}(?![\w-]|\.\w)", re.IGNORECASE)
+    if name.search(reply) and not name.search(known):
+        return True
+    title = tuple(_units(entry.title))
+    # A title of one word or of stop words does not count.
+    is_telling = len(title) >= TITLE_WORDS and bool(terms(entry.title))
+    in_reply = is_telling and title in _windows(_units(reply), len(title))
+    if in_reply and title not in _windows(_units(known), len(title)):
         return True
     words = _own_words(pick)
     # The context may be a hundred times longer, so that it is searched last.
@@ -371,18 +345,11 @@ def is_contradicted(
     Either the history has a change or removal of it by that session, or the next message begins with a
     correction about it.
     """
-    return is_replaced(
-        pick.ranked.entry.file, attached=attached, session=session, commits=commits
-    ) or is_corrected(pick, next_message)
-
-
-def is_replaced(file: str, *, attached: datetime, session: str, commits: Iterable[Commit]) -> bool:
-    """Whether a session changed or removed a memory after it had been attached there."""
     # The history stores whole seconds.
     since = attached.replace(microsecond=0)
-    return any(
-        bool(session) and one.session == session and one.at >= since and file in one.files for one in commits
-    )
+    file = pick.ranked.entry.file
+    own = (one for one in commits if session and one.session == session and one.at >= since)
+    return any(file in one.files for one in own) or is_corrected(pick, next_message)
 
 
 def is_corrected(pick: AttachedMemory, message: str) -> bool:
@@ -398,20 +365,12 @@ def is_corrected(pick: AttachedMemory, message: str) -> bool:
 
 def _own_words(pick: AttachedMemory) -> str:
     """Return the text without header, cautions and the note about a cut."""
-    frame = render_attached(pick.ranked, _TOO_LONG, age_days=pick.age_days, drift=pick.drift).splitlines()
+    frame = {
+        line
+        for empty in (Excerpt("", "the end"), Excerpt("", "parts"))
+        for line in render_attached(pick.ranked, empty, age_days=pick.age_days, drift=pick.drift).splitlines()
+    }
     return "\n".join(line for line in pick.text.splitlines() if line not in frame)
-
-
-def _has_file(pick: AttachedMemory, text: str) -> bool:
-    name = re.escape(pick.ranked.entry.file.rpartition("/")[2])
-    return re.search(rf"(?<![\w.-]){name}(?![\w-]|\.\w)", text, re.IGNORECASE) is not None
-
-
-def _has_title(pick: AttachedMemory, text: str) -> bool:
-    """Whether a text has the full title; a title of one word or of stop words does not count."""
-    title = tuple(_units(pick.ranked.entry.title))
-    is_telling = len(title) >= TITLE_WORDS and bool(terms(pick.ranked.entry.title))
-    return is_telling and title in _windows(_units(text), len(title))
 
 
 def _identifiers(text: str) -> set[str]:
@@ -433,8 +392,8 @@ def _is_rare(token: str) -> bool:
 def _runs(text: str) -> set[tuple[str, ...]]:
     """Return every run of words, and of characters in scripts without spaces."""
     units = _units(text)
-    runs = {run for run in _windows(units, RUN_WORDS) if not any(map(_is_sign, run))}
-    return runs | {run for run in _windows(units, RUN_SIGNS) if any(map(_is_sign, run))}
+    runs = {run for run in _windows(units, RUN_WORDS) if not any(map(_SIGN.fullmatch, run))}
+    return runs | {run for run in _windows(units, RUN_SIGNS) if any(map(_SIGN.fullmatch, run))}
 
 
 def _spaced(units: Iterable[str]) -> str:
@@ -448,7 +407,3 @@ def _windows(units: list[str], size: int) -> Iterator[tuple[str, ...]]:
 
 def _units(text: str) -> list[str]:
     return _UNIT.findall(unicodedata.normalize("NFKC", text).casefold())
-
-
-def _is_sign(unit: str) -> bool:
-    return _SIGN.fullmatch(unit) is not None

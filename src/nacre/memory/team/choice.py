@@ -10,9 +10,9 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ConfigError
 from nacre.memory.files.location import Location
 from nacre.memory.team.folder import LOCK_WAIT, FolderRemote
-from nacre.memory.team.git import SECONDS, GitRemote, run_git
-from nacre.memory.team.remote import TeamRemote
-from nacre.memory.team.state import REPOSITORY
+from nacre.memory.team.git import GitRemote
+from nacre.memory.team.remote import REPOSITORY, TeamRemote
+from nacre.tools.git import SECONDS, run_git
 
 SETTING = "memory.teamRemote"
 FOLDER = "folder:"
@@ -35,7 +35,12 @@ async def remote_of(
             "remote of the project, to an address, or to folder:/path"
         )
     if text.startswith(FOLDER):
-        folder = _absolute(text.removeprefix(FOLDER))
+        # An unknown user's ~ stays and is refused.
+        folder = Path(os.path.expanduser(text.removeprefix(FOLDER)))  # noqa: ASYNC240, PTH111
+        if not folder.is_absolute() or "\0" in text:
+            raise ConfigError(
+                f"{SETTING}: a folder is named by its whole path, such as folder:/mnt/team/memory"
+            )
         return FolderRemote(folder, clock=clock, wait=LOCK_WAIT if seconds is None else seconds)
     address = text if _is_address(text) else await _named(text, team.root)
     repository = team.cache / REPOSITORY
@@ -72,10 +77,3 @@ async def _named(name: str, root: Path | None) -> str:
         ) from error
     # Anything else than an address is a path relative to the project.
     return address if is_address else str(root / address)
-
-
-def _absolute(text: str) -> Path:
-    path = Path(os.path.expanduser(text))  # noqa: PTH111 - an unknown user's ~ stays and is refused below
-    if not path.is_absolute() or "\0" in text:
-        raise ConfigError(f"{SETTING}: a folder is named by its whole path, such as folder:/mnt/team/memory")
-    return path

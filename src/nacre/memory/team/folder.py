@@ -17,8 +17,6 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.memory.files.folder import SUFFIX, version_of
@@ -35,6 +33,7 @@ from nacre.memory.team.remote import (
     size_objection,
 )
 from nacre.store import disk
+from nacre.store.locks import FOREIGN_SECONDS, FileLock, Timeout
 
 LOCK_FILE = ".nacre-team.lock"
 LOCK_WAIT = 30.0
@@ -53,37 +52,37 @@ class FolderRemote:
         self._wait = wait
 
     async def pull(self) -> RemoteSnapshot:
-        return await asyncio.to_thread(self._pulled)
+        def pull() -> RemoteSnapshot:
+            with self._held():
+                return self._shared()
+
+        return await asyncio.to_thread(pull)
 
     async def read(self, shared: RemoteSnapshot, files: Collection[str]) -> Mapping[str, bytes]:
-        return await asyncio.to_thread(self._contents, shared, files)
+        def read() -> dict[str, bytes]:
+            found: dict[str, bytes] = {}
+            for file in files:
+                # Gone or changed meanwhile: the caller pulls again.
+                with contextlib.suppress(OSError):
+                    data = self._read(file)
+                    if version_of(data) == shared.files.get(file):
+                        found[file] = data
+            return found
+
+        return await asyncio.to_thread(read)
 
     async def push(self, base: RemoteSnapshot, changes: Mapping[str, bytes | None], reason: str) -> bool:
-        return await asyncio.to_thread(self._is_pushed, base, changes)
+        def push() -> bool:
+            with self._held():
+                if self._shared().version != base.version:
+                    return False
+                for file in sorted(changes):
+                    self._write(file, changes[file])
+                known = known_after(base, {file: version_of(data) for file, data in changes.items()})
+                self._write(KNOWN_FILE, encode_known(known))
+                return True
 
-    def _pulled(self) -> RemoteSnapshot:
-        with self._held():
-            return self._shared()
-
-    def _contents(self, shared: RemoteSnapshot, files: Collection[str]) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
-        for file in files:
-            # Gone or changed meanwhile: the caller pulls again.
-            with contextlib.suppress(OSError):
-                data = self._read(file)
-                if version_of(data) == shared.files.get(file):
-                    found[file] = data
-        return found
-
-    def _is_pushed(self, base: RemoteSnapshot, changes: Mapping[str, bytes | None]) -> bool:
-        with self._held():
-            if self._shared().version != base.version:
-                return False
-            for file in sorted(changes):
-                self._write(file, changes[file])
-            known = known_after(base, {file: version_of(data) for file, data in changes.items()})
-            self._write(KNOWN_FILE, encode_known(known))
-            return True
+        return await asyncio.to_thread(push)
 
     @contextmanager
     def _held(self) -> Iterator[None]:
@@ -97,7 +96,8 @@ class FolderRemote:
                 f"the team's folder {self._folder} cannot be reached ({error.strerror}); nothing is lost"
             ) from error
         try:
-            lock = FileLock(self._folder / LOCK_FILE, mode=mode & 0o666, thread_local=False)
+            path = self._folder / LOCK_FILE
+            lock = FileLock(path, mode=mode & 0o666, foreign_seconds=FOREIGN_SECONDS)
             lock.acquire(timeout=self._wait)
         except Timeout as error:
             raise StoreError(f"somebody has held {self._folder} for {self._wait:g} s; try again") from error
@@ -137,9 +137,19 @@ class FolderRemote:
                     self._visit(f"{file}/", files, refused)
             elif item.name.endswith(SUFFIX) or item.is_symlink():
                 try:
-                    files[_text(file)] = version_of(self._read(file))
-                except (OSError, ValueError) as error:
-                    refused.append(RefusedFile(ascii(file)[1:-1], _why(error)))
+                    file.encode()
+                    files[file] = version_of(self._read(file))
+                    continue
+                except UnicodeEncodeError:
+                    why = "has a name that is not UTF-8"
+                except ValueError as error:
+                    why = str(error)
+                except OSError as error:
+                    is_link = error.errno in {errno.ELOOP, errno.ENXIO}
+                    why = (
+                        "is a symlink or no regular file" if is_link else f"cannot be read: {error.strerror}"
+                    )
+                refused.append(RefusedFile(ascii(file)[1:-1], why))
         if len(files) > MAX_FILES:
             raise StoreError(f"{self._folder} holds over {MAX_FILES:,} memories; at most so many are read")
 
@@ -183,7 +193,11 @@ class FolderRemote:
         descriptor = os.open(self._folder, _OPEN_FOLDER & ~os.O_NOFOLLOW)
         try:
             for each in folders:
-                is_new = make and _is_made(descriptor, each)
+                is_new = False
+                if make:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(each, disk.FOLDER_MODE, dir_fd=descriptor)
+                        is_new = True
                 below = os.open(each, _OPEN_FOLDER, dir_fd=descriptor)
                 if is_new:  # with the permissions of its parent
                     os.fchmod(below, stat.S_IMODE(os.fstat(descriptor).st_mode))
@@ -192,27 +206,3 @@ class FolderRemote:
             yield descriptor, name
         finally:
             os.close(descriptor)
-
-
-def _is_made(folder: int, name: str) -> bool:
-    try:
-        os.mkdir(name, disk.FOLDER_MODE, dir_fd=folder)
-    except FileExistsError:
-        return False
-    return True
-
-
-def _text(file: str) -> str:
-    """Return the name if it is valid text."""
-    try:
-        file.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError("has a name that is not UTF-8") from error
-    return file
-
-
-def _why(error: OSError | ValueError) -> str:
-    if isinstance(error, OSError):
-        is_link = error.errno in {errno.ELOOP, errno.ENXIO}
-        return "is a symlink or no regular file" if is_link else f"cannot be read: {error.strerror}"
-    return str(error)

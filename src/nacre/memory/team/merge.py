@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from nacre.errors import StoreError
-from nacre.memory.files.containment import INDEX_FILE
 from nacre.memory.files.folder import ABSENT, Folder, version_of
 from nacre.memory.format.entry import read_entry
 from nacre.memory.format.frontmatter import MarkdownFile
-from nacre.memory.format.index import IndexLine, MemoryIndex, is_listable
-from nacre.memory.team.remote import RefusedFile, RemoteSnapshot, size_objection
+from nacre.memory.format.index import INDEX_FILE, MemoryIndex, is_listable, within_budget
+from nacre.memory.team.remote import RefusedFile, RemoteSnapshot, TeamSyncState, size_objection
 from nacre.memory.team.rules import LOCAL_ONLY, content_objection, is_index, name_objection, sharing_objection
-from nacre.memory.team.state import TeamSyncState
 from nacre.store import disk
 
 Verdict: TypeAlias = Literal["same", "take", "drop", "give", "withdraw", "keep_mine", "keep_theirs", "both"]
@@ -146,9 +144,15 @@ def merge(
     done.refused += [*here.odd, *shared.refused]
     left_alone = {one.file for one in done.refused}
     work = _MergeWork(here, shared, contents, state, had, done)
-    names = ({*here.files, *shared.files, *(state.files or ())} - left_alone) - _lookalikes(
-        here, shared, done
-    )
+    names = {*here.files, *shared.files, *(state.files or ())} - left_alone
+    # Of two names that some file system confuses, the local one stays.
+    taken = {unicodedata.normalize("NFKC", file).casefold(): file for file in here.files}
+    for file in sorted(shared.files.keys() - here.files.keys()):
+        other = taken.setdefault(unicodedata.normalize("NFKC", file).casefold(), file)
+        if other != file:
+            why = f"is spelled almost like {other}; it is not taken over"
+            done.refused.append(RefusedFile(file, why))
+            names.discard(file)
     for file in sorted(names):
         if not is_index(file):
             work.topic(file)
@@ -257,15 +261,15 @@ class _MergeWork:
                 return
             theirs = self.contents[file]
         mine = self.here.files.get(file, base)
-        merged = merged_index(mine, theirs, base, is_listed=self._is_listed(file))
-        merged = self._with_kept(file, merged)
+        merged = filtered_index(merged_index(mine, theirs, base), self._is_listed(file))
+        merged = self._within_budget(file, self._with_kept(file, merged))
         if merged != self.here.files.get(file, b""):
             done.writes[file] = merged
         prefix = _prefix(file)
         there = {*self.shared.files, *done.gives} - {
             name for name, data in done.gives.items() if data is None
         }
-        public = public_index(merged, is_shared=lambda one: prefix + one in there)
+        public = filtered_index(merged, lambda one: prefix + one in there)
         done.last[file] = self.shared.files.get(file, ABSENT)
         done.indexes[file] = theirs.decode(errors="surrogateescape")
         if public == (self.contents[file] if file in self.shared.files else b""):
@@ -297,34 +301,27 @@ class _MergeWork:
             text = self.done.writes.get(file) or self.here.files.get(file)
             entry = read_entry(file, text) if text else None
             name = file.removeprefix(_prefix(index))
-            if entry is None or self._nearest_index(file) != index or not is_listable(entry):
+            # The index in the nearest folder above lists the file.
+            folder = _prefix(file)
+            while folder and f"{folder}{INDEX_FILE}" not in {*self.here.files, *self.shared.files}:
+                folder = _prefix(folder.rstrip("/"))
+            if entry is None or f"{folder}{INDEX_FILE}" != index or not is_listable(entry):
                 continue
             if name not in MemoryIndex.parse(data).mentions:
                 title = f"{entry.title} (theirs)" if THEIRS in name else entry.title
                 data = MemoryIndex.parse(data).with_pointer(name, title, entry.description, kind=entry.kind)
         return data
 
-    def _nearest_index(self, file: str) -> str:
-        folder = _prefix(file)
-        while folder and not {f"{folder}{INDEX_FILE}"} & {*self.here.files, *self.shared.files}:
-            folder = _prefix(folder.rstrip("/"))
-        return f"{folder}{INDEX_FILE}"
-
-
-def _lookalikes(here: LocalTeamFiles, shared: RemoteSnapshot, done: Merge) -> set[str]:
-    """Return names that some file system confuses with another: of two such, the local one stays."""
-    taken = {_alike(file): file for file in here.files}
-    found: set[str] = set()
-    for file in sorted(shared.files.keys() - here.files.keys()):
-        if taken.setdefault(_alike(file), file) != file:
-            why = f"is spelled almost like {taken[_alike(file)]}; it is not taken over"
-            done.refused.append(RefusedFile(file, why))
-            found.add(file)
-    return found
-
-
-def _alike(file: str) -> str:
-    return unicodedata.normalize("NFKC", file).casefold()
+    def _within_budget(self, index: str, data: bytes) -> bytes:
+        """Return the merged index without the pointers that do not fit; their files are shared anyway."""
+        prefix = _prefix(index)
+        entries = []
+        for line in MemoryIndex.parse(data).pointers:
+            file = prefix + line.file
+            text = self.done.writes.get(file) or self.here.files.get(file)
+            if text and line.file.rpartition("/")[2] != INDEX_FILE:
+                entries.append(read_entry(line.file, text))
+        return within_budget(data, entries)[0]
 
 
 def _prefix(index: str) -> str:
@@ -337,17 +334,16 @@ def _undated(data: bytes) -> bytes:
     return MarkdownFile.parse(data).with_fields(created=None, modified=None)
 
 
-def merged_index(mine: bytes, theirs: bytes, base: bytes, *, is_listed: Callable[[str], bool]) -> bytes:
-    """Return the merged index, with lines only of files that may be listed here."""
-    return _cleaned(_merged(mine, theirs, base), is_listed)
+def filtered_index(data: bytes, keeps: Callable[[str], bool]) -> bytes:
+    """Return the index without lines of files that it must not list: a line discloses, too."""
+    for file in {line.file for line in MemoryIndex.parse(data).pointers}:
+        if not keeps(file):
+            data = MemoryIndex.parse(data).without(file)
+    return data
 
 
-def public_index(data: bytes, *, is_shared: Callable[[str], bool]) -> bytes:
-    """Return the index without lines of files that are not shared: a line discloses, too."""
-    return _cleaned(data, is_shared)
-
-
-def _merged(mine: bytes, theirs: bytes, base: bytes) -> bytes:
+def merged_index(mine: bytes, theirs: bytes, base: bytes) -> bytes:
+    """Return the merged index, with lines of files that may not exist here."""
     ours = _single(mine)
     others = _single(theirs)
     old = _single(base)
@@ -359,7 +355,13 @@ def _merged(mine: bytes, theirs: bytes, base: bytes) -> bytes:
     if _prose(ours) == _prose(old):
         return _with_changes(others, ours, old, has_last_word=True)
     merged = _with_changes(ours, others, old)
-    return merged if _prose(others) == _prose(old) else _with_words(merged, others, old)
+    # What only the other side wrote around the pointers is added at the end.
+    present = {*_prose(MemoryIndex.parse(merged)), *_prose(old)}
+    new = [line for line in _prose(others) if line not in present]
+    if not new:
+        return merged
+    gap = b"" if not merged or merged.endswith(b"\n\n") else b"\n" if merged.endswith(b"\n") else b"\n\n"
+    return merged + gap + "".join(f"{line}\n" for line in new).encode(errors="surrogateescape")
 
 
 def _with_changes(
@@ -373,28 +375,11 @@ def _with_changes(
     for line in other.pointers:
         here = mine.get(line.file)
         before = was.get(line.file)
-        if _words(line) != before and (here in {before, None} or has_last_word):
+        if (line.title, line.hook) != before and (here in {before, None} or has_last_word):
             data = MemoryIndex.parse(data).with_pointer(line.file, line.title, line.hook)
     for file, words in was.items():
         # A line that was reworded on one side and removed on the other stays, if its file does.
         if file not in kept and mine.get(file) == words:
-            data = MemoryIndex.parse(data).without(file)
-    return data
-
-
-def _with_words(data: bytes, other: MemoryIndex, old: MemoryIndex) -> bytes:
-    """Merge text around the pointers: what only the other side wrote is added at the end."""
-    present = {*_prose(MemoryIndex.parse(data)), *_prose(old)}
-    new = [line for line in _prose(other) if line not in present]
-    if not new:
-        return data
-    gap = b"" if not data or data.endswith(b"\n\n") else b"\n" if data.endswith(b"\n") else b"\n\n"
-    return data + gap + "".join(f"{line}\n" for line in new).encode(errors="surrogateescape")
-
-
-def _cleaned(data: bytes, keeps: Callable[[str], bool]) -> bytes:
-    for file in {line.file for line in MemoryIndex.parse(data).pointers}:
-        if not keeps(file):
             data = MemoryIndex.parse(data).without(file)
     return data
 
@@ -418,8 +403,4 @@ def _prose(index: MemoryIndex) -> list[str]:
 
 
 def _lines(index: MemoryIndex) -> dict[str, tuple[str, str]]:
-    return {line.file: _words(line) for line in index.pointers}
-
-
-def _words(line: IndexLine) -> tuple[str, str]:
-    return line.title, line.hook
+    return {line.file: (line.title, line.hook) for line in index.pointers}

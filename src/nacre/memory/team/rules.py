@@ -6,15 +6,15 @@ are always private; M27: `local-only` files stay.
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
 
 from nacre.errors import OutsideStore, StoreError
-from nacre.memory.files.containment import INDEX_FILE, topic_inside
+from nacre.memory.files.containment import topic_inside
 from nacre.memory.files.folder import Folder
 from nacre.memory.format.entry import Entry, read_entry
-from nacre.memory.secrets import find_secrets
+from nacre.memory.format.index import INDEX_FILE
+from nacre.memory.secrets import find_in_name, find_secrets
 
 PERSONAL = "is about a person, and what is about a person is always private"
 UNTRUSTED = "came from outside and nobody vouches for it"
@@ -33,6 +33,8 @@ def sharing_objection(file: str, data: bytes) -> str:
     """Return why a file may not leave this machine; empty if it may."""
     if why := content_objection(data):
         return why
+    if findings := find_in_name(file):
+        return f"holds {findings[0]}"
     return "" if is_index(file) else entry_objection(read_entry(file, data))
 
 
@@ -55,7 +57,7 @@ def entry_objection(entry: Entry) -> str:
         return LOCAL_ONLY
     if entry.kind == "user":
         return PERSONAL
-    return UNTRUSTED if entry.origin == "untrusted" else ""
+    return UNTRUSTED if not entry.is_trusted else ""
 
 
 def name_objection(directory: Path, file: str) -> str:
@@ -68,27 +70,19 @@ def name_objection(directory: Path, file: str) -> str:
         return f"has no name for a memory: {error}"
     if key != file:
         return "leads elsewhere through a symlink"
-    return _taken(directory, file)
+    place = directory
+    for part in Path(file).parts:
+        place /= part
+        try:
+            mode = place.lstat().st_mode
+        except OSError:
+            continue
+        if place == directory / file:
+            return "" if stat.S_ISREG(mode) else "has the name of something here that is no file"
+        if not stat.S_ISDIR(mode):
+            return f"needs the folder {part}, and something else has that name here"
+    return ""
 
 
 def is_index(file: str) -> bool:
     return file.rpartition("/")[2] == INDEX_FILE
-
-
-def _taken(directory: Path, file: str) -> str:
-    """Return what conflicts with this file; empty for nothing."""
-    *folders, _ = Path(file).parts
-    place = directory
-    for part in folders:
-        place /= part
-        if (mode := _mode(place)) is not None and not stat.S_ISDIR(mode):
-            return f"needs the folder {part}, and something else has that name here"
-    mode = _mode(directory / file)
-    return "" if mode is None or stat.S_ISREG(mode) else "has the name of something here that is no file"
-
-
-def _mode(path: Path) -> int | None:
-    try:
-        return os.lstat(path).st_mode
-    except OSError:
-        return None

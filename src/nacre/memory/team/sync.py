@@ -11,22 +11,27 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from filelock import FileLock, Timeout
-
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError, VersionConflict
 from nacre.memory.files.folder import version_of
 from nacre.memory.files.location import Location
 from nacre.memory.files.recovery import as_store_error
-from nacre.memory.files.transaction import pick_up, transact
+from nacre.memory.files.transaction import acquire, pick_up, transact
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import MemoryChange
-from nacre.memory.team.merge import Conflict, Had, LocalTeamFiles, Merge, merge
-from nacre.memory.team.remote import RefusedFile, RemoteSnapshot, TeamRemote
+from nacre.memory.team.merge import Conflict, LocalTeamFiles, Merge, merge
+from nacre.memory.team.remote import (
+    RefusedFile,
+    RemoteSnapshot,
+    TeamRemote,
+    TeamSyncState,
+    read_state,
+    write_state,
+)
 from nacre.memory.team.rules import is_index
-from nacre.memory.team.state import TeamSyncState, read_state, write_state
 from nacre.store import disk
 from nacre.store.history import History
+from nacre.store.locks import FileLock
 
 MAX_TRIES = 25
 """Rounds, of which all but the last lost to another push; a whole team that syncs at once needs a few."""
@@ -80,11 +85,23 @@ async def sync(
                 done = await asyncio.to_thread(_merged, team, shared, contents, state)
                 return _with_gives(_with_writes(report, done, ""), done)
             try:
-                done, commit = await _brought_in(team, (shared, contents, state), clock=clock, watch=watch)
+                change = MemoryChange(author="team", reason="synced with the team")
+                async with transact(team, change, clock=clock, watch=watch) as tx:
+                    # Merged again under the lock.
+                    done = await asyncio.to_thread(_merged, team, shared, contents, state)
+                    # With only a part of the texts an index would lose the lines of the rest.
+                    for file, data in () if done.missing else done.writes.items():
+                        if data is None:
+                            tx.delete(file, if_version=done.bases[file])
+                        else:
+                            tx.write(file, data, if_version=done.bases[file])
             except VersionConflict:  # the directory was changed meanwhile
                 continue
             if not done.missing:
-                report = _with_writes(report, done, commit)
+                new = TeamSyncState(address=state.address, files=done.last, indexes=done.indexes)
+                with as_store_error(team.cache):
+                    await asyncio.to_thread(write_state, team.cache, new)
+                report = _with_writes(report, done, tx.commit)
                 if await _is_given(team, remote, shared, done):
                     return _with_gives(report, done)
             await asyncio.sleep(clock.chance() * min(MAX_PAUSE, FIRST_PAUSE * 2**attempt))
@@ -97,18 +114,9 @@ async def _alone(team: Location, clock: Clock) -> AsyncIterator[None]:
     path = team.cache / "sync.lock"
     with as_store_error(path):
         disk.make_folder(team.cache)
-        lock = FileLock(path, mode=disk.FILE_MODE, thread_local=False)
-        until = clock.seconds() + LOCK_WAIT
-        while True:
-            try:
-                lock.acquire(timeout=0)
-                break
-            except Timeout as error:
-                if clock.seconds() >= until:
-                    raise StoreError(
-                        f"another sync has been going on for {LOCK_WAIT:g} s; try again later"
-                    ) from error
-            await asyncio.sleep(LOCK_POLL)
+        lock = FileLock(path)
+        busy = f"another sync has been going on for {LOCK_WAIT:g} s; try again later"
+        await acquire(lock, clock, seconds=LOCK_WAIT, poll=LOCK_POLL, busy=busy)
     try:
         yield
     finally:
@@ -123,52 +131,27 @@ def _merged(
         # A folder without any file is new, or was lost with all its files: the index is never forgotten.
         is_lost = not here.files
         known = replace(state, files=None, indexes={}) if is_lost else state
-        return merge(here, shared, contents, state=known, had=_forgotten(team, is_lost=is_lost))
+        history = History(team.history)
 
+        def had(file: str, version: str) -> bool:
+            """Return whether the history shows that a file was here and then forgotten on purpose."""
+            commits = history.log(ALL_CHANGES, file=file)
+            if not commits or commits[0].author == "team":
+                return False
+            if is_lost and commits[0].reason.startswith(BY_OTHER_MEANS):
+                return False
+            return any(history.version(one.id, file) == version for one in commits)
 
-def _forgotten(team: Location, *, is_lost: bool) -> Had:
-    """Return whether the history shows that a file was here and then forgotten on purpose."""
-    history = History(team.history)
-
-    def had(file: str, version: str) -> bool:
-        commits = history.log(ALL_CHANGES, file=file)
-        if not commits or commits[0].author == "team":
-            return False
-        if is_lost and commits[0].reason.startswith(BY_OTHER_MEANS):
-            return False
-        return any(history.version(one.id, file) == version for one in commits)
-
-    return had
-
-
-async def _brought_in(
-    team: Location,
-    pulled: tuple[RemoteSnapshot, Mapping[str, bytes], TeamSyncState],
-    *,
-    clock: Clock,
-    watch: Watch | None,
-) -> tuple[Merge, str]:
-    """Merge again under the lock, and write the result and the state."""
-    shared, contents, state = pulled
-    change = MemoryChange(author="team", reason="synced with the team")
-    async with transact(team, change, clock=clock, watch=watch) as tx:
-        done = await asyncio.to_thread(_merged, team, shared, contents, state)
-        # With only a part of the texts an index would lose the lines of the rest.
-        for file, data in () if done.missing else done.writes.items():
-            if data is None:
-                tx.delete(file, if_version=done.bases[file])
-            else:
-                tx.write(file, data, if_version=done.bases[file])
-    if not done.missing:
-        new = TeamSyncState(address=state.address, files=done.last, indexes=done.indexes)
-        await asyncio.to_thread(_recorded, team, new)
-    return done, tx.commit
+        return merge(here, shared, contents, state=known, had=had)
 
 
 async def _is_given(team: Location, remote: TeamRemote, shared: RemoteSnapshot, done: Merge) -> bool:
     """Return whether the local changes were pushed; False if another push came first."""
-    if done.gives and not await remote.push(shared, done.gives, _reason(done.gives)):
-        return False
+    if done.gives:
+        names = [file for file in sorted(done.gives) if not is_index(file)] or sorted(done.gives)
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        if not await remote.push(shared, done.gives, f"memory: {names[0]}{more}"):
+            return False
     given = {file: version_of(data) for file, data in done.gives.items()}
     texts = {
         file: data.decode(errors="surrogateescape")
@@ -178,19 +161,9 @@ async def _is_given(team: Location, remote: TeamRemote, shared: RemoteSnapshot, 
     state = TeamSyncState(
         address=remote.address, files={**done.last, **given}, indexes={**done.indexes, **texts}
     )
-    await asyncio.to_thread(_recorded, team, state)
-    return True
-
-
-def _recorded(team: Location, state: TeamSyncState) -> None:
     with as_store_error(team.cache):
-        write_state(team.cache, state)
-
-
-def _reason(gives: Mapping[str, bytes | None]) -> str:
-    names = [file for file in sorted(gives) if not is_index(file)] or sorted(gives)
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"memory: {names[0]}{more}"
+        await asyncio.to_thread(write_state, team.cache, state)
+    return True
 
 
 def _with_writes(report: SyncReport, done: Merge, commit: str) -> SyncReport:
@@ -200,8 +173,8 @@ def _with_writes(report: SyncReport, done: Merge, commit: str) -> SyncReport:
     conflicts = {one.file: one for one in (*report.conflicts, *done.conflicts)}
     return replace(
         report,
-        pulled=_union(report.pulled, came),
-        deleted=tuple(file for file in _union(report.deleted, gone) if file not in came),
+        pulled=tuple(sorted({*report.pulled, *came})),
+        deleted=tuple(sorted({*report.deleted, *gone} - {*came})),
         conflicts=tuple(conflicts.values()),
         commit=commit or report.commit,
     )
@@ -216,7 +189,3 @@ def _with_gives(report: SyncReport, done: Merge) -> SyncReport:
         refused=tuple(sorted(set(done.refused))),
         stayed=tuple(sorted(done.stayed)),
     )
-
-
-def _union(before: tuple[str, ...], new: list[str]) -> tuple[str, ...]:
-    return tuple(sorted({*before, *new}))

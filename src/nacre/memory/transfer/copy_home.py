@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -40,7 +39,7 @@ from nacre.store.history import History
 from nacre.store.home import same_folder, slug
 
 EVERYWHERE = "every project"
-NOBODYS = "nobody wrote down which project it is of; `nacre memory import` in that project takes it in"
+NO_PROJECT = "nobody wrote down which project it is of; `nacre memory import` in that project takes it in"
 _CWD = re.compile(r'"cwd":\s?("(?:[^"\\]|\\.)*")')
 
 
@@ -98,7 +97,7 @@ class HomeCopy:
                 continue
             root = _root_of(folder)
             if root is None:
-                without.append(SkippedFile(str(folder / "memory"), NOBODYS))
+                without.append(SkippedFile(str(folder / "memory"), NO_PROJECT))
                 continue
             target = project_location(self.new, root)
             found.append(DirectoryPair(whose=str(root), source=folder / "memory", target=target))
@@ -107,10 +106,8 @@ class HomeCopy:
     def preview(self, pair: DirectoryPair) -> CopyResult:
         """Return what `copy` would do, without doing it."""
         batch, staying = self._batch(pair)
-        imported = (
-            preview_import(pair.target, batch, options=self._options(pair)) if batch else ImportResult()
-        )
-        return self._result(pair, imported, staying)
+        imported = preview_import(pair.target, batch, options=self._options(pair)) if batch else None
+        return _result(pair, imported, staying)
 
     async def copy(self, pair: DirectoryPair, *, clock: Clock = SYSTEM_CLOCK) -> CopyResult:
         """Copy the missing files of a directory in one commit; a failure is part of the result."""
@@ -118,64 +115,54 @@ class HomeCopy:
             # Another project of the same slug may have taken the folder meanwhile (M2).
             pair = replace(pair, target=project_location(self.new, pair.target.root))
         batch, staying = self._batch(pair)
-        imported = ImportResult()
-        if batch:
-            change = MemoryChange(author="import", reason=f"brought from {self.old}")
-            target = pair.target
-            try:
-                await Memory.at(target, target.root or target.directory, clock=clock)
-                imported = await import_batch(
-                    target, batch, options=self._options(pair), change=change, clock=clock
-                )
-            except StoreError as error:
-                return CopyResult(pair=pair, failed=str(error))
-        return self._result(pair, imported, staying)
-
-    def _result(self, pair: DirectoryPair, imported: ImportResult, staying: tuple[str, ...]) -> CopyResult:
-        has_team = next((pair.source / TEAM).rglob("*.md"), None) is not None
-        return CopyResult(pair=pair, imported=imported, staying=staying, has_team=has_team)
+        if not batch:
+            return _result(pair, None, staying)
+        target = pair.target
+        change = MemoryChange(author="import", reason=f"brought from {self.old}")
+        options = self._options(pair)
+        try:
+            await Memory.at(target, target.root or target.directory, clock=clock)
+            imported = await import_batch(target, batch, options=options, change=change, clock=clock)
+        except StoreError as error:
+            return CopyResult(pair=pair, failed=str(error))
+        return _result(pair, imported, staying)
 
     def _options(self, pair: DirectoryPair) -> ImportOptions:
-        is_project = pair.target.root is not None
-        return ImportOptions(keeps_index=self.keeps_index or not is_project)
+        return ImportOptions(keeps_index=self.keeps_index or pair.target.root is None)
 
     def _batch(self, pair: DirectoryPair) -> tuple[ImportBatch | None, tuple[str, ...]]:
         """Return the files to copy, and the names of local-only files that are not copied."""
-        files, skipped = _read(pair.source)
+        here = Folder(pair.source)
+        files = dict[str, bytes]()
+        skipped = list[SkippedFile]()
+        for file in sorted(here.scan()):
+            try:
+                data = here.read(file)
+            except (OutsideStore, StoreError, OSError) as error:
+                skipped.append(SkippedFile(str(pair.source / file), str(error)))
+                continue
+            if data is not None:
+                files[file] = data
         index = files.pop(INDEX_FILE, None)
         known = History(pair.target.history).repository
-        staying = [file for file, data in files.items() if self.leaves_local and _is_local(file, data)]
+        staying = [
+            file for file, data in files.items() if self.leaves_local and read_entry(file, data).local_only
+        ]
         forgotten = {file for file, data in files.items() if known.has(version_of(data))}
         there = Folder(pair.target.directory)
         left_out = {*staying, *(file for file in forgotten if there.version(file) != version_of(files[file]))}
         for file in left_out:
             index = None if index is None else MemoryIndex.parse(index).without(file)
-        here = Folder(pair.source)
         coming = tuple(
             ImportFile(file, data, here.written(file)) for file, data in files.items() if file not in left_out
         )
-        batch = ImportBatch(files=coming, index=index, skipped=skipped) if coming or skipped else None
+        batch = ImportBatch(files=coming, index=index, skipped=tuple(skipped)) if coming or skipped else None
         return batch, tuple(staying)
 
 
-def _read(source: Path) -> tuple[dict[str, bytes], tuple[SkippedFile, ...]]:
-    """Return the files of a memory directory without the team's, and those that cannot be read."""
-    folder = Folder(source)
-    files = dict[str, bytes]()
-    skipped = list[SkippedFile]()
-    for file in sorted(folder.scan()):
-        try:
-            data = folder.read(file)
-        except (OutsideStore, StoreError, OSError) as error:
-            skipped.append(SkippedFile(str(source / file), str(error)))
-            continue
-        if data is not None:
-            files[file] = data
-    return files, tuple(skipped)
-
-
-def _is_local(file: str, data: bytes) -> bool:
-    return read_entry(file, data).local_only
+def _result(pair: DirectoryPair, imported: ImportResult | None, staying: tuple[str, ...]) -> CopyResult:
+    has_team = next((pair.source / TEAM).rglob("*.md"), None) is not None
+    return CopyResult(pair=pair, imported=imported or ImportResult(), staying=staying, has_team=has_team)
 
 
 def _root_of(folder: Path) -> Path | None:
@@ -186,21 +173,16 @@ def _root_of(folder: Path) -> Path | None:
         return None
     if claimed is not None:
         return Path(claimed.root)
-    for cwd in _directories(folder):
-        root = canonical_root(cwd)
-        if same_folder(folder.name, slug(str(root))):
-            return root
-    return None
-
-
-def _directories(folder: Path) -> Iterator[Path]:
     for log in islice(sorted(folder.glob("*.jsonl")), SAMPLED_LOGS):
         try:
             descriptor = disk.open_regular(log, os.O_RDONLY)
         except OSError:
             continue
         with os.fdopen(descriptor, "rb") as source:
-            if found := _CWD.search(source.read(SAMPLED_BYTES).decode(errors="replace")):
-                named = json.loads(found[1])
-                if "\0" not in named and Path(named).is_absolute():
-                    yield Path(named)
+            found = _CWD.search(source.read(SAMPLED_BYTES).decode(errors="replace"))
+        cwd = json.loads(found[1]) if found else ""
+        if cwd and "\0" not in cwd and Path(cwd).is_absolute():
+            root = canonical_root(Path(cwd))
+            if same_folder(folder.name, slug(str(root))):
+                return root
+    return None

@@ -42,7 +42,7 @@ def export(
     whole = {file: data for file, data in files.items() if data is not None}
     if not whole:
         raise StoreError(f"there is nothing to export: {location.directory} holds no memories")
-    suspect = tuple(file for file, data in whole.items() if _has_secret(data))
+    suspect = tuple(file for file, data in whole.items() if find_secrets(data.decode(errors="replace")))
     if redacts:
         whole |= {file: redact(whole[file].decode(errors="replace")).encode() for file in suspect}
     try:
@@ -54,10 +54,6 @@ def export(
         raise StoreError(disk.explain(error, target)) from error
     done, left = (suspect, ()) if redacts else ((), suspect)
     return ExportResult(path=target, files=tuple(whole), redacted=done, secrets=left)
-
-
-def _has_secret(data: bytes) -> bool:
-    return bool(find_secrets(data.decode(errors="replace")))
 
 
 def _pack(files: Mapping[str, bytes], target: Path, directory: Path, *, replaces: bool) -> None:
@@ -72,7 +68,7 @@ def _pack(files: Mapping[str, bytes], target: Path, directory: Path, *, replaces
             member.mtime = _written(directory / file) // _SECOND_NS
             packed.addfile(member, io.BytesIO(data))
     disk.make_folder(target.absolute().parent)
-    disk.replace_file(target, buffer.getvalue(), temp_name=_temp(target))
+    disk.replace_file(target, buffer.getvalue())
 
 
 def _copy(files: Mapping[str, bytes], target: Path, directory: Path, *, replaces: bool) -> None:
@@ -85,13 +81,9 @@ def _copy(files: Mapping[str, bytes], target: Path, directory: Path, *, replaces
     for file, data in files.items():
         path = target / file
         disk.make_folder(path.parent)
-        disk.replace_file(path, data, temp_name=_temp(path), sync=False)
+        disk.replace_file(path, data, sync=False)
         written = _written(directory / file)
         os.utime(path, ns=(written, written))
-
-
-def _temp(path: Path) -> str:
-    return f".{path.name}.{os.getpid()}.tmp"
 
 
 def _written(path: Path) -> int:

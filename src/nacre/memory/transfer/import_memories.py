@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -16,7 +15,7 @@ from nacre.errors import OutsideStore
 from nacre.memory.daily_log import day_of
 from nacre.memory.files.folder import TEAM, Folder, version_of
 from nacre.memory.files.location import Location
-from nacre.memory.files.scan import LOGS, SkippedFile, moment_of
+from nacre.memory.files.scan import LOGS, SkippedFile, is_topic, moment_of
 from nacre.memory.files.transaction import transact
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import (
@@ -30,8 +29,8 @@ from nacre.memory.format.entry import (
     title_of,
 )
 from nacre.memory.format.frontmatter import MarkdownFile
-from nacre.memory.format.index import INDEX_FILE, MemoryIndex, index_usage, is_listable
-from nacre.memory.secrets import find_secrets
+from nacre.memory.format.index import INDEX_FILE, MemoryIndex, index_usage, is_listable, within_budget
+from nacre.memory.secrets import find_in_name, find_secrets
 from nacre.memory.transfer.import_sources import ImportBatch, ImportedFact, ImportFile
 
 ROOM_FOR_A_LINE = 151
@@ -170,17 +169,25 @@ class _Plan:
         """Return why a file cannot be imported; empty if it can."""
         if file.startswith(f"{TEAM}/"):
             return "is the team's memory, which is shared in its own way"
-        try:
-            text = data.decode()
-        except UnicodeDecodeError:
-            return "is not UTF-8; save it as UTF-8"
-        if not self.options.allow_secret and (findings := find_secrets(text)):
-            return f"holds {', '.join(map(str, findings))}; take it out, or say --allow-secret"
+        if problem := self.encoding_problem(data) or self.secret_in(data.decode(), file):
+            return problem
         try:
             self.folder.key(file)
         except OutsideStore as error:
             return f"cannot be kept under this name: {error}"
         return ""
+
+    def encoding_problem(self, data: bytes) -> str:
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return "is not UTF-8; save it as UTF-8"
+        return ""
+
+    def secret_in(self, text: str, file: str = "") -> str:
+        if self.options.allow_secret or not (findings := [*find_secrets(text), *find_in_name(file)]):
+            return ""
+        return f"holds {', '.join(map(str, findings))}; take it out, or say --allow-secret"
 
 
 def _planned(
@@ -200,7 +207,10 @@ def _planned(
             _note(plan, source, bodies, now)
     for fact in batch.facts:
         _fact(plan, fact, bodies, now)
-    theirs = _their_index(plan, batch)
+    theirs = batch.index
+    if theirs is not None and (objection := plan.objection(INDEX_FILE, theirs)):
+        plan.refused.append(SkippedFile(INDEX_FILE, objection))
+        theirs = None
     if theirs is not None and not _takes_over(plan):
         _save_text(plan, theirs, bodies, now)
     if options.keeps_index:
@@ -232,9 +242,8 @@ def _note(plan: _Plan, source: ImportFile, bodies: dict[str, str], now: datetime
         stem = source.file.rpartition("/")[2].removesuffix(".md")
         name = title_of(text) or stem
         file = plan.free(stem)
-        findings = _secret(plan, text) or _broken(source.data)
-        if findings:
-            # The line numbers are those of the note, not of the entry.
+        # Checked here, because the line numbers are those of the note, not of the entry.
+        if findings := plan.secret_in(text, source.file) or plan.encoding_problem(source.data):
             plan.refused.append(SkippedFile(source.file, findings))
             return
         draft = MemoryDraft(body=text, name=name, file=file)
@@ -247,7 +256,7 @@ def _fact(plan: _Plan, fact: ImportedFact, bodies: dict[str, str], now: datetime
     if fact.text.strip() in bodies:
         plan.same.append(called)
         return
-    if findings := _secret(plan, f"{fact.text}\n{json.dumps(fact.rest, ensure_ascii=False)}"):
+    if findings := plan.secret_in(f"{fact.text}\n{json.dumps(fact.rest, ensure_ascii=False)}"):
         plan.refused.append(SkippedFile(called, findings))
         return
     file = plan.free(title_of(fact.text))
@@ -265,27 +274,6 @@ def _fact(plan: _Plan, fact: ImportedFact, bodies: dict[str, str], now: datetime
         document = MarkdownFile.parse(document.with_fields(mem0=about))
     plan.add(file, document.data, called=called)
     bodies[fact.text.strip()] = file
-
-
-def _secret(plan: _Plan, text: str) -> str:
-    if plan.options.allow_secret or not (findings := find_secrets(text)):
-        return ""
-    return f"holds {', '.join(map(str, findings))}; take it out, or say --allow-secret"
-
-
-def _broken(data: bytes) -> str:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return "is not UTF-8; save it as UTF-8"
-    return ""
-
-
-def _their_index(plan: _Plan, batch: ImportBatch) -> bytes | None:
-    if batch.index is not None and (objection := plan.objection(INDEX_FILE, batch.index)):
-        plan.refused.append(SkippedFile(INDEX_FILE, objection))
-        return None
-    return batch.index
 
 
 def _takes_over(plan: _Plan) -> bool:
@@ -308,47 +296,37 @@ def _list(plan: _Plan, theirs: bytes | None) -> None:
     before = plan.present.get(INDEX_FILE)
     if theirs is not None and _takes_over(plan):
         new = theirs
-        for file in {one.file for one in plan.refused} | _untrusted(plan):
+        untrusted = {file for file, data in plan.writes.items() if not read_entry(file, data).is_trusted}
+        for file in {one.file for one in plan.refused} | untrusted:
             new = MemoryIndex.parse(new).without(file)
-        plan.writes[INDEX_FILE] = new
     else:
         new = _merged(plan, MemoryIndex.parse(before or b""), theirs)
-        if new != (before or b""):
-            plan.writes[INDEX_FILE] = new
+    if new != before and (new or before):
+        files = {**plan.present, **plan.writes}
+        listed = [line.file for line in MemoryIndex.parse(new).pointers if is_topic(line.file)]
+        new, _ = within_budget(new, [read_entry(file, files[file]) for file in listed if file in files])
+        plan.writes[INDEX_FILE] = new
     plan.feedback = index_usage(new).feedback
 
 
 def _merged(plan: _Plan, index: MemoryIndex, theirs: bytes | None) -> bytes:
     hooks = {line.file: line for line in MemoryIndex.parse(theirs or b"").pointers}
     words = {one.file for one in plan.renamed if one.was == INDEX_FILE}
-    listable = _listable(plan, plan.writes)
     for was, file in sorted(plan.landed.items()):
-        if file not in listable or (theirs is not None and was not in hooks and file not in words):
+        data = plan.writes.get(file)
+        if data is None or file.rpartition("/")[2] == INDEX_FILE or file.startswith(f"{LOGS}/"):
+            continue
+        entry = read_entry(file, data)
+        is_new = theirs is None or was in hooks or file in words
+        if not is_new or not is_listable(entry):
             continue
         if index_usage(index.data + b"x" * ROOM_FOR_A_LINE).share > 1:
             break
-        entry = read_entry(file, plan.writes[file])
         line = hooks.get(was)
         title, hook = (line.title, line.hook) if line else (entry.title, entry.description)
         index = MemoryIndex.parse(index.with_pointer(file, title, hook, kind=entry.kind))
     return index.data
 
 
-def _listable(plan: _Plan, files: Iterable[str]) -> set[str]:
-    found = {file: plan.writes.get(file, plan.present.get(file)) for file in files}
-    return {
-        file
-        for file, data in found.items()
-        if data is not None
-        and file.rpartition("/")[2] != INDEX_FILE
-        and not file.startswith(f"{LOGS}/")
-        and is_listable(read_entry(file, data))
-    }
-
-
 def _last(file: str) -> str:
     return file.rpartition("/")[2].casefold()
-
-
-def _untrusted(plan: _Plan) -> set[str]:
-    return {file for file, data in plan.writes.items() if read_entry(file, data).origin == "untrusted"}

@@ -65,10 +65,20 @@ class ImportBatch:
     skipped: tuple[SkippedFile, ...] = ()
 
 
+FoundFile = ImportFile | SkippedFile
+
+
 def read_batch(path: Path) -> ImportBatch:
     """Read everything at a path that may be a memory; raise `StoreError` if there is nothing."""
     try:
-        batch = _read(path)
+        if path.is_dir():
+            batch = _memory_folder(_folder_files(path), path)
+        elif path.suffix in {".json", ".jsonl"}:
+            batch = _facts(path)
+        elif path.suffix == ".md":
+            batch = _memory_folder(_opened([(path.name, path)]), path)
+        else:
+            batch = _memory_folder(_packed_files(path), path)
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise StoreError(f"{path} cannot be unpacked: {error}; pack it again") from error
     except OSError as error:
@@ -76,19 +86,6 @@ def read_batch(path: Path) -> ImportBatch:
     if not (batch.files or batch.facts or batch.skipped or batch.index):
         raise StoreError(f"there are no memories in {path}: no .md files and no mem0 export")
     return batch
-
-
-def _read(path: Path) -> ImportBatch:
-    if path.is_dir():
-        return _memory_folder(_folder_files(path), path)
-    if path.suffix in {".json", ".jsonl"}:
-        return _facts(path)
-    if path.suffix == ".md":
-        return _memory_folder(_opened([(path.name, path)]), path)
-    return _memory_folder(_packed_files(path), path)
-
-
-FoundFile = ImportFile | SkippedFile
 
 
 def _folder_files(root: Path) -> Iterator[FoundFile]:
@@ -154,18 +151,16 @@ def _packed_files(path: Path) -> Iterator[FoundFile]:
             else:
                 content = packed.extractfile(member)
                 data = content.read() if content else b""
-                yield ImportFile(str(name), data, _nanoseconds(member.mtime))
-
-
-def _nanoseconds(mtime: float) -> int | None:
-    """Return the time of a file in an archive; None where it is not set or out of range."""
-    return int(mtime * _SECOND_NS) if 0 < mtime < _MAX_SECONDS else None
+                # The time may be missing or out of range.
+                written = int(member.mtime * _SECOND_NS) if 0 < member.mtime < _MAX_SECONDS else None
+                yield ImportFile(str(name), data, written)
 
 
 def _memory_folder(found: Iterable[FoundFile], path: Path) -> ImportBatch:
     """Return the files of the only memory folder that was found; without an index, all files."""
     everything = list(found)
-    sources = _sources(everything)
+    sources = [one for one in everything if isinstance(one, ImportFile)]
+    skipped = [one for one in everything if isinstance(one, SkippedFile)]
     homes = sorted(
         {_folder_of(one.file) for one in sources if one.file.rpartition("/")[2] == INDEX_FILE},
         key=lambda folder: (folder.count("/"), folder),
@@ -176,21 +171,19 @@ def _memory_folder(found: Iterable[FoundFile], path: Path) -> ImportBatch:
     if len(top) > 1:
         named = ", ".join(folder.rstrip("/") for folder in top[:3])
         raise StoreError(f"{path} holds {len(top)} memory folders ({named}, …); name one of them")
-    root = top[0] if top else _shared_folder(sources)
+    folders = {one.file.partition("/")[0] + "/" if "/" in one.file else "" for one in sources}
+    # Without an index it is the folder that contains all notes of an archive.
+    shared = folders.pop() if len(folders) == 1 else ""
+    root = top[0] if top else shared
     inside = [replace(one, file=one.file.removeprefix(root)) for one in sources if one.file.startswith(root)]
     outside = len(sources) - len(inside)
-    other = SkippedFile(f"{outside} more", f"not in {root.rstrip('/')}, the memory folder")
+    if outside:
+        skipped.append(SkippedFile(f"{outside} more", f"not in {root.rstrip('/')}, the memory folder"))
     return ImportBatch(
         files=tuple(one for one in inside if one.file != INDEX_FILE),
         index=next((one.data for one in inside if one.file == INDEX_FILE), None),
-        skipped=(*_skips(everything), *[other] * bool(outside)),
+        skipped=tuple(skipped),
     )
-
-
-def _shared_folder(sources: tuple[ImportFile, ...]) -> str:
-    """Return the folder that contains all notes of an archive."""
-    folders = {one.file.partition("/")[0] + "/" if "/" in one.file else "" for one in sources}
-    return folders.pop() if len(folders) == 1 else ""
 
 
 def _facts(path: Path) -> ImportBatch:
@@ -253,11 +246,3 @@ def _word(value: Json) -> str:
 def _folder_of(file: str) -> str:
     folder, slash, _ = file.rpartition("/")
     return folder + slash
-
-
-def _sources(found: Iterable[FoundFile]) -> tuple[ImportFile, ...]:
-    return tuple(one for one in found if isinstance(one, ImportFile))
-
-
-def _skips(found: Iterable[FoundFile]) -> tuple[SkippedFile, ...]:
-    return tuple(one for one in found if isinstance(one, SkippedFile))

@@ -10,8 +10,8 @@ from nacre.memory.files.folder import ABSENT, TEAM, Folder, version_of
 from nacre.memory.files.location import Location
 from nacre.memory.format.entry import MemoryChange, file_name
 from nacre.memory.format.frontmatter import MarkdownFile
-from nacre.memory.format.index import MemoryIndex
-from nacre.memory.memory import INDEX_FILE, Memory
+from nacre.memory.format.index import INDEX_FILE, MemoryIndex
+from nacre.memory.memory import Memory
 from nacre.memory.team.rules import UNTRUSTED
 from nacre.store.history import Commit, History
 
@@ -62,7 +62,7 @@ async def move(
     if data is None:
         raise StoreError(f"{entry.file} is gone meanwhile; `nacre memory list` shows what is there")
     carried = data
-    if target.location.source == TEAM and entry.origin == "untrusted":
+    if target.location.source == TEAM and not entry.is_trusted:
         if not is_trusted:
             raise StoreError(f"{entry.file} {UNTRUSTED}; read it, and vouch for it with --trust")
         carried = MarkdownFile.parse(data).with_fields(origin=None)
@@ -75,7 +75,6 @@ async def move(
     added = ""
     if present is None:
         # A secret that was allowed in a private memory is allowed in another; the team memory refuses it.
-        # the team's memory refuses it all the same.
         added = await target.put(file, carried, change, if_version=ABSENT, allow_secret=True, written=written)
     async with source.transact(change) as tx:
         tx.delete(entry.file, if_version=version_of(data))

@@ -8,20 +8,14 @@ from dataclasses import dataclass, field
 
 from nacre.messages.blocks import Block, JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.wire import parse_content
-from nacre.providers.embedded.grammar import Intent
 from nacre.providers.embedded.parse import parse_sentence, split_sentences
+from nacre.providers.embedded.phrases import Intent
 
 LETTER = "teammate-message"
 """The tag around a message of another agent; it names the sender."""
 INJECTED_TAGS = (
-    "system-reminder",
-    "summary",
-    "session-notes",
-    "command-name",
-    "command-message",
-    "command-args",
-    "local-command-stdout",
-    LETTER,
+    *"system-reminder summary session-notes command-name command-message command-args".split(),
+    *("local-command-stdout", LETTER),
 )
 """Text in a user message that the user did not write."""
 _MEMORY = re.compile(r'<memory path="([^"\n]*)"[^>\n]*>\n(.*?)\n</memory>', re.DOTALL)
@@ -31,15 +25,6 @@ MIN_SHARE = 0.5
 """A sentence is about the subject when it has at least half of the subject's words."""
 MIN_STEM = 4
 """Shorter words are compared as they are."""
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierSentence:
-    """A sentence from an earlier message of the user."""
-
-    number: int
-    """The number of the message among the user's, from 1."""
-    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +54,7 @@ def read_conversation(messages: Sequence[JsonObject]) -> Conversation:
         if message.get("role") == "user":
             last = blocks
             results |= {block.call_id: block.text for block in blocks if isinstance(block, ToolResult)}
-            said.append(own_words(blocks))
+            said.append(_own_words(blocks))
         else:
             last = ()
             calls |= {block.id: block for block in blocks if isinstance(block, ToolCall)}
@@ -79,11 +64,17 @@ def read_conversation(messages: Sequence[JsonObject]) -> Conversation:
         for block in last
         if isinstance(block, ToolResult)
     )
-    recalled = tuple(one for block in last if isinstance(block, Text) for one in _recalled(block.text))
+    # Only in injected text: a `<memory>` tag that a person typed is ignored.
+    recalled = tuple(
+        (path.rpartition("/")[2], text.strip())
+        for block in last
+        if isinstance(block, Text) and block.text.startswith("<system-reminder>")
+        for path, text in _MEMORY.findall(block.text)
+    )
     return Conversation(words, tuple(text for text in said if text), answered, recalled, results)
 
 
-def own_words(blocks: Sequence[Block]) -> str:
+def _own_words(blocks: Sequence[Block]) -> str:
     """Return the text that the user wrote, without injected text around it."""
     texts: list[str] = []
     for block in blocks:
@@ -103,48 +94,35 @@ def own_words(blocks: Sequence[Block]) -> str:
     return "\n".join(text for text in texts if text)
 
 
-def _recalled(text: str) -> list[tuple[str, str]]:
-    """Return the memories in an injected text; a `<memory>` tag that a person typed is ignored."""
-    if not text.startswith("<system-reminder>"):
-        return []
-    return [(path.rpartition("/")[2], words.strip()) for path, words in _MEMORY.findall(text)]
-
-
-def find_earlier(messages: Sequence[str], query: str) -> tuple[EarlierSentence, ...]:
-    """Return the best and latest sentences about a subject, in their order."""
-    wanted = terms(query)
+def find_earlier(messages: Sequence[str], query: str) -> list[tuple[int, str]]:
+    """Return the best and latest sentences about a subject in their order, each with its message's number."""
+    wanted = _terms(query)
     about_me = query.casefold() in _ME
-    scored: list[tuple[float, int, EarlierSentence]] = []
+    scored: list[tuple[float, int, int, str]] = []
     for number, text in enumerate(messages, start=1):
         for sentence in split_sentences(text):
-            share = float(bool(_I_SAY.search(sentence))) if about_me else _share(wanted, sentence)
-            parsed = parse_sentence(sentence) if share >= MIN_SHARE else None
-            is_question = parsed is not None and parsed.intent in _QUESTIONS
-            if share >= MIN_SHARE and not is_question:
-                scored.append((share, len(scored), EarlierSentence(number, sentence)))
-    best = sorted(scored, key=lambda item: item[:2], reverse=True)[:MAX_QUOTES]
-    return tuple(earlier for _, _, earlier in sorted(best, key=lambda item: item[1]))
+            if about_me:
+                share = float(bool(_I_SAY.search(sentence)))
+            else:
+                share = len(wanted & _terms(sentence)) / len(wanted) if wanted else 0.0
+            if share < MIN_SHARE:
+                continue
+            parsed = parse_sentence(sentence)
+            if parsed is None or parsed.intent not in _QUESTIONS:
+                scored.append((share, len(scored), number, sentence))
+    best = sorted(scored, reverse=True)[:MAX_QUOTES]
+    return [(number, sentence) for _, _, number, sentence in sorted(best, key=lambda item: item[1])]
 
 
-def terms(text: str) -> frozenset[str]:
-    """Return the words of a text for comparison; Chinese as pairs of characters."""
+def _terms(text: str) -> frozenset[str]:
+    """Return the words of a text for comparison, without a suffix; Chinese as pairs of characters."""
     lowered = text.casefold()
-    words = {_stem(word) for word in _LETTERS.findall(lowered) if word not in _LITTLE_WORDS}
-    pairs = {
-        run[index : index + 2]
-        for run in _HAN_RUN.findall(lowered)
-        for index in range(max(len(run) - 1, 1))
-    }  # fmt: skip
-    return frozenset(words | pairs)
-
-
-def _share(wanted: frozenset[str], sentence: str) -> float:
-    return len(wanted & terms(sentence)) / len(wanted) if wanted else 0.0
-
-
-def _stem(word: str) -> str:
-    stem = _SUFFIX.sub("", word)
-    return stem if len(stem) >= MIN_STEM else word
+    words = [word for word in _LETTERS.findall(lowered) if word not in _LITTLE_WORDS]
+    stems = [stem if len(stem := _SUFFIX.sub("", word)) >= MIN_STEM else word for word in words]
+    runs = _HAN_RUN.findall(lowered)
+    return frozenset(stems).union(
+        run[index : index + 2] for run in runs for index in range(max(len(run) - 1, 1))
+    )
 
 
 _QUESTIONS = frozenset({Intent.RECALL, Intent.WHEN, Intent.FORGET})
@@ -154,17 +132,11 @@ _LETTERS = re.compile(r"[^\W\d_\u3400-\u9fff]+|\d[\d.]*")
 _HAN_RUN = re.compile(r"[\u3400-\u9fff]+")
 _SUFFIX = re.compile(r"(?:ing|ed|es|s)$")
 _LITTLE_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        "a an and are as at be by did do does for from had has have how i in is it its me my of on or our s"
-        " so t that the this to us was we were what when where which who will with you your",
-    )
+    "a an and are as at be by did do does for from had has have how i in is it its me my of on or our s"
+    " so t that the this to us was we were what when where which who will with you your".split()
 )
-
-
 _POINTER = re.compile(
-    r"<persisted-output>\n(?P<about>[^\n]*)\n(?P<path>[^\n]+)\n.*?\n\n(?P<preview>.*)"
-    r"\n\[\.\.\.\]\n</persisted-output>\s*",
+    r"<persisted-output>\n(?P<about>[^\n]*)\n(?P<path>[^\n]+)\n.*?\n\n(?P<preview>.*)\n\[\.\.\.\]\n</persisted-output>\s*",
     re.DOTALL,
 )
 _REFERENCE = re.compile(

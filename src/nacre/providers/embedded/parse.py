@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
-from nacre.providers.embedded.chinese import CHINESE
-from nacre.providers.embedded.english import ENGLISH
-from nacre.providers.embedded.grammar import Grammar, Intent, Language, PhraseRule
+from nacre.providers.embedded.phrases import CHINESE, ENGLISH, Grammar, Intent, Language, PhraseRule
 
 MAX_SENTENCE_CHARS = 1_000
 """A longer sentence is pasted text, not a request; this also bounds the time of a pattern match."""
@@ -61,15 +60,10 @@ def parse_message(message: str) -> ParsedMessage:
         return ParsedMessage(actions[0].language, actions, has_rest or plain != message)
     if found and not has_rest:
         return ParsedMessage(found[-1].language, (found[-1],))
-    return ParsedMessage(language_of(message), (), bool(message))
-
-
-def language_of(text: str) -> Language:
-    """Return Chinese for a text with more Chinese characters than Latin words; kana mean Japanese."""
-    if _KANA.search(text):
-        return "en"
-    han = len(_HAN.findall(text))
-    return "zh" if han and han >= len(_WORD.findall(text)) else "en"
+    # Kana mean Japanese, which is answered in English.
+    han = 0 if _KANA.search(message) else len(_HAN.findall(message))
+    language: Language = "zh" if han and han >= len(_WORD.findall(message)) else "en"
+    return ParsedMessage(language, (), bool(message))
 
 
 def split_sentences(text: str) -> list[str]:
@@ -137,7 +131,9 @@ def _match(
     spelled = body.translate(_SPELLING)
     bare = spelled if keeps_end else spelled.rstrip(_ENDS)
     for rule in rules:
-        found = rule.match(spelled, without_end=bare)
+        if rule.unless and _compiled(rule.unless).search(spelled):
+            continue
+        found = _compiled(rule.pattern).fullmatch(bare)
         if found is None:
             continue
         words = {
@@ -151,13 +147,19 @@ def _match(
         if not query and rule.intent in {Intent.RECALL, Intent.WHEN}:
             query = _SELF[language]
         is_of_files = rule.intent in {Intent.READ, Intent.LIST, Intent.SEARCH}
-        query = _unquote(query) if is_of_files else clean_query(query)
+        query = _unquote(query) if is_of_files else _clean_query(query)
         path = _unquote(words.get("path", ""))
         return ParsedRequest(rule.intent, language, text=text, query=query, path=path)
     return None
 
 
-def clean_query(query: str) -> str:
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    # On first use: compiling all tables takes longer than the rest of the program's start.
+    return re.compile(pattern, re.IGNORECASE | re.DOTALL)
+
+
+def _clean_query(query: str) -> str:
     """Return the subject without articles, pronouns and punctuation around it."""
     before = ""
     while query and query != before:
@@ -178,8 +180,7 @@ _KANA = re.compile(r"[\u3040-\u30ff]")
 _WORD = re.compile(r"[A-Za-z]+")
 _BREAK = re.compile(
     r"(?<=[。！？])\s*|(?<=[!?])\s+|\n"
-    r"|(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bMrs\.)(?<!\betc\.)"
-    r"(?<=\.)\s+(?=[A-Z\u3400-\u9fff\"“'`])"
+    r"|(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bMrs\.)(?<!\betc\.)(?<=\.)\s+(?=[A-Z\u3400-\u9fff\"“'`])"
 )
 _ENDS = " \t\n.!?。！？…~～"
 _EDGES = ' \t\n.!?。！？…,，;；:："“”「」`'

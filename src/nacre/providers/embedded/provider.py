@@ -6,24 +6,23 @@ searches files; to anything else it answers that no model is configured (P4).
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-
-import anyio.lowlevel
+from typing import NamedTuple
 
 from nacre.formatting import fenced
-from nacre.messages.blocks import Block, JsonObject, Message, Text, ToolCall
+from nacre.messages.blocks import Block, Json, JsonObject, Message, Text, ToolCall
 from nacre.messages.events import REFUSAL, ProviderEvent, Reply, TextDelta, ToolCallEvent
 from nacre.messages.tokens import estimate_blocks, estimate_json
 from nacre.messages.usage import Usage
 from nacre.messages.wire import canonical, parse_content
 from nacre.providers.base import Capabilities, Request
-from nacre.providers.embedded.calls import ToolShape, intent_of, plan_call, tool_shapes, words_of
 from nacre.providers.embedded.conversation import Conversation, as_shown, find_earlier, read_conversation
-from nacre.providers.embedded.grammar import Intent, Language
 from nacre.providers.embedded.parse import SMALL_TALK, ParsedRequest, parse_message
+from nacre.providers.embedded.phrases import Intent, Language
 
 MODEL = "embedded"
 ID_CHARS = 20
@@ -44,10 +43,10 @@ class EmbeddedProvider:
         """Yield the answer word by word, its tool calls, then the whole reply."""
         sent = canonical([request.model, list(request.system), list(request.tools), list(request.messages)])
         digest = hashlib.sha256(sent).hexdigest()[:ID_CHARS]
-        given = answer(request, f"toolu_{MODEL}_{digest}_")
-        for word in _WORDS.findall(given.text):
+        given = _answer(request, f"toolu_{MODEL}_{digest}_")
+        for word in _STREAM_PIECES.findall(given.text):
             yield TextDelta(word)
-            await anyio.lowlevel.checkpoint()
+            await asyncio.sleep(0)
         for call in given.calls:
             yield ToolCallEvent(call)
         text: tuple[Block, ...] = (Text(given.text),) if given.text else ()
@@ -82,7 +81,7 @@ def _prompt_tokens(request: Request, messages: list[JsonObject]) -> int:
     return system + tools + sum(estimate_blocks(parse_content(one.get("content"))) for one in messages)
 
 
-_WORDS = re.compile(
+_STREAM_PIECES = re.compile(
     r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]{1,2}\s*|[^\s\u3000-\u303f\u3400-\u9fff\uff00-\uffef]+\s*|\s+"
 )
 
@@ -104,13 +103,13 @@ class EmbeddedAnswer:
     """It only says that the request cannot be done."""
 
 
-def answer(request: Request, call_prefix: str) -> EmbeddedAnswer:
+def _answer(request: Request, call_prefix: str) -> EmbeddedAnswer:
     """Report the tool results, then answer the user's new message."""
     conversation = read_conversation(request.messages)
     report = _report_results(conversation)
     if report and not conversation.words:
         return EmbeddedAnswer(report)
-    reply = _reply_to(conversation, tool_shapes(request.tools), call_prefix)
+    reply = _reply_to(conversation, _tool_shapes(request.tools), call_prefix)
     text = "\n\n".join(part for part in (report, reply.text) if part)
     return EmbeddedAnswer(text, reply.calls, declines=reply.declines and not report)
 
@@ -122,18 +121,18 @@ def _report_results(conversation: Conversation) -> str:
     language = asked.language
     lines: list[str] = []
     for call, result in conversation.answered:
-        intent = intent_of(call)
+        intent = _intent_of(call)
         topic = "other" if intent is Intent.UNKNOWN else intent.value
         shown, path, is_incomplete = as_shown(result.text, conversation.results)
         is_verbatim = intent in _FILE_TOOLS and not result.is_error
         quoted = _shorten(shown.lstrip("\n").rstrip(), language, is_verbatim=is_verbatim)
-        quoted = quoted or say(language, "empty")
+        quoted = quoted or _say(language, "empty")
         if path:
-            quoted += "\n" + say(language, "kept.cut" if is_incomplete else "kept", path=path)
+            quoted += "\n" + _say(language, "kept.cut" if is_incomplete else "kept", path=path)
         key = f"{topic}.{'error' if result.is_error else 'done'}"
-        lines.append(say(language, key, words=words_of(call), result=quoted))
+        lines.append(_say(language, key, words=_main_argument(call), result=quoted))
     if asked.requests and asked.has_rest:
-        lines.append(say(language, "rest"))
+        lines.append(_say(language, "rest"))
     return "\n\n".join(lines)
 
 
@@ -144,26 +143,26 @@ def _shorten(text: str, language: Language, *, is_verbatim: bool = False) -> str
     if beginning == "\n".join(lines):
         return shown
     lines_left = len(lines) - len(beginning.splitlines())
-    return f"{shown}\n{say(language, 'cut', lines=lines_left, chars=len(text) - len(beginning))}"
+    return f"{shown}\n{_say(language, 'cut', lines=lines_left, chars=len(text) - len(beginning))}"
 
 
 def _reply_to(conversation: Conversation, tools: tuple[ToolShape, ...], call_prefix: str) -> EmbeddedAnswer:
     parsed = parse_message(conversation.words)
     if not parsed.requests and conversation.recalled:
         memories = (f"{file}: {_shorten(text, parsed.language)}" for file, text in conversation.recalled)
-        return EmbeddedAnswer(say(parsed.language, "recalled", result="\n\n".join(memories)))
+        return EmbeddedAnswer(_say(parsed.language, "recalled", result="\n\n".join(memories)))
     if not parsed.requests:
-        return EmbeddedAnswer(say(parsed.language, "unknown"), declines=True)
+        return EmbeddedAnswer(_say(parsed.language, "unknown"), declines=True)
     calls: list[ToolCall] = []
     texts: list[str] = []
     for request in parsed.requests:
-        call = plan_call(request, tools, f"{call_prefix}{len(calls)}") if _is_complete(request) else None
+        call = _plan_call(request, tools, f"{call_prefix}{len(calls)}") if _is_complete(request) else None
         if call is None:
             texts.append(_reply_without_tool(request, conversation))
         else:
             calls.append(call)
     if parsed.has_rest and not calls:
-        texts.append(say(parsed.language, "rest"))
+        texts.append(_say(parsed.language, "rest"))
     declines = not calls and all(_needs_tool(request) for request in parsed.requests)
     return EmbeddedAnswer("\n\n".join(texts), tuple(calls), declines=declines)
 
@@ -185,21 +184,160 @@ def _reply_without_tool(request: ParsedRequest, conversation: Conversation) -> s
     language = request.language
     intent = request.intent
     if intent in SMALL_TALK:
-        return say(language, intent.value)
+        return _say(language, intent.value)
     if not _is_complete(request):
-        return say(language, f"{intent.value}.what")
+        return _say(language, f"{intent.value}.what")
     if intent in _FILE_TOOLS:
-        return say(language, "files.absent", tool=_FILE_TOOLS[intent])
+        return _say(language, "files.absent", tool=_FILE_TOOLS[intent])
     if _needs_tool(request):
-        return say(language, f"{intent.value}.absent")
+        return _say(language, f"{intent.value}.absent")
     found = find_earlier(conversation.earlier, request.query)
     if not found:
-        return say(language, "recall.nothing", query=request.query)
-    quotes = say(language, "join").join(
-        say(language, f"{intent.value}.quote", number=earlier.number, sentence=earlier.sentence)
-        for earlier in found
+        return _say(language, "recall.nothing", query=request.query)
+    quotes = _say(language, "join").join(
+        _say(language, f"{intent.value}.quote", number=number, sentence=sentence)
+        for number, sentence in found
     )
-    return say(language, f"{intent.value}.found", quotes=quotes)
+    return _say(language, f"{intent.value}.found", quotes=quotes)
+
+
+TOOL_NAMES: dict[Intent, tuple[str, ...]] = {
+    Intent.REMEMBER: ("remember", "save_memory", "memory_save"),
+    Intent.FORGET: ("forget", "forget_memory", "memory_forget"),
+    Intent.CORRECT: ("correct", "correct_memory", "memory_correct", "remember"),
+    Intent.RECALL: ("recall", "search_memory", "memory_search"),
+    Intent.WHEN: ("recall", "search_memory", "memory_search"),
+    Intent.READ: ("read", "read_file"),
+    Intent.LIST: ("glob",),
+    Intent.SEARCH: ("grep",),
+}
+"""The tools for an intent, best first; compared without case and without the prefix of an MCP server."""
+
+_SUBJECT = ("query", "name", "topic", "subject", "question", "text")
+_WORDS = ("text", "content", "fact", "body", "memory", "note", "value")
+_PLACE = ("path", "directory", "dir", "file")
+
+FIELDS: dict[Intent, tuple[tuple[str, tuple[str, ...]], ...]] = {
+    Intent.REMEMBER: (("text", _WORDS),),
+    Intent.FORGET: (("query", _SUBJECT),),
+    Intent.CORRECT: (("text", _WORDS), ("query", _SUBJECT)),
+    Intent.RECALL: (("query", _SUBJECT),),
+    Intent.WHEN: (("query", _SUBJECT),),
+    Intent.READ: (("path", ("file_path", "path", "file", "filename")),),
+    Intent.LIST: (("query", ("pattern", "glob", "query")), ("path", _PLACE)),
+    Intent.SEARCH: (("query", ("pattern", "regex", "query")), ("path", _PLACE)),
+}
+"""For each intent, a field of the parsed request and the property it fills: the first that the schema has.
+
+The first row is required, and the answer quotes it."""
+
+_FEEDBACK = re.compile(
+    r"(?:from now on|going forward|in (?:the )?future|always|never|don't|do not|use|avoid)\b|.*\bfrom now on$"
+    r"|以后|今后|往后|从现在|从今|总是|不要|别|永远",
+    re.IGNORECASE,
+)
+_ABOUT_USER = re.compile(r"(?:i|i'm|my|i've)\b|我(?!们)", re.IGNORECASE)
+_NOT_IN_A_NAME = re.compile(r"[^a-z0-9\u3400-\u9fff]+")
+_REGEX_CHARACTERS = re.compile(r"([.^$*+?{}\[\]\\|()])")
+MAX_NAME_CHARS = 40
+"""A name is also a file name."""
+
+
+class ToolShape(NamedTuple):
+    """The name and schema of a tool in the request."""
+
+    name: str
+    properties: dict[str, Json]
+    required: frozenset[str]
+
+
+def _tool_shapes(tools: list[JsonObject]) -> tuple[ToolShape, ...]:
+    """Return the tools of a request; entries without a name are left out."""
+    shapes: list[ToolShape] = []
+    for tool in tools:
+        if not isinstance(name := tool.get("name"), str):
+            continue
+        schema = tool.get("input_schema")
+        properties = schema.get("properties") if isinstance(schema, dict) else None
+        required = schema.get("required") if isinstance(schema, dict) else None
+        names = [item for item in required if isinstance(item, str)] if isinstance(required, list) else []
+        shapes.append(ToolShape(name, properties if isinstance(properties, dict) else {}, frozenset(names)))
+    return tuple(shapes)
+
+
+def _plan_call(request: ParsedRequest, tools: tuple[ToolShape, ...], call_id: str) -> ToolCall | None:
+    """Return the call that does what was asked, or None where no tool of the request can."""
+    for wanted in TOOL_NAMES.get(request.intent, ()):
+        for tool in tools:
+            if _bare_name(tool.name) == wanted:
+                arguments = _arguments(request, tool)
+                if arguments is not None:
+                    return ToolCall(call_id, tool.name, arguments)
+    return None
+
+
+def _intent_of(call: ToolCall) -> Intent:
+    """Return the intent that a call served, by the name of its tool."""
+    name = _bare_name(call.name)
+    return next((intent for intent, names in TOOL_NAMES.items() if name in names), Intent.UNKNOWN)
+
+
+def _main_argument(call: ToolCall) -> str:
+    """Return the main argument of a call; the name of the tool where it has none."""
+    names = FIELDS[intent][0][1] if (intent := _intent_of(call)) in FIELDS else ()
+    return next((value for name in names if isinstance(value := call.input.get(name), str)), call.name)
+
+
+def _bare_name(name: str) -> str:
+    return name.rsplit("__", 1)[-1].casefold()
+
+
+def _arguments(request: ParsedRequest, tool: ToolShape) -> JsonObject | None:
+    query = request.query
+    if request.intent is Intent.LIST:
+        query = query or "*"
+        # A bare pattern means anywhere below; "list files" means here.
+        query = f"**/{query}" if query != "*" and "/" not in query else query
+    if request.intent is Intent.SEARCH:
+        query = _REGEX_CHARACTERS.sub(r"\\\1", query)
+    words = {"text": request.text, "query": query, "path": request.path}
+    arguments: JsonObject = {}
+    for position, (source, names) in enumerate(FIELDS[request.intent]):
+        available = [name for name in names if name in tool.properties and name not in arguments]
+        target = available[0] if available else (None if tool.properties else names[0])
+        if target is not None and words[source]:
+            arguments[target] = words[source]
+        elif position == 0:
+            return None
+    arguments |= _further_arguments(request, tool, arguments)
+    return arguments if tool.required <= arguments.keys() else None
+
+
+def _further_arguments(request: ParsedRequest, tool: ToolShape, arguments: JsonObject) -> JsonObject:
+    """Return the memory type where it is clear, and a name and a description where they are required."""
+    further: JsonObject = {}
+    if _allows(tool.properties.get("output_mode"), "content"):
+        further["output_mode"] = "content"
+    if not request.text:
+        return further
+    if _FEEDBACK.match(request.text):
+        kind = "feedback"
+    elif _ABOUT_USER.match(request.text):
+        kind = "user"
+    else:
+        kind = "project" if "type" in tool.required else ""
+    if kind and _allows(tool.properties.get("type"), kind):
+        further = {"type": kind, **further}
+    name = _NOT_IN_A_NAME.sub("-", request.text.casefold())[:MAX_NAME_CHARS].strip("-") or "note"
+    offers: JsonObject = {"name": name, "description": request.text.splitlines()[0]}
+    return further | {key: offers[key] for key in offers if key in tool.required - arguments.keys()}
+
+
+def _allows(field: Json, value: str) -> bool:
+    if not isinstance(field, dict):
+        return False
+    choices = field.get("enum")
+    return value in choices if isinstance(choices, list) else field.get("type", "string") == "string"
 
 
 SENTENCES: dict[Language, dict[str, str]] = {
@@ -213,33 +351,27 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "thanks": "You are welcome.",
         "bye": "Goodbye.",
         "help": "Without a language model I follow plain requests: “remember that …”, “forget what I said"
-        " about …”,"
-        " “actually it's …, not …”, “what do you know about …?”, “when did I mention …?”, “read FILE”,"
-        " “list files”,"
-        " “search for …”. For everything else set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENAI_BASE_URL,"
-        " or pass --model.",
+        " about …”, “actually it's …, not …”, “what do you know about …?”, “when did I mention …?”, “read"
+        " FILE”, “list files”, “search for …”. For everything else set ANTHROPIC_API_KEY, OPENAI_API_KEY or"
+        " OPENAI_BASE_URL, or pass --model.",
         "never_mind": "All right. Nothing was changed.",
         "run": "I do not run commands without a language model; I can read, list and search files.",
         "remember.what": "What exactly should be remembered? Please put it in the same sentence:"
         " “remember that …”. Nothing was saved.",
-        "forget.what": "What exactly should be forgotten? Please name the subject: “forget what I said"
-        " about …”."
-        " Nothing was changed.",
+        "forget.what": "What exactly should be forgotten? Please name the subject: “forget what I said about"
+        " …”. Nothing was changed.",
         "correct.what": "What exactly should be corrected? Nothing was changed.",
-        "remember.absent": "This session has no memory tool I can use, so nothing was saved to memory."
-        " What you said is kept only in this session's transcript, if it has one; with --incognito it has"
-        " none.",
+        "remember.absent": "This session has no memory tool I can use, so nothing was saved to memory. What"
+        " you said is kept only in this session's transcript, if it has one; with --incognito it has none.",
         "forget.absent": "This session has no memory tool I can use, so there was nothing to forget and"
         " nothing was changed. This session's transcript, if it has one, keeps what you said earlier.",
         "correct.absent": "This session has no memory tool I can use, so no memory was corrected. Your"
         " correction is kept only in this session's transcript, if it has one; with --incognito it has none.",
         "files.absent": "This session has no {tool} tool I can use, so I cannot do that here.",
         "recall.found": "This session has no memory tool I can use, so I looked through this conversation"
-        " only."
-        " Earlier in this session you said: {quotes}",
-        "recall.nothing": "This session has no memory tool I can use, and I find nothing about “{query}”"
-        " in what you"
-        " said in this conversation.",
+        " only. Earlier in this session you said: {quotes}",
+        "recall.nothing": "This session has no memory tool I can use, and I find nothing about “{query}” in"
+        " what you said in this conversation.",
         "when.found": "I see no clock times here, only this conversation: {quotes}",
         "when.quote": "in your message {number} you said “{sentence}”",
         "recall.quote": "“{sentence}”",
@@ -320,6 +452,6 @@ SENTENCES: dict[Language, dict[str, str]] = {
 }
 
 
-def say(language: Language, key: str, **words: str | int) -> str:
+def _say(language: Language, key: str, **words: str | int) -> str:
     """Return a sentence with its values filled in."""
     return SENTENCES[language][key].format(**words)

@@ -9,8 +9,6 @@ import re
 import unicodedata
 from dataclasses import dataclass, field, replace
 
-from nacre.tools.shell.commands import NotParsedError, Redirection, Script, ShellWord, SimpleCommand
-
 MAX_CHARS = 20_000
 """Longer than any useful read-only line, and short enough to parse at once."""
 
@@ -19,34 +17,12 @@ _OPERATORS = re.compile(
 )
 _REDIRECTIONS = frozenset({"&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", "<", ">>", ">|", ">&", ">"})
 _NAMED = {
-    "<(": "process substitution",
-    ">(": "process substitution",
+    **dict.fromkeys(("<(", ">("), "process substitution"),
+    **dict.fromkeys((";;", ";&", ";;&"), "a case statement"),
     "((": "an arithmetic expression",
-    ";;": "a case statement",
-    ";&": "a case statement",
-    ";;&": "a case statement",
 }
 _RESERVED = frozenset(
-    {
-        "if",
-        "then",
-        "else",
-        "elif",
-        "fi",
-        "for",
-        "while",
-        "until",
-        "do",
-        "done",
-        "case",
-        "esac",
-        "select",
-        "function",
-        "time",
-        "coproc",
-        "[[",
-        "]]",
-    }
+    "if then else elif fi for while until do done case esac select function time coproc [[ ]]".split()
 )
 _ELEMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
 _ASSIGNING = frozenset({"alias", "declare", "eval", "export", "let", "local", "readonly", "typeset"})
@@ -60,13 +36,74 @@ _BLANK_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"
 """Letters and symbols by category, but rendered as nothing."""
 
 
+class NotParsedError(Exception):
+    """Raised for a part that is not parsed; the message names it. Not raised outside of this package."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellWord:
+    """One word as written, after quotes are removed."""
+
+    text: str
+    """The argument that the program receives if the word is literal; otherwise close to the source."""
+    is_literal: bool = True
+    """The shell expands nothing in it."""
+    is_single: bool = True
+    """It becomes exactly one argument."""
+    is_never_option: bool = False
+    """Whatever it expands to, no argument made of it begins with a dash."""
+    has_variable: bool = False
+    """A parameter or an arithmetic expression is expanded in it."""
+    is_assignment: bool = False
+    """It has the form `name=…`, with the name and the sign unquoted."""
+    is_bare: bool = False
+    """No character of it was quoted, so that it may be a reserved word or a descriptor."""
+
+    @property
+    def is_tame(self) -> bool:
+        """Whether it cannot expand to an option that is not written."""
+        return self.is_literal or self.is_never_option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redirection:
+    """One redirection; a here-document's target is its delimiter, and its text is not kept."""
+
+    operator: str
+    target: ShellWord
+    descriptor: str = ""
+    """The number written in front of the operator, if there is one."""
+
+    def __str__(self) -> str:
+        space = "" if self.operator.endswith("&") else " "
+        return f"{self.descriptor}{self.operator}{space}{self.target.text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimpleCommand:
+    """One program with its arguments; redirections of a group around it are listed with its own."""
+
+    words: tuple[ShellWord, ...] = ()
+    assignments: tuple[str, ...] = ()
+    redirections: tuple[Redirection, ...] = ()
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The program and its arguments; empty for a bare assignment or redirection."""
+        return tuple(word.text for word in self.words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A whole command line."""
+
+    commands: tuple[SimpleCommand, ...]
+    has_background: bool = False
+    """A part of it is started with `&` and may outlive the rest."""
+
+
 def parse(source: str) -> Script:
     """Parse a command line into its simple commands, in written order."""
-    _check_characters(source)
-    return _Parser(source).parse()
-
-
-def _check_characters(source: str) -> None:
     if len(source) > MAX_CHARS:
         raise NotParsedError(f"longer than {MAX_CHARS} characters")
     for character in source:
@@ -74,15 +111,7 @@ def _check_characters(source: str) -> None:
             continue
         if unicodedata.category(character) in _UNSEEN or character in _BLANK_LETTERS:
             raise NotParsedError(f"an invisible character: U+{ord(character):04X}")
-
-
-@dataclass(slots=True)
-class _OpenGroup:
-    """A group that is not closed yet."""
-
-    closer: str
-    first: int
-    """Index of the first command inside."""
+    return _Parser(source).parse()
 
 
 @dataclass(slots=True)
@@ -99,7 +128,8 @@ class _Parser:
     source: str
     at: int = 0
     done: list[SimpleCommand] = field(default_factory=list)
-    groups: list[_OpenGroup] = field(default_factory=list)
+    groups: list[tuple[str, int]] = field(default_factory=list)
+    """For each group that is not closed yet, what closes it and the index of its first command."""
     heredocs: list[_Heredoc] = field(default_factory=list)
     words: list[ShellWord] = field(default_factory=list)
     assignments: list[str] = field(default_factory=list)
@@ -131,7 +161,9 @@ class _Parser:
                 self.at += 1
             elif source.startswith("\\\n", self.at):
                 # Between blanks only: within a token the shell joins the parts.
-                if self.heredocs or not self._is_between_blanks():
+                before = source[self.at - 1 : self.at]
+                is_between = bool(before) and before in BLANKS and source[self.at + 2 : self.at + 3] != "#"
+                if self.heredocs or not is_between:
                     raise NotParsedError("a line continued in the middle of a word")
                 self.at += 2
             elif source[self.at] == "#":
@@ -140,11 +172,6 @@ class _Parser:
             else:
                 return True
         return False
-
-    def _is_between_blanks(self) -> bool:
-        before = self.source[self.at - 1 : self.at]
-        after = self.source[self.at + 2 : self.at + 3]
-        return bool(before) and before in BLANKS and after != "#"
 
     def _take_operator(self, operator: str) -> None:
         if operator in _NAMED:
@@ -158,23 +185,18 @@ class _Parser:
         elif operator == ")":
             self._end_command()
             self._close_group(")")
-        else:
-            self._separate(operator)
-
-    def _separate(self, operator: str) -> None:
-        is_empty = not self._is_inside_command()
-        if operator == "\n":
+        elif operator == "\n":
             # A newline is allowed between commands, but not between `!` and its command.
-            if not is_empty:
+            if self._is_inside_command():
                 self._end_command()
                 self.wants_command = False
             self._read_heredocs()
-            return
-        if is_empty:
+        elif not self._is_inside_command():
             raise NotParsedError(f"nothing before {operator}")
-        self._end_command()
-        self.has_background = self.has_background or operator == "&"
-        self.wants_command = operator in ("&&", "||", "|", "|&")
+        else:
+            self._end_command()
+            self.has_background = self.has_background or operator == "&"
+            self.wants_command = operator in ("&&", "||", "|", "|&")
 
     def _is_inside_command(self) -> bool:
         return bool(self.words or self.assignments or self.redirections or self.closed_group is not None)
@@ -191,17 +213,14 @@ class _Parser:
             raise NotParsedError("a word after a closed group")
         if not self._is_inside_command() and word.is_bare and self._take_reserved(word.text):
             return
-        if _ELEMENT.match(word.text) and self._takes_assignments():
+        # There the shell reads `name[` up to its closing bracket, blanks and all.
+        if _ELEMENT.match(word.text) and (not self.words or self.words[0].text in _ASSIGNING):
             raise NotParsedError("an element of an array")
         if not self.words and word.is_assignment:
             self.assignments.append(word.text)
         else:
             self.words.append(word)
         self.wants_command = False
-
-    def _takes_assignments(self) -> bool:
-        """Where the shell reads `name[` up to its closing bracket, blanks and all."""
-        return not self.words or self.words[0].text in _ASSIGNING
 
     def _take_descriptor(self, word: ShellWord) -> bool:
         if _NAMED_DESCRIPTOR.fullmatch(word.text):
@@ -232,13 +251,13 @@ class _Parser:
         return True
 
     def _open_group(self, closer: str) -> None:
-        self.groups.append(_OpenGroup(closer, len(self.done)))
+        self.groups.append((closer, len(self.done)))
         self.wants_command = True
 
     def _close_group(self, closer: str) -> None:
-        if not self.groups or self.groups[-1].closer != closer or self.wants_command:
+        if not self.groups or self.groups[-1][0] != closer or self.wants_command:
             raise NotParsedError(f"an unexpected {closer}")
-        self.closed_group = self.groups.pop().first
+        self.closed_group = self.groups.pop()[1]
 
     def _take_redirection(self, operator: str, descriptor: str) -> None:
         if not self._skip_blanks():
@@ -254,7 +273,11 @@ class _Parser:
         if not written:
             raise NotParsedError("a redirection to nowhere")
         if operator in ("<<", "<<-"):
-            target = self._expect_heredoc(written, strips_tabs=operator == "<<-")
+            if not _DELIMITER.fullmatch(written):
+                raise NotParsedError("a here-document with an unusual delimiter")
+            delimiter = written.strip("'\"")
+            self.heredocs.append(_Heredoc(delimiter, delimiter != written, operator == "<<-"))
+            target = ShellWord(text=delimiter)
         elif operator in ("<&", ">&") and any(sign in target.text for sign in "$`\\"):
             # A name that is no number is expanded a second time, without its quotes.
             raise NotParsedError("a redirection that may run a command")
@@ -262,13 +285,6 @@ class _Parser:
             raise NotParsedError("a here-document next to a word of several lines")
         self.redirections.append(Redirection(operator=operator, target=target, descriptor=descriptor))
         self.wants_command = False
-
-    def _expect_heredoc(self, written: str, *, strips_tabs: bool) -> ShellWord:
-        if not _DELIMITER.fullmatch(written):
-            raise NotParsedError("a here-document with an unusual delimiter")
-        delimiter = written.strip("'\"")
-        self.heredocs.append(_Heredoc(delimiter, delimiter != written, strips_tabs))
-        return ShellWord(text=delimiter)
 
     def _read_heredocs(self) -> None:
         for heredoc in self.heredocs:
@@ -286,7 +302,9 @@ class _Parser:
 
     def _end_command(self) -> None:
         if self.closed_group is not None:
-            self._redirect_group(self.closed_group)
+            for index in range(self.closed_group, len(self.done)) if self.redirections else ():
+                own = self.done[index].redirections
+                self.done[index] = replace(self.done[index], redirections=(*own, *self.redirections))
         elif self._is_inside_command():
             self.done.append(
                 SimpleCommand(
@@ -299,11 +317,6 @@ class _Parser:
         self.assignments = []
         self.redirections = []
         self.closed_group = None
-
-    def _redirect_group(self, first: int) -> None:
-        for index in range(first, len(self.done)) if self.redirections else ():
-            own = self.done[index].redirections
-            self.done[index] = replace(self.done[index], redirections=(*own, *self.redirections))
 
 
 BLANKS = " \t"
@@ -353,36 +366,28 @@ def read_word(source: str, start: int) -> tuple[ShellWord, int]:
     draft = _Draft()
     at = start
     while at < len(source) and source[at] not in META:
-        at = _read_piece(source, at, draft)
+        match source[at]:
+            case "'":
+                end = source.find("'", at + 1)
+                if end < 0:
+                    raise NotParsedError("a quote that is not closed")
+                draft.add(source[at + 1 : end], quoted=True)
+                at = end + 1
+            case '"':
+                at = _read_double_quoted(source, at + 1, draft)
+            case "\\":
+                if source[at + 1 : at + 2] in ("", "\n"):
+                    raise NotParsedError("a line continued in the middle of a word")
+                draft.add(source[at + 1], quoted=True)
+                at += 2
+            case "`":
+                raise NotParsedError("command substitution")
+            case "$":
+                at = _read_dollar(source, at, draft)
+            case character:
+                draft.add(character, quoted=False)
+                at += 1
     return _finish(draft), at
-
-
-def _read_piece(source: str, at: int, draft: _Draft) -> int:
-    match source[at]:
-        case "'":
-            return _read_single_quoted(source, at, draft)
-        case '"':
-            return _read_double_quoted(source, at + 1, draft)
-        case "\\":
-            if source[at + 1 : at + 2] in ("", "\n"):
-                raise NotParsedError("a line continued in the middle of a word")
-            draft.add(source[at + 1], quoted=True)
-            return at + 2
-        case "`":
-            raise NotParsedError("command substitution")
-        case "$":
-            return _read_dollar(source, at, draft)
-        case character:
-            draft.add(character, quoted=False)
-            return at + 1
-
-
-def _read_single_quoted(source: str, at: int, draft: _Draft) -> int:
-    end = source.find("'", at + 1)
-    if end < 0:
-        raise NotParsedError("a quote that is not closed")
-    draft.add(source[at + 1 : end], quoted=True)
-    return end + 1
 
 
 def _read_double_quoted(source: str, at: int, draft: _Draft) -> int:
@@ -473,18 +478,15 @@ def _finish(draft: _Draft) -> ShellWord:
     has_tilde = bare.startswith("~") or "=~" in bare or ":~" in bare
     expands = draft.unsure or has_glob or has_brace or has_foreign or has_tilde
     splits = draft.splits or has_glob or has_brace or has_foreign
+    # The first character is fixed and no dash.
+    first = bare.lstrip(_EMPTY)[:1]
+    begins_safely = first not in ("", _UNSURE, "*", "?", "[", "{") and not text.startswith("-")
     return ShellWord(
         text=text,
         is_literal=not expands,
         is_single=not splits,
-        is_never_option=not draft.splits and not has_foreign and _begins_safely(text, bare),
+        is_never_option=not draft.splits and not has_foreign and begins_safely,
         has_variable=draft.variable,
         is_assignment=bool(_ASSIGNMENT.match(bare)),
         is_bare=not ({_QUOTED, _UNSURE, _EMPTY} & set(bare)),
     )
-
-
-def _begins_safely(text: str, bare: str) -> bool:
-    """Return whether the first character is fixed and no dash."""
-    first = bare.lstrip(_EMPTY)[:1]
-    return first not in ("", _UNSURE, "*", "?", "[", "{") and not text.startswith("-")

@@ -8,7 +8,13 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.recall.ranking.ranker import SubjectTerms, is_same_subject, newer_first
+from nacre.memory.recall.ranking.ranker import (
+    ALIKE,
+    SubjectTerms,
+    is_same_subject,
+    newer_first,
+    word_overlap,
+)
 
 FIRST = date(2026, 1, 1)
 
@@ -47,6 +53,25 @@ def test_picks_on_different_subjects_keep_their_places() -> None:
     assert order(pick("a", 1, rent=1.0), pick("b", 9, cat=1.0), pick("c", 5, car=1.0)) == ["a", "b", "c"]
 
 
+def test_a_newer_memory_that_only_shares_words_of_the_question_stays_behind_the_answer() -> None:
+    """R14: it says something else."""
+    answer = SubjectTerms(
+        "owner",
+        FIRST,
+        ("", 0),
+        frozenset("priya owns orchard pipeline billing tomas".split()),
+        {"pipeline": 1},
+    )
+    newer = SubjectTerms(
+        "bugs",
+        FIRST + timedelta(days=9),
+        ("", 0),
+        frozenset("orchard bugs tracked linear project ingest board team".split()),
+        {"pipeline": 1},
+    )
+    assert order(answer, newer) == ["owner", "bugs"]
+
+
 _covered = st.dictionaries(st.sampled_from("abcde"), st.floats(0.1, 1), max_size=4)
 _picks = st.lists(st.tuples(st.integers(0, 6), _covered), max_size=7).map(
     lambda found: [pick(str(i), day, **covered) for i, (day, covered) in enumerate(found)]
@@ -61,5 +86,6 @@ def test_it_holds_for_any_two_and_loses_none(picks: list[SubjectTerms]) -> None:
     place = {name: i for i, name in enumerate(found)}
     for one, other in combinations(picks, 2):
         newer, older = (one, other) if (one.when or FIRST) > (other.when or FIRST) else (other, one)
-        if one.when != other.when and is_same_subject(one, other):
+        is_alike = word_overlap(one, other, lambda _: 1.0) >= ALIKE
+        if one.when != other.when and is_alike and is_same_subject(one, other):
             assert place[newer.id] < place[older.id]

@@ -7,9 +7,12 @@ that only what a project should have is reported as gone. Nothing is run. Blocki
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import posixpath
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
@@ -17,7 +20,6 @@ from typing import TypeAlias
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.memory.files.scan import NotAMemory, read_head
 from nacre.memory.recall.base import Drift, RankedMemory, Reference
-from nacre.memory.recall.drift.commands import ProjectCommand, ProjectCommands, command_of
 from nacre.memory.recall.drift.known_names import (
     CODE_ENDINGS,
     DATA_ENDINGS,
@@ -26,7 +28,14 @@ from nacre.memory.recall.drift.known_names import (
     PROSE_ENDINGS,
     is_external,
 )
-from nacre.memory.recall.drift.references import NamedReference, line_of, parts_of, references_in
+from nacre.memory.recall.drift.references import (
+    NamedReference,
+    ProjectCommand,
+    command_of,
+    line_of,
+    parts_of,
+    references_in,
+)
 from nacre.memory.recall.drift.tree_files import RealFolders, WorkingTree, read_inside, read_tree
 from nacre.memory.recall.drift.words import (
     CACHE_FROM_BYTES,
@@ -44,6 +53,20 @@ MAX_LISTED = 6
 """References listed per answer; the rest is counted."""
 MAX_LISTED_CHARS = 80
 """Characters of one listed reference."""
+
+MAX_MANIFEST_BYTES = 500_000
+"""A larger Makefile or package.json is generated."""
+MAX_MANIFESTS = 200
+"""Files of one kind that are read."""
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_JUSTFILES = ("justfile", "Justfile", ".justfile")
+_TASKFILES = ("Taskfile.yml", "Taskfile.yaml", "taskfile.yml")
+_RULE = re.compile(r"^([^\s:=#][^:=#\n]*?)\s*:(?![=:])", re.MULTILINE)
+_OPEN_ENDED = re.compile(r"^[-s]?include\b|^[\w-]*%[\w-]*\s*:|^\$[({]\w+[)}]\s*:", re.MULTILINE)
+"""Makefiles with targets that cannot be listed: included, by pattern, or computed."""
+_RECIPE = re.compile(r"^@?([A-Za-z_][\w-]*)[^\n:=]*:(?!=)", re.MULTILINE)
+_ALIAS = re.compile(r"^alias\s+([\w-]+)\s*:=", re.MULTILINE)
+_TASK = re.compile(r"^ {2}['\"]?([A-Za-z_][\w:.-]*)['\"]?:", re.MULTILINE)
 
 
 def check(
@@ -78,7 +101,27 @@ def check_each(
         root, is_late=lambda: clock.seconds() >= deadline, on_progress=on_progress, words=words
     )
     answers = look.answers(wanted) if wanted else {}
-    return tuple(_drift(each, answers) for each in named)
+    return tuple(
+        Drift(
+            references=tuple(
+                Reference(kind=kind, text=text, exists=answers[kind, text])
+                for kind, text in each
+                if (kind, text) in answers
+            )
+        )
+        for each in named
+    )
+
+
+def has_code(root: Path) -> bool:
+    """Return whether a directory contains code, down to two levels: else what memories name is elsewhere."""
+    with contextlib.suppress(OSError):
+        for folder in (root, *(one for one in root.iterdir() if one.is_dir() and one.name[0] != ".")):
+            with contextlib.suppress(OSError):
+                names = (one.name for one in folder.iterdir())
+                if any(name.rpartition(".")[2] in CODE_ENDINGS or name in PLAIN_FILES for name in names):
+                    return True
+    return False
 
 
 def check_ranked(
@@ -98,25 +141,13 @@ def check_ranked(
 
 def one_line(drift: Drift) -> str:
     """Return which references are gone, exist, or were not checked, as one line; empty without references."""
-    there = [one for one in drift.references if one.exists]
-    parts = [
-        f"{word} {_listed(found)}"
-        for word, found in (
-            ("gone:", drift.gone),
-            ("still there:", there),
-            ("not looked for:", drift.unchecked),
-        )
-        if found
-    ]
-    return f"In the working tree: {'; '.join(parts)}." if parts else ""
-
-
-def _drift(named: Iterable[NamedReference], answers: Mapping[NamedReference, bool | None]) -> Drift:
-    return Drift(
-        references=tuple(
-            Reference(kind=one[0], text=one[1], exists=answers[one]) for one in named if one in answers
-        )
+    groups = (
+        ("gone:", drift.gone),
+        ("still there:", [one for one in drift.references if one.exists]),
+        ("not looked for:", drift.unchecked),
     )
+    parts = [f"{word} {_listed(found)}" for word, found in groups if found]
+    return f"In the working tree: {'; '.join(parts)}." if parts else ""
 
 
 def _text(ranked: RankedMemory) -> str | None:
@@ -203,9 +234,9 @@ class ReferenceChecker:
         for one, ways in alternatives.items():
             if any(seen.found.issuperset(way) for way in ways):
                 answers[one] = True
-                if _is_made_at_run_time(one):
+                if one[0] == "path" and one[1].rpartition(".")[2] in DATA_ENDINGS:
                     del answers[one]  # the project's files mention it, so that it may not exist now
-            elif self._is_stem(one):
+            elif self._is_stem(*one):
                 answers[one] = True
             elif is_external(*one):
                 del answers[one]
@@ -229,7 +260,9 @@ class ReferenceChecker:
         found = self._locate(path)
         if found is not None:
             self._files[path] = found
-            return self._has_line(found, line) if line else True
+            is_real = self._folders.has(posixpath.dirname(found))
+            data = read_inside(self._root, found, MAX_FILE_BYTES) if line and is_real else None
+            return data is None or data.count(b"\n") + (data[-1:] not in {b"", b"\n"}) >= line
         name = path.rstrip("/").rpartition("/")[2]
         ending = name.rpartition(".")[2]
         if posixpath.normpath(path).startswith("..") or is_external("path", path) or not self._tree.is_whole:
@@ -269,14 +302,6 @@ class ReferenceChecker:
                 return False
         return os.path.lexists(whole)
 
-    def _has_line(self, path: str, line: int) -> bool:
-        if not self._folders.has(posixpath.dirname(path)):
-            return True
-        data = read_inside(self._root, path, MAX_FILE_BYTES)
-        if data is None:
-            return True
-        return data.count(b"\n") + (not data.endswith(b"\n") and bool(data)) >= line
-
     def _lacks_folder(self, path: str) -> bool | None:
         """Return False for a missing folder whose parent exists; else it may be a branch or a list."""
         parent = posixpath.dirname(posixpath.normpath(path))
@@ -290,12 +315,9 @@ class ReferenceChecker:
         if command is None:
             return None
         offered = self._commands.offers(command)
-        if offered and command.flags and self._commands.is_ours(command):
-            return self._flagged(command)
-        return offered
-
-    def _flagged(self, command: ProjectCommand) -> bool | Alternatives:
-        """Return the flags that must exist for a command of the project's own program."""
+        if not (offered and command.flags and self._commands.is_ours(command)):
+            return offered
+        # The flags of the project's own program must exist.
         own = [flag for flag in command.flags if not is_external("flag", flag)]
         return (tuple(SearchWord(flag.encode()) for flag in own),) if own else True
 
@@ -312,16 +334,153 @@ class ReferenceChecker:
             SearchWord(rest.lower().encode(), in_prose=False),
         )
 
-    def _is_stem(self, named: NamedReference) -> bool:
+    def _is_stem(self, kind: str, text: str) -> bool:
         """Whether a symbol is the name of a file or a folder."""
-        kind, text = named
         if kind != "symbol":
             return False
-        listing = self._tree.listing
         last = parts_of(text)[-1]
-        return any(f"{before}{last}{after}" in listing for before in "/\n" for after in "./")
+        return any(f"{before}{last}{after}" in self._tree.listing for before in "/\n" for after in "./")
 
 
-def _is_made_at_run_time(named: NamedReference) -> bool:
-    kind, text = named
-    return kind == "path" and text.rpartition(".")[2] in DATA_ENDINGS
+class ProjectCommands:
+    """The commands that one tree offers; each kind of file is read on first use."""
+
+    def __init__(self, tree: WorkingTree, is_there: Callable[[str], bool]) -> None:
+        self._tree = tree
+        self._is_there = is_there
+        self._plain = RealFolders(tree.root)
+
+    def offers(self, command: ProjectCommand) -> bool | None:
+        """Whether a command can be run; None when the tree cannot tell."""
+        match command.need:
+            case "target":
+                return self._makes(command.name, command.folder)
+            case "script":
+                return command.name in self._scripts if self._manifests else None
+            case "recipe":
+                texts = [text for _, text in self._texts(_JUSTFILES)]
+                names = {name for text in texts for name in _RECIPE.findall(text) + _ALIAS.findall(text)}
+                return self._listed(
+                    command.name, names, texts, re.compile(r"^(?:import|mod)\b", re.MULTILINE)
+                )
+            case "task":
+                texts = [text for _, text in self._texts(_TASKFILES)]
+                names = {name for text in texts for name in _TASK.findall(text)}
+                return self._listed(command.name, names, texts, re.compile(r"^includes:", re.MULTILINE))
+            case "file":
+                return self._is_there(command.name)
+            case "module":
+                return self._has_module(command.name)
+            case "program":
+                return self._has_program(command.name) or None
+
+    def is_ours(self, command: ProjectCommand) -> bool:
+        """Whether the program is the project's own, so that its flags are in the project's files."""
+        match command.need:
+            case "program":
+                return command.name in self._programs
+            case "file" | "module":
+                return bool(self.offers(command))
+            case _:
+                return False
+
+    def _makes(self, target: str, folder: str) -> bool | None:
+        names = [f"{folder.strip('/')}/{name}" for name in _MAKEFILES] if folder else _MAKEFILES
+        texts = [text for path, text in self._texts(_MAKEFILES) if not folder or path in names]
+        if not texts:
+            return False
+        if not target:
+            return True
+        names_there = {one for text in texts for group in _RULE.findall(text) for one in group.split()}
+        return self._listed(target, names_there, texts, _OPEN_ENDED)
+
+    def _listed(
+        self, name: str, names: set[str], texts: list[str], open_ended: re.Pattern[str]
+    ) -> bool | None:
+        if name in names:
+            return True
+        return None if any(open_ended.search(text) for text in texts) else False
+
+    @cached_property
+    def _manifests(self) -> list[dict[str, object]]:
+        found = []
+        for _, text in self._texts(("package.json",)):
+            try:
+                read = json.loads(text)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(read, dict):
+                found.append(read)
+        return found
+
+    @cached_property
+    def _scripts(self) -> set[str]:
+        tables = (manifest.get("scripts") for manifest in self._manifests)
+        return {str(name) for table in tables if isinstance(table, dict) for name in table}
+
+    @cached_property
+    def _programs(self) -> set[str]:
+        """Names of the programs that the project installs."""
+        found: set[str] = set()
+        for manifest in self._manifests:
+            bins = manifest.get("bin")
+            found |= {str(name) for name in bins} if isinstance(bins, dict) else set()
+            found |= {str(manifest.get("name", "")).rpartition("/")[2]} if isinstance(bins, str) else set()
+        for _, text in self._texts(("pyproject.toml",)):
+            found |= set(_python_scripts(text))
+        for _, text in self._texts(("Cargo.toml",)):
+            found |= set(re.findall(r'^name\s*=\s*"([\w-]+)"', text, re.MULTILINE))
+        return found
+
+    def _has_program(self, name: str) -> bool:
+        listing = self._tree.listing
+        in_tree = f"/bin/{name}\n" in listing or f"\nbin/{name}\n" in listing or f"\n{name}\n" in listing
+        if name in self._programs or in_tree:
+            return True
+        # Imported here: a hook waits for recall, and few memories name a command.
+        import shutil  # noqa: PLC0415
+
+        return shutil.which(name) is not None
+
+    def _has_module(self, name: str) -> bool | None:
+        path = name.replace(".", "/")
+        listing = self._tree.listing
+        for form in (f"{path}.py\n", f"{path}/__main__.py\n", f"{path}/__init__.py\n"):
+            if f"/{form}" in listing or f"\n{form}" in listing:
+                return True
+        top = path.partition("/")[0]
+        is_ours = f"\n{top}/" in listing or f"\nsrc/{top}/" in listing
+        return False if is_ours and "/" in path else None
+
+    def _texts(self, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        """Yield files of these names and their text, those at the root first."""
+        listing = self._tree.listing
+        found = list(names)  # at the root they count although git does not know them yet
+        for name in names:
+            at = listing.find(f"{name}\n")
+            while at > 0 and len(found) < MAX_MANIFESTS:
+                path = listing[listing.rfind("\n", 0, at) + 1 : at + len(name)]
+                if path.rpartition("/")[2] == name:
+                    found.append(path)
+                at = listing.find(f"{name}\n", at + 1)
+        for path in sorted(set(found), key=lambda one: (one.count("/"), one)):
+            is_ours = self._plain.has(posixpath.dirname(path))
+            data = read_inside(self._tree.root, path, MAX_MANIFEST_BYTES) if is_ours else None
+            if data is not None:
+                yield path, data.decode(errors="replace")
+
+
+def _python_scripts(text: str) -> Iterator[str]:
+    import tomllib  # noqa: PLC0415 - as above
+
+    try:
+        read = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return
+    project = read.get("project")
+    tool = read.get("tool")
+    poetry = tool.get("poetry") if isinstance(tool, dict) else None
+    for table in (project, poetry):
+        for key in ("scripts", "gui-scripts"):
+            names = table.get(key) if isinstance(table, dict) else None
+            yield from map(str, names) if isinstance(names, dict) else ()

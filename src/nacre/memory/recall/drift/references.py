@@ -8,11 +8,11 @@ letters are ASCII, so that Chinese may be next to a name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from nacre.memory.recall.drift.commands import is_command, simple_commands
 from nacre.memory.recall.drift.known_names import (
     CODE_ENDINGS,
     DOMAINS,
@@ -80,15 +80,48 @@ _VARIABLE = re.compile(r"(?<![\w./-])\$?\{?([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\}?(?!
 _SET_SPAN = re.compile(r"\$\{?[A-Z]|(?:export )?[A-Z][A-Z0-9_]*=", re.ASCII)
 _ABOUT_SETTING = re.compile(r"\benv\b|environment|variable|\bexport\b|环境变量|变量", re.IGNORECASE)
 
+Need: TypeAlias = Literal["target", "script", "recipe", "task", "file", "module", "program"]
+"""What a command needs: a target of a Makefile, a script of package.json, a recipe, a task, a file …"""
+
+_PYTHONS = frozenset("python python3 py pypy3".split())
+_INTERPRETERS = frozenset("bash dash fish ksh node deno ruby perl php sh source tsx ts-node zsh".split())
+_SCRIPT_RUNNERS = frozenset("bun npm pnpm yarn".split())
+_PREFIXES = frozenset("sudo time env nice exec command".split())
+_ENVIRONMENTS = frozenset("uv poetry pdm hatch pipenv rye".split())
+"""With `run`, these start a command in a project's environment."""
+_EXTERNAL = frozenset(
+    "apt apt-get aws awk az brew bundle cargo cat cd chmod chown clear cp curl dig docker"
+    " docker-compose dotnet echo export find fzf gcloud gem gh git glab go gradle grep gunzip head"
+    " heroku helm hg jq kill kubectl less ln ls mkdir mv mvn nano npx open pip pip3 pipx podman psql"
+    " rails rg rm rsync scp sed ssh ssh-add systemctl tail tar terraform tmux touch tree uvx vercel vi"
+    " vim wget which winget wsl xargs yes zip unzip".split()
+)
+"""Programs that belong to no project; their arguments are not checked."""
+_PROGRAM = re.compile(r"[a-z][a-z0-9_.-]{1,40}")
+_FILE_LIKE = re.compile(
+    r"(?:\./)?[\w.@+-]+(?:/[\w.@+-]+)+|\./[\w.@+-]+|[\w.@+-]+\.(?:sh|py|js|mjs|ts|rb|pl|php)"
+)
+_WORD = re.compile(r"[\w./:@=,+~%^-]+")
+_TARGET = re.compile(r"[A-Za-z0-9][\w./-]*")
+_SCRIPT = re.compile(r"[A-Za-z0-9@][\w:./@-]*")
+_WITH_VALUE = frozenset(
+    "-C -f -j --prefix -w --workspace --filter --cwd --directory --makefile --file".split()
+)
+_INSTEAD_OF_RUN = frozenset({"test", "start", "stop", "restart"})
+"""Scripts that npm runs without the word `run`."""
+
 
 def references_in(text: str, root: Path | None = None) -> tuple[NamedReference, ...]:
     """Return the references of a text in order, each once; absolute paths only below the root."""
+    text, places = _without_fences(text[:MAX_TEXT])
+    text = _NOISE.sub(_blank, text)
+    for begin, end in _sentences(text):
+        places.extend(_in_sentence(text[begin:end], begin))
     found: dict[NamedReference, None] = {}
-    places = sorted(_everything(text), key=lambda one: one[0])
-    for _, (kind, name) in places:
-        kept = _placed(name, root) if kind == "path" else name
-        if kept and len(kept) <= MAX_CHARS:
-            found.setdefault((kind, kept))
+    for _, (kind, name) in sorted(places, key=lambda one: one[0]):
+        placed = _placed(name, root) if kind == "path" else name
+        if placed and len(placed) <= MAX_CHARS:
+            found.setdefault((kind, placed))
     return tuple(found)[:MAX_REFERENCES]
 
 
@@ -103,17 +136,9 @@ def parts_of(symbol: str) -> tuple[str, ...]:
     return tuple(part for part in re.split(r"\.|::|#|->", symbol) if part)
 
 
-def _everything(text: str) -> Iterator[tuple[int, NamedReference]]:
-    text, commands = _without_fences(text[:MAX_TEXT])
-    yield from commands
-    text = _NOISE.sub(_blank, text)
-    for begin, end in _sentences(text):
-        yield from _in_sentence(text[begin:end], begin)
-
-
 def _without_fences(text: str) -> tuple[str, list[tuple[int, NamedReference]]]:
     """Return the text with code blocks blanked out, and the commands of shell blocks."""
-    kept: list[str] = []
+    lines: list[str] = []
     commands: list[tuple[int, NamedReference]] = []
     closing = ""
     is_shell = False
@@ -124,17 +149,17 @@ def _without_fences(text: str) -> tuple[str, list[tuple[int, NamedReference]]]:
             if fence and fence[1].startswith(closing) and line.strip() == fence[1]:
                 closing = ""
             elif is_shell:
-                commands.extend(_at(place, _commands(line)))
+                commands.extend((place, one) for one in _commands(line))
         elif fence:
             closing = fence[1]
             is_shell = fence[2].lower() in _SHELLS
         else:
-            kept.append(line)
+            lines.append(line)
             place += len(line)
             continue
-        kept.append(" " * (len(line) - 1) + "\n")
+        lines.append(" " * (len(line) - 1) + "\n")
         place += len(line)
-    return "".join(kept), commands
+    return "".join(lines), commands
 
 
 def _sentences(text: str) -> Iterator[tuple[int, int]]:
@@ -154,7 +179,8 @@ def _in_sentence(sentence: str, begin: int) -> Iterator[tuple[int, NamedReferenc
     about_setting = bool(_ABOUT_SETTING.search(prose))
     for span in _SPAN.finditer(sentence):
         inside = " ".join(span[2].split())
-        yield from _at(begin + span.start(), _in_span(inside, about_setting=about_setting))
+        for one in _in_span(inside, about_setting=about_setting):
+            yield begin + span.start(), one
     yield from _in_prose(prose, begin)
 
 
@@ -208,7 +234,7 @@ def _symbol(name: str, *, is_called: bool, about_setting: bool) -> Iterator[Name
 
 def _commands(line: str) -> Iterator[NamedReference]:
     for command in simple_commands(line):
-        if is_command(command) and not _PLACEHOLDER.search(command):
+        if command_of(command) is not None and not _PLACEHOLDER.search(command):
             yield "command", command
 
 
@@ -268,10 +294,104 @@ def _with_line(path: re.Match[str]) -> str:
     return f"{path[1]}:{path[2]}" if path[2] else path[1]
 
 
-def _at(place: int, found: Iterable[NamedReference]) -> Iterator[tuple[int, NamedReference]]:
-    return ((place, one) for one in found)
-
-
 def _blank(found: re.Match[str]) -> str:
     """Return blanks of the same length, so that positions stay valid."""
     return "".join("\n" if sign == "\n" else " " for sign in found[0])
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectCommand:
+    """What one command needs of the project."""
+
+    need: Need
+    name: str
+    """The target, script, file, module or program."""
+    folder: str = ""
+    """The folder of the command, if named (`make -C docs html`)."""
+    flags: tuple[str, ...] = ()
+
+
+def simple_commands(line: str) -> Iterator[str]:
+    """Yield the commands of a line without prompts, comments and leading variables."""
+    line = re.sub(r"^\s*(?:\$|>|%)\s+", "", line)
+    line = re.sub(r"(?:^|\s)#.*$", "", line)
+    for piece in re.split(r"\s*(?:&&|\|\||;|\|)\s*", line):
+        words = piece.split()
+        while words and (re.fullmatch(r"[A-Z_][A-Z0-9_]*=\S*", words[0]) or words[0] in _PREFIXES):
+            words.pop(0)
+        if words:
+            yield " ".join(words)
+
+
+def command_of(text: str) -> ProjectCommand | None:
+    """Parse a command; None when it is no command or needs nothing of the project."""
+    words = text.split()
+    while words[1:2] == ["run"] and words[0] in _ENVIRONMENTS:
+        words = words[2:]
+    if len(words) < 2 and not "".join(words).startswith("./"):
+        return ProjectCommand("target", "") if words == ["make"] else None
+    first = words[0]
+    rest = words[1:]
+    if first in _EXTERNAL or not all(_is_word(word) for word in words):
+        return None
+    if _FILE_LIKE.fullmatch(first):
+        return ProjectCommand("file", first.removeprefix("./"), flags=_flags(rest))
+    if first in _PYTHONS | _INTERPRETERS:
+        return _interpreted(rest)
+    if first in {"make", "gmake"}:
+        folder = next((rest[at + 1] for at, word in enumerate(rest[:-1]) if word == "-C"), "")
+        return _named("target", rest, _TARGET, folder=folder)
+    if first in {"just", "task"}:
+        return _named("recipe" if first == "just" else "task", rest, _SCRIPT)
+    if first in _SCRIPT_RUNNERS:
+        return _script(rest)
+    flags = _flags(rest)
+    # Without a flag, two words between backticks may be anything.
+    return ProjectCommand("program", first, flags=flags) if flags and _PROGRAM.fullmatch(first) else None
+
+
+def _is_word(word: str) -> bool:
+    return bool(_WORD.fullmatch(word.strip("'\""))) and any(sign.isalnum() for sign in word.lstrip("=<>!"))
+
+
+def _flags(words: list[str]) -> tuple[str, ...]:
+    return tuple(word.partition("=")[0] for word in words if re.fullmatch(r"--[a-z][a-z0-9-]+(?:=.*)?", word))
+
+
+def _without_flags(words: list[str]) -> list[str]:
+    """Return the words without flags and their values."""
+    kept = []
+    skips = False
+    for word in words:
+        if skips or word.startswith("-") or "=" in word:
+            skips = word in _WITH_VALUE
+            continue
+        kept.append(word)
+    return kept
+
+
+def _named(need: Need, words: list[str], form: re.Pattern[str], *, folder: str = "") -> ProjectCommand | None:
+    plain = _without_flags(words)
+    if not plain:
+        return None
+    return ProjectCommand(need, plain[0], folder=folder) if form.fullmatch(plain[0]) else None
+
+
+def _script(words: list[str]) -> ProjectCommand | None:
+    plain = _without_flags(words)
+    if plain[:1] in (["run"], ["run-script"]):
+        plain = plain[1:]
+    elif not plain or plain[0] not in _INSTEAD_OF_RUN:
+        return None
+    return ProjectCommand("script", plain[0]) if plain and _SCRIPT.fullmatch(plain[0]) else None
+
+
+def _interpreted(words: list[str]) -> ProjectCommand | None:
+    """`python tool.py`, `bash x.sh`, `python -m package.module`."""
+    if words[:1] == ["-m"] and len(words) > 1:
+        is_module = re.fullmatch(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", words[1])
+        return ProjectCommand("module", words[1], flags=_flags(words[2:])) if is_module else None
+    plain = _without_flags(words)
+    if plain and _FILE_LIKE.fullmatch(plain[0]) and not words[0].startswith(("-c", "-e")):
+        return ProjectCommand("file", plain[0].removeprefix("./"), flags=_flags(words))
+    return None

@@ -91,7 +91,15 @@ def read_tree(root: Path, *, is_late: Callable[[], bool]) -> WorkingTree:
     """Return the files below a root; a walk that runs out of time is not whole."""
     real = os.path.realpath(root)
     folder = _git_folder(real)
-    return (_indexed(real, folder) if folder else None) or _walked(real, is_late)
+    tree = _indexed(real, folder) if folder else None
+    if tree is not None:
+        return tree
+    files: list[TreeFile] = []
+    for one in walk(real):
+        files.append(one)
+        if len(files) >= MAX_WALKED or is_late():
+            return WorkingTree(real, tuple(files), is_whole=False)
+    return WorkingTree(real, tuple(files))
 
 
 def stamp_of(path: str) -> Stamp | None:
@@ -294,15 +302,6 @@ def _indexed(root: str, folder: str) -> WorkingTree | None:
     tree = _TREES.of(f"{folder}/index", read)
     # Two working trees can share one git folder; the root must be the requested one.
     return tree if tree is None or tree.root == root else read()
-
-
-def _walked(root: str, is_late: Callable[[], bool]) -> WorkingTree:
-    files: list[TreeFile] = []
-    for one in walk(root):
-        files.append(one)
-        if len(files) >= MAX_WALKED or is_late():
-            return WorkingTree(root, tuple(files), is_whole=False)
-    return WorkingTree(root, tuple(files))
 
 
 def walk(root: str, known: Collection[str] = (), folder: str = "", depth: int = 0) -> Iterator[TreeFile]:

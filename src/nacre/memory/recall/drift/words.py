@@ -11,6 +11,7 @@ import marshal
 import os
 import posixpath
 import re
+import tempfile
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -175,7 +176,6 @@ GROUPS = 128
 """One changed file makes a hundredth of the tree be read again."""
 _FORMAT = 1
 _SUM_BYTES = 4
-_NAME_BYTES = re.compile(rb"[A-Za-z0-9_]+")
 _HYPHENED = re.compile(rb"[A-Za-z0-9_-]*-[A-Za-z0-9_-]*")
 Group: TypeAlias = tuple[dict[str, Stamp], bytes, bytes]
 """The stamps of its files; the words of code and data, and those of pages, one per line."""
@@ -204,7 +204,12 @@ class WordCache:
         groups = self._read()
         wanted = [one for one in words if is_plain(one)]
         state = _GroupChanges(tree, {number: group[0] for number, group in groups.items()})
-        named = {number: _group_words(group, wanted) for number, group in groups.items()}
+        lines = [(one, b"\n" + one.spelling + b"\n") for one in wanted]
+        # The words that the files of each group had when they were read.
+        named = {
+            number: {one for one, line in lines if line in code or (one.in_prose and line in prose)}
+            for number, (_, code, prose) in groups.items()
+        }
         found: set[SearchWord] = set()
         # Groups with a word come first: most of what memories name still exists.
         for number in sorted(named, key=lambda number: not named[number]):
@@ -233,17 +238,20 @@ class WordCache:
         groups = dict(self._read())
         changed = False
         now = self._now()
-        for number, stamps in _stamps_by_group(tree).items():
+        stamped: dict[int, dict[str, Stamp]] = defaultdict(dict)
+        plain = RealFolders(tree.root)
+        for one in tree.files:
+            # A file behind a link does not count.
+            stamp = stamp_of(f"{tree.root}/{one.path}") if plain.has(one.path.rpartition("/")[0]) else None
+            if stamp is not None:
+                stamped[group_of(one.path)][one.path] = stamp
+        for number, stamps in stamped.items():
             if is_late():
                 break
             if groups.get(number, ({},))[0] != stamps:
                 groups[number] = self._group(tree.root, stamps)
                 changed = True
-        if changed:
-            return self._save(groups, now)
-        with contextlib.suppress(OSError):
-            self._aside.unlink(missing_ok=True)
-        return False
+        return changed and self._save(groups, now)
 
     def _group(self, root: str, stamps: Mapping[str, Stamp]) -> Group:
         code: set[bytes] = set()
@@ -252,7 +260,7 @@ class WordCache:
             data = read_inside(root, path, MAX_FILE_BYTES)
             if data and is_text(data):
                 words = prose if path.rpartition(".")[2].lower() in PROSE_ENDINGS else code
-                words.update(_NAME_BYTES.findall(data))
+                words.update(_NAMES.findall(data))
                 words.update(_HYPHENED.findall(data))
         return dict(stamps), _lines(code), _lines(prose)
 
@@ -272,8 +280,8 @@ class WordCache:
         """Return the time of the file system's clock, which stamps use; 0 where nothing can be written."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=disk.FOLDER_MODE)
-            self._aside.touch()
-            return self._aside.stat().st_mtime_ns
+            with tempfile.NamedTemporaryFile(dir=self.folder, prefix=f".{FILE}.", suffix=".tmp") as probe:
+                return os.fstat(probe.fileno()).st_mtime_ns
         except OSError:
             return 0
 
@@ -287,14 +295,10 @@ class WordCache:
         data = marshal.dumps((self._head, old))
         sum_ = zlib.crc32(data).to_bytes(_SUM_BYTES)
         try:
-            disk.replace_file(self.folder / FILE, sum_ + data, temp_name=self._aside.name, sync=False)
+            disk.replace_file(self.folder / FILE, sum_ + data, sync=False)
         except OSError:
             return False
         return True
-
-    @property
-    def _aside(self) -> Path:
-        return self.folder / f"{FILE}.{os.getpid()}.tmp"
 
     @property
     def _head(self) -> tuple[int, str]:
@@ -316,37 +320,18 @@ class _GroupChanges:
         self._plain = RealFolders(tree.root)
 
     def changed(self, number: int) -> frozenset[str]:
-        known = self.seen.get(number)
-        if known is None:
-            known = self.seen[number] = frozenset(self._differing(number))
-        return known
-
-    def _differing(self, number: int) -> Iterator[str]:
-        root = self._root
-        tracked = self._tracked
-        is_plain_folder = self._plain.has
-        for path, stamp in self._groups[number].items():
-            is_there = path in tracked and is_plain_folder(path.rpartition("/")[0])
-            if not is_there or stamp_of(f"{root}/{path}") != stamp:
-                yield path
-
-
-def _group_words(group: Group, wanted: Collection[SearchWord]) -> set[SearchWord]:
-    """Return the words that the files of a group had when they were read."""
-    _, code, prose = group
-    lines = [(one, b"\n" + one.spelling + b"\n") for one in wanted]
-    return {one for one, line in lines if line in code or (one.in_prose and line in prose)}
-
-
-def _stamps_by_group(tree: WorkingTree) -> dict[int, dict[str, Stamp]]:
-    """Return the files of each group with their stamps, without missing files and those behind a link."""
-    groups: dict[int, dict[str, Stamp]] = defaultdict(dict)
-    plain = RealFolders(tree.root)
-    for one in tree.files:
-        stamp = stamp_of(f"{tree.root}/{one.path}") if plain.has(one.path.rpartition("/")[0]) else None
-        if stamp is not None:
-            groups[group_of(one.path)][one.path] = stamp
-    return groups
+        if number not in self.seen:
+            root = self._root
+            tracked = self._tracked
+            is_plain_folder = self._plain.has
+            self.seen[number] = frozenset(
+                path
+                for path, stamp in self._groups[number].items()
+                if path not in tracked
+                or not is_plain_folder(path.rpartition("/")[0])
+                or stamp_of(f"{root}/{path}") != stamp
+            )
+        return self.seen[number]
 
 
 def group_of(path: str) -> int:

@@ -129,11 +129,7 @@ def _words(passage: str) -> set[str] | None:
 
 def asked_for(question: str) -> int:
     """Return the cues that an answer to a question should have."""
-    found = 0
-    for cue, pattern in ASKS:
-        if pattern.search(question):
-            found |= cue
-    return found
+    return sum(cue for cue, pattern in ASKS if pattern.search(question))
 
 
 PASSAGE_WORDS = 120
@@ -169,8 +165,15 @@ class AnalysedFile:
 
 def analyse(doc: Doc) -> AnalysedFile:
     """Return the passages of a file with their terms and cues."""
-    passages = tuple(_passage(author, text) for author, text in pieces(doc))
-    return AnalysedFile(doc.id, doc.folder, doc.order, doc.when, passages)
+    passages = []
+    for author, text in pieces(doc):
+        terms = content(text)
+        counts: dict[str, int] = {}
+        for term in terms:
+            counts[term] = counts.get(term, 0) + 1
+        stems = f" {' '.join(terms)} "
+        passages.append(AnalysedPassage(author.lower(), counts, len(terms), cues_of(text), stems))
+    return AnalysedFile(doc.id, doc.folder, doc.order, doc.when, tuple(passages))
 
 
 def pieces(doc: Doc) -> list[tuple[str, str]]:
@@ -219,14 +222,6 @@ def _speakers(paragraphs: list[str]) -> frozenset[str]:
 def _joined(author: str, sentences: list[str]) -> list[tuple[str, str]]:
     text = " ".join(sentences).strip()
     return [(author, text)] if text else []
-
-
-def _passage(author: str, text: str) -> AnalysedPassage:
-    terms = content(text)
-    counts: dict[str, int] = {}
-    for term in terms:
-        counts[term] = counts.get(term, 0) + 1
-    return AnalysedPassage(author.lower(), counts, len(terms), cues_of(text), f" {' '.join(terms)} ")
 
 
 USER_ROLES = frozenset({"user", "human", "me"})

@@ -15,9 +15,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from nacre.memory.recall.ranking.analysis import AnalysedFile
 from nacre.memory.recall.ranking.wordlists import SHARES
+
+if TYPE_CHECKING:
+    from nacre.memory.recall.ranking.analysis import AnalysedFile
 
 K1 = 1.2
 B = 0.75
@@ -80,7 +83,13 @@ class PassageIndex:
         number = len(self.entries)
         first = len(self.owner)
         for passage in doc.passages:
-            self._add_terms(len(self.owner), passage.counts, passage.length)
+            norm = K1 * (1 - B + B * passage.length / PIVOT_LENGTH)
+            for term, count in passage.counts.items():
+                posting = self.postings.get(term)
+                if posting is None:
+                    posting = self.postings[term] = Posting()
+                posting.passages.append(len(self.owner))
+                posting.impacts.append(int(255 * count / (count + norm)))
             self.owner.append(number)
             self.lengths.append(min(passage.length, 0xFFFF))
             self.cues.append(passage.cues)
@@ -93,15 +102,6 @@ class PassageIndex:
         if doc.folder:
             self.by_place[doc.folder, doc.order] = number
         self.live_passages += len(doc.passages)
-
-    def _add_terms(self, passage: int, counts: dict[str, int], length: int) -> None:
-        norm = K1 * (1 - B + B * length / PIVOT_LENGTH)
-        for term, count in counts.items():
-            posting = self.postings.get(term)
-            if posting is None:
-                posting = self.postings[term] = Posting()
-            posting.passages.append(passage)
-            posting.impacts.append(int(255 * count / (count + norm)))
 
     def remove(self, doc_id: str) -> None:
         """Remove one file; its passages stay as dead numbers until the index is rebuilt."""
@@ -164,16 +164,32 @@ PACKED = ("owner", "lengths", "cues", "author")
 
 def save_index(index: PassageIndex, heads: Iterable[tuple[str, str, str]], path: Path) -> None:
     """Write the whole index with a stamp and a head for every file; the caller renames it into place."""
+    entries = index.entries
+    files = (
+        (n, one.id, one.folder, one.order, one.when and one.when.toordinal(), one.first, one.last, one.length)
+        for n, one in enumerate(entries)
+        if one is not None
+    )
+    postings = index.postings
+    whole = postings.whole() if isinstance(postings, LazyPostings) else postings
+    terms = (
+        (term, one.dead, one.passages.tobytes(), one.impacts.tobytes())
+        for term, one in sorted(whole.items())
+        # A word of removed files must not stay on disk: the memory may have been purged (M14b).
+        if one.dead < len(one.passages)
+    )
+    texts = index.stems.whole() if isinstance(index.stems, LazyStems) else index.stems
+    stems = ((n, text if entries[index.owner[n]] else "") for n, text in enumerate(texts))
     db = sqlite3.connect(path, isolation_level=None)
     try:
         db.executescript(f"pragma journal_mode=off; pragma synchronous=off; {INDEX_SCHEMA}")
         db.execute("begin")
         db.execute("insert into meta values (?, ?)", (INDEX_VERSION, index.live_passages))
         db.executemany("insert into author values (?, ?)", ((n, a) for a, n in index.authors.items()))
-        db.executemany("insert into file values (?, ?, ?, ?, ?, ?, ?, ?)", _file_rows(index))
+        db.executemany("insert into file values (?, ?, ?, ?, ?, ?, ?, ?)", files)
         db.executemany("insert into stamp values (?, ?, ?)", heads)
-        db.executemany("insert into term values (?, ?, ?, ?)", _term_rows(index))
-        db.executemany("insert into stems values (?, ?)", _stem_rows(index))
+        db.executemany("insert into term values (?, ?, ?, ?)", terms)
+        db.executemany("insert into stems values (?, ?)", stems)
         packed = ((name, getattr(index, name).tobytes()) for name in PACKED)
         db.executemany("insert into packed values (?, ?)", packed)
         db.execute("commit")
@@ -294,27 +310,3 @@ class LazyStems(Stems):
         for (text,) in self._db.execute("select text from stems order by passage"):
             yield str(text)
         yield from self
-
-
-def _file_rows(index: PassageIndex) -> Iterator[tuple[object, ...]]:
-    for number, entry in enumerate(index.entries):
-        if entry is not None:
-            day = entry.when.toordinal() if entry.when else None
-            yield (number, entry.id, entry.folder, entry.order, day, entry.first, entry.last, entry.length)
-
-
-def _term_rows(index: PassageIndex) -> Iterator[tuple[str, int, bytes, bytes]]:
-    postings = index.postings
-    whole = postings.whole() if isinstance(postings, LazyPostings) else postings
-    for term, posting in sorted(whole.items()):
-        # A word of removed files must not stay on disk: the memory may have been purged (M14b).
-        if posting.dead < len(posting.passages):
-            yield term, posting.dead, posting.passages.tobytes(), posting.impacts.tobytes()
-
-
-def _stem_rows(index: PassageIndex) -> Iterator[tuple[int, str]]:
-    stems = index.stems
-    owner = index.owner
-    entries = index.entries
-    whole = stems.whole() if isinstance(stems, LazyStems) else stems
-    return ((number, text if entries[owner[number]] else "") for number, text in enumerate(whole))

@@ -54,7 +54,18 @@ def parse_question(text: str, index: PassageIndex, asked: date | None = None) ->
     if len(text) > MAX_CHARS:
         text = f"{text[: MAX_CHARS // 2]} {text[-MAX_CHARS // 2 :]}"
     found = list(dict.fromkeys(terms(text)))
-    authors, names = _asked_authors(found, index, is_own=bool(ABOUT_ME.search(text)))
+    is_own = ABOUT_ME.search(text) is not None
+    authors: set[int] = set()
+    names: list[str] = []
+    for author, number in index.authors.items():
+        if author in ROLES:
+            if is_own and author in USER_ROLES:
+                authors.add(number)
+            continue
+        called = [part for part in terms(author) if part in found and part not in STOP_TERMS]
+        if called:
+            authors.add(number)
+            names.extend(called)
     content = [t for t in found if t not in STOP_TERMS and t not in names]
     weighted = [QuestionTerm(t, index.idf(t) * (STEERING_WEIGHT if t in STEERING else 1.0)) for t in content]
     if len(weighted) > MAX_TERMS:
@@ -70,21 +81,6 @@ def parse_question(text: str, index: PassageIndex, asked: date | None = None) ->
         about_past=bool(ABOUT_PAST.search(text)),
         date_ranges=tuple(date_ranges(text, asked)),
     )
-
-
-def _asked_authors(found: list[str], index: PassageIndex, *, is_own: bool) -> tuple[set[int], list[str]]:
-    authors: set[int] = set()
-    names: list[str] = []
-    for author, number in index.authors.items():
-        if author in ROLES:
-            if is_own and author in USER_ROLES:
-                authors.add(number)
-            continue
-        called = [part for part in terms(author) if part in found and part not in STOP_TERMS]
-        if called:
-            authors.add(number)
-            names.extend(called)
-    return authors, names
 
 
 TERM_BITS = MAX_TERMS
@@ -135,13 +131,8 @@ class QuestionMatch:
         self.files: Mapping[int, FileMatch] = _Files(self._file)
         """How each file matches, computed on first use: neighbours use it again."""
         self._late: list[int] = []
-        self._walk()
-
-    def _walk(self) -> None:
-        postings = self.index.postings
-        walked = [
-            (i, posting) for i, t in enumerate(self.question.terms) if (posting := postings.get(t.text))
-        ]
+        postings = index.postings
+        walked = [(i, posting) for i, t in enumerate(question.terms) if (posting := postings.get(t.text))]
         walked.sort(key=lambda one: len(one[1].passages))
         spent = 0
         for i, posting in walked:
@@ -178,7 +169,9 @@ class QuestionMatch:
         top = self._top_passages(LOOKUP_FACTOR * limit)
         for i in self._late:
             self._look_up(i, top)
-        top.sort(key=self.lead if self.question.authors else self._packed_score, reverse=True)
+        found = self.found
+        by_score = self.lead if self.question.authors else lambda passage: found[passage] >> TERM_BITS
+        top.sort(key=by_score, reverse=True)
         files = dict.fromkeys([owner[p] for p in top])
         return [number for number in files if entries[number] is not None][:limit]
 
@@ -207,17 +200,10 @@ class QuestionMatch:
         """Return the share of the question that a passage covers, saturated: 0 to about 1."""
         return (self.found.get(passage, 0) >> TERM_BITS) * SCORE_UNIT
 
-    def _packed_score(self, passage: int) -> int:
-        return self.found[passage] >> TERM_BITS
-
     def lead(self, passage: int) -> float:
         """Return the score of a passage with the bonus of its author."""
         asked = self.index.author[passage] in self.question.authors
         return self.score(passage) + (AUTHOR_LEAD if asked else 0.0)
-
-    def file(self, number: int) -> FileMatch:
-        """Return how one file matches."""
-        return self.files[number]
 
     def _file(self, number: int) -> FileMatch:
         entry = self.index.entries[number]

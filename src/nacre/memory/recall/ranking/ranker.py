@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
-from functools import cached_property
 from operator import mul
 from typing import TypeAlias
 
 from nacre.memory.recall.ranking.analysis import ASSISTANT_ROLES, Cue, Doc, analyse
 from nacre.memory.recall.ranking.index import IndexedFile, PassageIndex, build_index
 from nacre.memory.recall.ranking.match import FileMatch, ParsedQuestion, QuestionMatch, parse_question
+from nacre.memory.recall.ranking.notes import ScoredNote
 from nacre.memory.recall.ranking.weights import LEXICAL, MATCH, RELEVANCE, RELEVANCE_BY_MEANING
 
 NEAR_CHARS = 60
@@ -43,21 +43,38 @@ FEATURES = (
 )  # fmt: skip
 
 
-@dataclass
 class FeatureExtractor:
     """Computes the feature vectors of candidate files.
 
     About a hundred for each question: what depends on the question alone, or on a few bits, is cached.
     """
 
-    index: PassageIndex
-    question: ParsedQuestion
-    match: QuestionMatch
+    def __init__(self, index: PassageIndex, question: ParsedQuestion, match: QuestionMatch) -> None:
+        self.index = index
+        self.question = question
+        self.match = match
+        terms = question.terms
+        self._count = max(1, len(terms))
+        shares = self._shares = [term.weight / question.total for term in terms]
+        self._term_pairs = [
+            (
+                3 << i,
+                f" {terms[i].text} {terms[i + 1].text} ",
+                f" {terms[i].text} ",
+                f" {terms[i + 1].text} ",
+                (shares[i] + shares[i + 1]) / 2,
+            )
+            for i in range(len(terms) - 1)
+        ]
+        """Neighbouring terms of the question: bits, both, first, second, mean share."""
+        self._assistants = assistants(index)
+        self._weights: dict[int, float] = {0: 0.0}
+        self._kinds: dict[tuple[int, int], PassageKind] = {}
 
     def vectors(self, candidates: list[int]) -> list[list[float]]:
         """Return one vector per candidate, in the order of FEATURES."""
         best: dict[str, float] = {}
-        rows = [(self._entry(number), self.match.file(number)) for number in candidates]
+        rows = [(self._entry(number), self.match.files[number]) for number in candidates]
         for entry, file in rows:
             if entry.folder and file.score > best.get(entry.folder, 0.0):
                 best[entry.folder] = file.score
@@ -77,10 +94,14 @@ class FeatureExtractor:
         cues = self.index.cues[passage]
         kind = self._kinds.get((cues, author)) or self._kind(cues, author)
         style, offered, rule, preference = kind
+        mentioned = 0.0
+        if self.question.names:
+            stems = self.index.stems[passage]
+            mentioned = float(any(f" {name} " in stems for name in self.question.names))
         return [
             score, covered, covered * covered, bits.bit_count() / self._count, pairs, near,
             float(author in self.question.authors), by_asked,
-            self._mentions(passage) if self.question.names else 0.0,
+            mentioned,
             *self._neighbours(entry, file),
             folder_best,
             *style, math.log1p(self.index.lengths[passage]), math.log1p(entry.length),
@@ -95,18 +116,6 @@ class FeatureExtractor:
             raise KeyError(number)
         return entry
 
-    @cached_property
-    def _count(self) -> int:
-        return max(1, len(self.question.terms))
-
-    @cached_property
-    def _shares(self) -> list[float]:
-        return [term.weight / self.question.total for term in self.question.terms]
-
-    @cached_property
-    def _weights(self) -> dict[int, float]:
-        return {0: 0.0}
-
     def _weight_of(self, bits: int) -> float:
         """Return the share of the question's weight that these terms have."""
         weight = self._weights.get(bits)
@@ -114,21 +123,6 @@ class FeatureExtractor:
             weight = sum(share for i, share in enumerate(self._shares) if bits >> i & 1)
             self._weights[bits] = weight
         return weight
-
-    @cached_property
-    def _term_pairs(self) -> list[tuple[int, str, str, str, float]]:
-        """Neighbouring terms of the question: bits, both, first, second, mean share."""
-        terms = self.question.terms
-        return [
-            (
-                3 << i,
-                f" {terms[i].text} {terms[i + 1].text} ",
-                f" {terms[i].text} ",
-                f" {terms[i + 1].text} ",
-                (self._shares[i] + self._shares[i + 1]) / 2,
-            )
-            for i in range(len(terms) - 1)
-        ]
 
     def _pairs(self, bits: int, passage: int) -> tuple[float, float]:
         pairs = near = 0.0
@@ -141,10 +135,6 @@ class FeatureExtractor:
             elif abs(stems.find(first) - stems.find(second)) < NEAR_CHARS:
                 near += share
         return pairs, near
-
-    def _mentions(self, passage: int) -> float:
-        stems = self.index.stems[passage]
-        return float(any(f" {name} " in stems for name in self.question.names))
 
     def _neighbours(self, entry: IndexedFile, file: FileMatch) -> list[float]:
         """Return the scores of the neighbouring files, each alone, and what all of them cover together."""
@@ -165,14 +155,6 @@ class FeatureExtractor:
                 scores[at_if_assistant if at_if_assistant and is_assistant else at] = score
         scores.append(self._weight_of(together))
         return scores
-
-    @cached_property
-    def _assistants(self) -> frozenset[int]:
-        return assistants(self.index)
-
-    @cached_property
-    def _kinds(self) -> dict[tuple[int, int], PassageKind]:
-        return {}
 
     def _kind(self, cues: int, author: int) -> PassageKind:
         """Return and cache the features that depend only on the cues and the author of a passage."""
@@ -310,6 +292,8 @@ def _logistic(weights: dict[str, float], signals: dict[str, float]) -> float:
 SUBJECT_SHARE = 0.4
 """Two files are about one subject when they share this much of what the larger covers of the question: a
 correction seldom repeats the whole fact. From 0.5 on, pairs of the tuning half were missed."""
+ALIKE = 0.2
+"""Files of one subject share this much of the words of the shorter one, not only those of the question."""
 SAME_STATEMENT = 0.35
 """Above this overlap of words the older file states the same fact: it is superseded."""
 
@@ -351,7 +335,13 @@ def newer_first(files: Sequence[SubjectTerms], rarity: Rarity) -> list[OrderedFi
         return (one.when or date.min, *one.place)
 
     newer = [
-        {j for j, other in enumerate(files) if age_key(other) > age_key(one) and is_same_subject(other, one)}
+        {
+            j
+            for j, other in enumerate(files)
+            if age_key(other) > age_key(one)
+            and is_same_subject(other, one)
+            and word_overlap(one, other, rarity) >= ALIKE
+        }
         for one in files
     ]
     waiting = list(range(len(files)))
@@ -370,7 +360,9 @@ def newer_first(files: Sequence[SubjectTerms], rarity: Rarity) -> list[OrderedFi
 
 
 def is_same_subject(one: SubjectTerms, other: SubjectTerms) -> bool:
-    """Whether both answer the same part of the question."""
+    """Whether both answer the same part of the question, as far as they share words with it."""
+    if not one.covered or not other.covered:
+        return True
     shared = sum(min(share, other.covered.get(term, 0.0)) for term, share in one.covered.items())
     larger = max(sum(one.covered.values()), sum(other.covered.values()))
     return larger > 0 and shared >= SUBJECT_SHARE * larger
@@ -400,6 +392,8 @@ class ScoredFile:
     parts: dict[str, float]
     subject: SubjectTerms | None = None
     """Only for the first files, which may be attached."""
+    confidence: float | None = None
+    """Of a note, that it helps; other files share the confidence of the ranking."""
 
 
 @dataclass(frozen=True)
@@ -438,20 +432,41 @@ class Ranker:
             ((sum(map(mul, learnt, vector)), -i) for i, vector in enumerate(vectors)), reverse=True
         )
         # Explanations take longer than the ranking: only files that may be attached get one.
-        index.stems.load([match.file(numbers[-i]).passage for _, i in order[:EXPLAINED]])
+        index.stems.load([match.files[numbers[-i]].passage for _, i in order[:EXPLAINED]])
         files = []
         for place, (score, i) in enumerate(order[:limit]):
             number = numbers[-i]
+            parts: dict[str, float] = {}
+            subject = None
             if place < EXPLAINED:
                 weighted = zip(FEATURES, map(mul, learnt, vectors[-i]), strict=True)
                 parts = {name: round(value, 4) for name, value in weighted if value}
-                files.append(
-                    ScoredFile(self._id(number), score, parts, self.subject(number, match, question))
-                )
-            else:
-                files.append(ScoredFile(self._id(number), score, {}))
+                subject = self.subject(number, match, question)
+            files.append(ScoredFile(self._id(number), score, parts, subject))
         scored = [(score, vectors[-i]) for score, i in order]
         return Ranking(files, confidence(question, unknown_share(index, question), scored, learnt))
+
+    def with_notes(self, ranking: Ranking, notes: Sequence[ScoredNote], *, needed: bool) -> Ranking:
+        """Return the ranking with related notes first, each with its own confidence."""
+        found = {pick.id: pick for pick in ranking.picks}
+        # A question in the words of a memory: the first file by words is as certain as without notes.
+        first = ranking.picks[0].id if ranking.picks and needed else ""
+        picks = []
+        for note in notes:
+            file = self._id(note.number)
+            pick = found.pop(file, None) or ScoredFile(file, note.score, {})
+            certain = ranking.confidence.relevance if file == first else 0.0
+            subject = pick.subject or self._note_subject(note.number)
+            picks.append(replace(pick, subject=subject, confidence=max(note.confidence, certain)))
+        picks.sort(key=lambda pick: (-(pick.confidence or 0.0), pick.id))
+        return Ranking([*picks, *found.values()], ranking.confidence)
+
+    def _note_subject(self, number: int) -> SubjectTerms | None:
+        entry = self.index.entries[number]
+        if entry is None:
+            return None
+        terms = frozenset(self.index.stems[entry.first].split())
+        return SubjectTerms(entry.id, entry.when, (entry.folder, entry.order), terms, {})
 
     def with_neighbours(self, best: list[int]) -> list[int]:
         """Return the best files and the neighbours of the first of them, sorted by name.
@@ -465,7 +480,7 @@ class Ranker:
     def subject(self, number: int, match: QuestionMatch, question: ParsedQuestion) -> SubjectTerms | None:
         """Return what the order by age needs to know of a file."""
         entry = self.index.entries[number]
-        found = match.file(number)
+        found = match.files[number]
         if entry is None:
             return None
         covered = {

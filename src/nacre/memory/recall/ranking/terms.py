@@ -57,31 +57,18 @@ def stem(word: str) -> str:
     # A "y" that is a consonant is written "Y".
     if word[0] == "y":
         word = "Y" + word[1:]
-    return _strip_suffixes(re.sub(r"([aeiouy])y", r"\1Y", word)).lower()
-
-
-def _regions(word: str) -> tuple[int, int]:
-    """Return the starts of R1 and R2: after the first and second non-vowel that follows a vowel."""
+    word = re.sub(r"([aeiouy])y", r"\1Y", word)
+    # R1 and R2 start after the first and second non-vowel that follows a vowel.
     prefix = next((p for p in PREFIXES if word.startswith(p)), None)
-    if prefix:
-        r1 = len(prefix)
-    else:
-        found = R1.search(word)
-        r1 = found.end() if found else len(word)
+    found = None if prefix else R1.search(word)
+    r1 = len(prefix) if prefix else found.end() if found else len(word)
     found = R1.search(word, r1)
-    return r1, found.end() if found else len(word)
-
-
-def _strip_suffixes(word: str) -> str:
-    r1, r2 = _regions(word)
-    word = _plural(word)
-    word = _past(word, r1)
+    r2 = found.end() if found else len(word)
+    word = _past(_plural(word), r1)
     if len(word) > 2 and word[-1] in "yY" and word[-2] not in VOWELS:
         word = word[:-1] + "i"
-    word = _derived(word, r1)
-    word = _adjective(word, r1, r2)
-    word = _residual(word, r2)
-    return _final_e(word, r1, r2)
+    word = _adjective(_derived(word, r1), r1, r2)
+    return _final_e(_residual(word, r2), r1, r2).lower()
 
 
 def _plural(word: str) -> str:
@@ -192,7 +179,9 @@ def _of_token(token: str) -> tuple[str, ...]:
     if len(token) > LONGEST and token.isascii():
         return ()
     if CJK_RUN.match(token):
-        return _bigrams(token)
+        # Pairs of characters between function words (R11).
+        parts = [part for part in FUNCTION_WORDS.split(token) if part]
+        return tuple(part[i : i + 2] for part in parts for i in range(max(1, len(part) - 1)))
     if token.isascii() and token.isalpha() and not CAMEL.search(token):
         return (normal(token.lower()),)
     parts = [p for piece in JOINT.split(token) for p in CAMEL.split(piece) if p]
@@ -211,14 +200,6 @@ def is_identifier(token: str) -> bool:
 def normal(word: str) -> str:
     """Return the term of a lower-case word."""
     return stem(NUMBERS.get(word, word))
-
-
-def _bigrams(run: str) -> tuple[str, ...]:
-    """Return the pairs of characters between function words (R11)."""
-    found: list[str] = []
-    for part in FUNCTION_WORDS.split(run):
-        found += [part[i : i + 2] for i in range(len(part) - 1)] or ([part] if part else [])
-    return tuple(found)
 
 
 STOP_TERMS = frozenset(stem(w) for w in STOP) | STOP

@@ -133,3 +133,32 @@ MATCH: dict[str, float] = {
     "terms": -0.095,
     "bias": 0.914,
 }
+
+NOTE_SCORE: dict[str, float] = {
+    "bias": -4.375,
+    "head_same": 2.426,
+    "head_concept": 0.421,
+    "head_near": 1.039,
+    "body_same": 2.275,
+    "body_concept": -0.319,
+    "body_near": -1.492,
+    "covered": -2.166,
+    "reached": 0.609,
+    "head_explained": 1.994,
+    "head_related": 4.178,
+    "matches": 0.005,
+    "terms": -0.432,
+    "length": 0.291,
+    "user": -0.216,
+    "feedback": 0.054,
+    "project": 0.161,
+    "reference": -0.144,
+}
+
+NOTE_CONFIDENCE: dict[str, float] = {
+    "bias": 1.069,
+    "score": -0.171,
+    "behind": 0.126,
+    "share": 1.88,
+    "need": 0.306,
+}

@@ -2,156 +2,35 @@
 
 from __future__ import annotations
 
-
-def _forms(table: str) -> dict[str, str]:
-    """Each line: a base word and its irregular forms."""
-    return {form: line.split()[0] for line in table.strip().splitlines() for form in line.split()[1:]}
-
-
-IRREGULAR = _forms("""
-arise arose arisen
-awake awoke awoken
-beat beaten
-become became
-begin began begun
-bend bent
-bet betting
-bite bit bitten
-bleed bled
-blow blew blown
-break broke broken
-breed bred
-bring brought
-build built
-burn burnt
-buy bought
-catch caught
-choose chose chosen
-cling clung
-come came coming
-creep crept
-deal dealt
-dig dug
-do did done does doing
-draw drew drawn
-dream dreamt
-drink drank drunk
-drive drove driven
-eat ate eaten
-fall fell fallen
-feed fed
-feel felt
-fight fought
-find found
-flee fled
-fly flew flown
-forbid forbade forbidden
-forget forgot forgotten
-forgive forgave forgiven
-freeze froze frozen
-get got gotten getting
-give gave given giving
-go went gone goes going
-grow grew grown
-hang hung
-have has had having
-hear heard
-hide hid hidden
-hold held
-keep kept
-know knew known
-lay laid
-lead led
-leave left
-lend lent
-light lit
-lose lost
-make made making
-mean meant
-meet met
-pay paid
-prove proven
-ride rode ridden
-ring rang rung
-rise rose risen
-run ran
-say said says
-see saw seen
-seek sought
-sell sold
-send sent
-sew sewn
-shake shook shaken
-shine shone
-shoot shot
-show shown
-shrink shrank shrunk
-sing sang sung
-sink sank sunk
-sit sat
-sleep slept
-slide slid
-speak spoke spoken
-spend spent
-spin spun
-stand stood
-steal stole stolen
-stick stuck
-strike struck stricken
-strive strove striven
-swear swore sworn
-sweep swept
-swim swam swum
-swing swung
-take took taken taking
-teach taught
-tear tore torn
-tell told
-think thought
-throw threw thrown
-understand understood
-wake woke woken
-wear wore worn
-weave wove woven
-weep wept
-win won
-write wrote written
-be am is are was were been being
-child children kid kids kiddo kiddos
-person people
-man men
-woman women
-foot feet
-tooth teeth
-mouse mice
-goose geese
-life lives
-wife wives
-knife knives
-leaf leaves
-shelf shelves
-half halves
-good better best
-bad worse worst
-mother mom mum mommy mama moms
-father dad daddy papa dads
-grandmother grandma granny nana
-grandfather grandpa granddad
-photograph photo photos pic pics picture pictures
-television tv tvs
-bicycle bike bikes
-airplane plane planes
-refrigerator fridge
-application app apps
-movie film films
-favorite favourite fav
-color colour
-practice practise
-program programme
-cookie cookies
-medicine medication medications meds
+_FORMS = """
+arise arose arisen, awake awoke awoken, beat beaten, become became, begin began begun, bend bent,
+bet betting, bite bit bitten, bleed bled, blow blew blown, break broke broken, breed bred, bring brought,
+build built, burn burnt, buy bought, catch caught, choose chose chosen, cling clung, come came coming,
+creep crept, deal dealt, dig dug, do did done does doing, draw drew drawn, dream dreamt, drink drank drunk,
+drive drove driven, eat ate eaten, fall fell fallen, feed fed, feel felt, fight fought, find found,
+flee fled, fly flew flown, forbid forbade forbidden, forget forgot forgotten, forgive forgave forgiven,
+freeze froze frozen, get got gotten getting, give gave given giving, go went gone goes going,
+grow grew grown, hang hung, have has had having, hear heard, hide hid hidden, hold held, keep kept,
+know knew known, lay laid, lead led, leave left, lend lent, light lit, lose lost, make made making,
+mean meant, meet met, pay paid, prove proven, ride rode ridden, ring rang rung, rise rose risen, run ran,
+say said says, see saw seen, seek sought, sell sold, send sent, sew sewn, shake shook shaken, shine shone,
+shoot shot, show shown, shrink shrank shrunk, sing sang sung, sink sank sunk, sit sat, sleep slept,
+slide slid, speak spoke spoken, spend spent, spin spun, stand stood, steal stole stolen, stick stuck,
+strike struck stricken, strive strove striven, swear swore sworn, sweep swept, swim swam swum, swing swung,
+take took taken taking, teach taught, tear tore torn, tell told, think thought, throw threw thrown,
+understand understood, wake woke woken, wear wore worn, weave wove woven, weep wept, win won,
+write wrote written, be am is are was were been being, child children kid kids kiddo kiddos, person people,
+man men, woman women, foot feet, tooth teeth, mouse mice, goose geese, life lives, wife wives, knife knives,
+leaf leaves, shelf shelves, half halves, good better best, bad worse worst, mother mom mum mommy mama moms,
+father dad daddy papa dads, grandmother grandma granny nana, grandfather grandpa granddad,
+photograph photo photos pic pics picture pictures, television tv tvs, bicycle bike bikes,
+airplane plane planes, refrigerator fridge, application app apps, movie film films, favorite favourite fav,
+color colour, practice practise, program programme, cookie cookies, medicine medication medications meds,
 doctor dr
-""")
+"""
+"""Base words, each with its irregular forms."""
+
+IRREGULAR = {form: group.split()[0] for group in _FORMS.split(",") for form in group.split()[1:]}
 
 STOP = frozenset(
     """
@@ -321,15 +200,10 @@ _BY_SHARE = """
 not counted: a small store only needs to know that "help" tells less than "harpsichord"."""
 
 
-def _shares() -> dict[str, float]:
-    shares: dict[str, float] = {}
-    share = 0.0
-    for word in _BY_SHARE.split():
-        if word.isdigit():
-            share = int(word) / 1000
-        else:
-            shares[word] = share
-    return shares
-
-
-SHARES = _shares()
+SHARES: dict[str, float] = {}
+_share = 0.0
+for _word in _BY_SHARE.split():
+    if _word.isdigit():
+        _share = int(_word) / 1000
+    else:
+        SHARES[_word] = _share

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.memory.recall.ranking.analysis import Doc
-from nacre.memory.recall.ranking.ranker import Ranker, Ranking
 
 if TYPE_CHECKING:
+    from nacre.memory.recall.ranking.analysis import Doc
+    from nacre.memory.recall.ranking.ranker import Ranker, Ranking
     from nacre.memory.recall.semantic.minilm import Floats
     from nacre.memory.recall.semantic.vectors import Vectors, VectorSource
 
@@ -116,16 +116,11 @@ class SemanticIndex:
     """The vectors of one memory directory, and the ranking with them."""
 
     def __init__(
-        self,
-        cache: Path,
-        *,
-        encoder: Encoder | None = None,
-        writes: bool = True,
-        clock: Clock = SYSTEM_CLOCK,
+        self, cache: Path, *, encoder: Encoder | None = None, writes: bool = True, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._path = cache / "recall" / VECTORS_FILE
         self._given_encoder = encoder
-        self._writes = writes
+        self.writes = writes
         self._clock = clock
         self._working = threading.Lock()
         self._vectors: Vectors | None = None
@@ -137,6 +132,11 @@ class SemanticIndex:
         """Whether model and vectors are in memory, so that a ranking is fast."""
         return self._vectors is not None and (self._given_encoder is not None or is_loaded())
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether vectors were saved before, perhaps by another process."""
+        return self._path.exists()
+
     def catch_up(
         self, texts: Mapping[str, str], *, seconds: float, stamps: Mapping[str, str] | None = None
     ) -> int:
@@ -145,15 +145,18 @@ class SemanticIndex:
         `texts` has every file of the memory: vectors of others are removed. With `stamps`, files with an
         unchanged stamp are not read. At least one file is encoded unless `seconds` is 0.
         """
+        from nacre.memory.recall.semantic.vectors import unread  # noqa: PLC0415  as above
+
         with self._working:
             self._load()
+            encoder = self._encoder
             found, missing = self._sort(texts, stamps or {})
             until = self._clock.seconds() + seconds
             fresh: dict[str, Floats] = {}
             for file, (text, _) in missing.items():
                 if seconds <= 0 or (fresh and self._clock.seconds() >= until):
                     break
-                fresh[file] = self._encoded(text)
+                fresh[file] = encoder.encode(text) if is_readable(text) else unread(encoder.width)
             self._replace(found, {file: (missing[file][1], vector) for file, vector in fresh.items()})
             left = len(missing) - len(fresh)
             due = max(SAVE_FROM, len(self._current.files) // SAVE_SHARE)
@@ -184,11 +187,6 @@ class SemanticIndex:
             self._vectors = None
             self._seen = ()
             self._unsaved = 0
-
-    def _encoded(self, text: str) -> Floats:
-        from nacre.memory.recall.semantic.vectors import unread  # noqa: PLC0415  as above
-
-        return self._encoder.encode(text) if is_readable(text) else unread(self._encoder.width)
 
     @property
     def _encoder(self) -> Encoder:
@@ -248,13 +246,10 @@ class SemanticIndex:
         current = self._current
         if not fresh and {file: known for file, (known, _) in found.items()} == current.files:
             return
-        kept = {file: one for file, one in found.items() if file not in fresh}
-        old = Vectors(
-            {file: known for file, (known, _) in kept.items()},
-            current.rows[[row for _, row in kept.values()]],
-        )
-        new = Vectors.of(fresh, self._encoder.width)
-        self._vectors = old.updated(new)
+        same = {file: one for file, one in found.items() if file not in fresh}
+        rows = current.rows[[row for _, row in same.values()]]
+        old = Vectors({file: known for file, (known, _) in same.items()}, rows)
+        self._vectors = old.updated(Vectors.of(fresh, self._encoder.width))
         self._unsaved += max(1, len(fresh))
 
     @property
@@ -267,7 +262,7 @@ class SemanticIndex:
         from nacre.memory.recall.semantic.vectors import save_vectors  # noqa: PLC0415  as above
 
         self._unsaved = 0
-        if not self._writes:
+        if not self.writes:
             return
         # What cannot be saved is encoded again later.
         with suppress(OSError):

@@ -172,8 +172,6 @@ def _rows(blocks: Floats) -> Floats:
 _ERF = tuple(np.float32(c) for c in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592))
 """Abramowitz and Stegun 7.1.26: numpy has no erf, and its error of 1e-7 is that of the numbers themselves."""
 _ERF_SLOPE = np.float32(0.3275911)
-
-
 _GELU_AT_ONCE = 16_384
 """Numbers whose intermediate results stay in the processor's cache; a long text has 400,000 in a layer."""
 

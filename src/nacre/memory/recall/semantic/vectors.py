@@ -19,7 +19,6 @@ from hashlib import blake2b
 from heapq import nlargest
 from operator import mul
 from pathlib import Path
-from tempfile import mkstemp
 from typing import TypeAlias
 
 import numpy as np
@@ -27,13 +26,12 @@ import numpy.typing as npt
 
 from nacre.memory.recall.ranking import weights
 from nacre.memory.recall.ranking.index import PassageIndex
-from nacre.memory.recall.ranking.match import ParsedQuestion, QuestionMatch, parse_question
+from nacre.memory.recall.ranking.match import QuestionMatch, parse_question
 from nacre.memory.recall.ranking.ranker import (
     CANDIDATES,
     EXPLAINED,
     FEATURES,
     TOP,
-    Confidence,
     FeatureExtractor,
     Ranker,
     Ranking,
@@ -172,14 +170,7 @@ def save_vectors(vectors: Vectors, path: Path, model: str) -> None:
     header = json.dumps({"model": model, "width": vectors.rows.shape[1], "files": files}).encode()
     body = len(header).to_bytes(_SIZES - 4, "little") + header + vectors.rows.astype(np.float16).tobytes()
     disk.make_folder(path.parent)
-    descriptor, name = mkstemp(dir=path.parent, prefix=f".{path.name}")
-    try:
-        with os.fdopen(descriptor, "wb") as target:
-            target.write(MAGIC + zlib.crc32(body).to_bytes(4, "little"))
-            target.write(body)
-        Path(name).replace(path)
-    finally:
-        Path(name).unlink(missing_ok=True)
+    disk.replace_file(path, MAGIC + zlib.crc32(body).to_bytes(4, "little") + body, sync=False)
 
 
 SEMANTIC_FEATURES = ("similar", "similar_before", "similar_after", "similar_around")
@@ -194,7 +185,6 @@ NO_VECTOR = "no_vector"
 """The part of a score that adapts it to the scale of files with a vector."""
 
 Features: TypeAlias = Sequence[float]
-Weights: TypeAlias = Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -236,22 +226,37 @@ def rank_by_vectors(
     near = (index.by_id.get(file) for file in similarities.nearest(SEMANTIC_CANDIDATES))
     numbers = list(dict.fromkeys([*found, *sorted(number for number in near if number is not None)]))
     lexical = FeatureExtractor(index, question, match).vectors(numbers)
-    weighted = _WeightedCandidates.of(
-        question, lexical, [_semantic_features(index, number, similarities) for number in numbers]
-    )
-    order = sorted(((score, -i) for i, score in enumerate(weighted.scores)), reverse=True)[:limit]
-    picks = [
-        ScoredFile(
-            id=entry.id if (entry := index.entries[numbers[-i]]) else "",
-            score=score,
-            parts=weighted.parts(-i),
-            subject=ranker.subject(numbers[-i], match, question) if place < EXPLAINED else None,
+    semantic = [_semantic_features(index, number, similarities) for number in numbers]
+    column = 0 if question.names else 1
+    names = (*FEATURES, *SEMANTIC_FEATURES)
+    words = [weights.LEXICAL[name][column] for name in FEATURES]
+    both = [weights.MINILM[name][column] for name in names]
+    by_words = [sum(map(mul, words, vector)) for vector in lexical]
+    scores = _scores(lexical, semantic, by_words, both)
+    order = sorted(((score, -i) for i, score in enumerate(scores)), reverse=True)[:limit]
+    picks = []
+    for place, (score, i) in enumerate(order):
+        meaning = semantic[-i]
+        if meaning is None:
+            parts = dict(zip(FEATURES, map(mul, words, lexical[-i]), strict=True))
+            parts[NO_VECTOR] = score - by_words[-i]
+        else:
+            parts = dict(zip(names, map(mul, both, (*lexical[-i], *meaning)), strict=True))
+        entry = index.entries[numbers[-i]]
+        picks.append(
+            ScoredFile(
+                id=entry.id if entry else "",
+                score=score,
+                parts={name: round(value, 4) for name, value in parts.items() if value},
+                subject=ranker.subject(numbers[-i], match, question) if place < EXPLAINED else None,
+            )
         )
-        for place, (score, i) in enumerate(order)
-    ]
-    first = nlargest(TOP, ((score, -i) for i, score in enumerate(weighted.scores)))
-    ids = [entry.id for _, i in first if (entry := index.entries[numbers[-i]])]
-    return Ranking(picks, weighted.confidence(index, question, len(found), similarities.highest_cosine(ids)))
+    first = nlargest(TOP, ((score, -i) for i, score in enumerate(scores)))
+    similar = similarities.highest_cosine([e.id for _, i in first if (e := index.entries[numbers[-i]])])
+    # By the words of the files that words found, and by vectors if there are any.
+    scored = sorted(zip(by_words[: len(found)], lexical, strict=False), key=lambda one: -one[0])
+    unknown = unknown_share(index, question)
+    return Ranking(picks, confidence(question, unknown, scored, words, similar=similar))
 
 
 def _semantic_features(index: PassageIndex, number: int, similarities: Similarities) -> list[float] | None:
@@ -266,56 +271,6 @@ def _semantic_features(index: PassageIndex, number: int, similarities: Similarit
         return None
     before, after, *around = (similar(index.neighbour(number, step)) or 0.0 for step in BESIDE)
     return [own, before, after, sum(around)]
-
-
-@dataclass(frozen=True)
-class _WeightedCandidates:
-    """The candidates of a question with their scores: all by words, those with a vector by both."""
-
-    lexical: Sequence[Features]
-    semantic: Sequence[Features | None]
-    words: Weights
-    both: Weights
-    by_words: Sequence[float]
-    scores: Sequence[float]
-
-    @classmethod
-    def of(
-        cls, question: ParsedQuestion, lexical: Sequence[Features], semantic: Sequence[Features | None]
-    ) -> _WeightedCandidates:
-        column = 0 if question.names else 1
-        words = {name: weights.LEXICAL[name][column] for name in FEATURES}
-        both = {name: weights.MINILM[name][column] for name in (*FEATURES, *SEMANTIC_FEATURES)}
-        learnt = list(words.values())
-        by_words = [sum(map(mul, learnt, vector)) for vector in lexical]
-        return cls(
-            lexical,
-            semantic,
-            words,
-            both,
-            by_words,
-            _scores(lexical, semantic, by_words, list(both.values())),
-        )
-
-    def parts(self, i: int) -> dict[str, float]:
-        """Return the parts of a candidate's score."""
-        semantic = self.semantic[i]
-        if semantic is None:
-            named = zip(self.words.items(), self.lexical[i], strict=True)
-            missing = {NO_VECTOR: self.scores[i] - self.by_words[i]}
-        else:
-            named = zip(self.both.items(), (*self.lexical[i], *semantic), strict=True)
-            missing = {}
-        parts = {name: weight * value for (name, weight), value in named} | missing
-        return {name: round(value, 4) for name, value in parts.items() if value}
-
-    def confidence(
-        self, index: PassageIndex, question: ParsedQuestion, count: int, similar: float | None
-    ) -> Confidence:
-        """Return the confidence by the words of the first `count`, and by vectors if there are any."""
-        scored = sorted(zip(self.by_words[:count], self.lexical, strict=False), key=lambda one: -one[0])
-        learnt = list(self.words.values())
-        return confidence(question, unknown_share(index, question), scored, learnt, similar=similar)
 
 
 def _scores(

@@ -1,0 +1,484 @@
+"""Whether a text turns what its sources say: denied, exchanged, other quantities, half invented (E9, D6).
+
+The claims of a text (names, numbers, dates, paths) are looked up by `grounding`. Here each sentence is
+compared with the source sentences that share most of its words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from nacre.memory.checks.support import has_opposite, is_crossed, is_rearranged
+from nacre.memory.checks.support_scope import has_same_bounds, scope_kinds
+from nacre.memory.checks.support_sentence import (
+    ANY_NEGATION,
+    QUESTION,
+    Clause,
+    Sentence,
+    among,
+    forms,
+    is_alike,
+    is_content,
+    normalised,
+    split_sentences,
+)
+from nacre.memory.dates.absolute import without_dates
+from nacre.memory.recall.ranking.terms import STOP_TERMS, normal
+
+MIN_COVERED = 0.5
+"""Share of its content words that a sentence has in common with one that it may come from."""
+NEARLY_BEST = 0.15
+"""Sources whose share is less than this below the best one are compared, too."""
+MAX_NEW = 0.34
+"""Share of the content words of a sentence that may be new where nothing may be added."""
+MIN_ALIKE = 0.6
+"""Share of the content words of a source that make a sentence another form of it, not of a part of it."""
+MIN_DENIED = 0.75
+"""Share of the words of a denied clause from which on a sentence without a negation states the contrary."""
+MIN_PART_WORDS = 2
+MAX_SHOWN = 80
+"""Characters of a sentence in a message."""
+_PART = re.compile(r"\s*([,;—–]|(?<=\w):\s|\s-\s|\b(?:and|or|but|because|so|which|who)\b)\s*", re.IGNORECASE)
+_CONTRAST = re.compile(r"\W*(?:not|instead of|rather than|而不是|而非)\b", re.IGNORECASE)
+_ADVICE = re.compile(r"\W*(?:how to apply|apply|如何应用|做法)\W", re.IGNORECASE)
+_LEANS = re.compile(r"\W*(?:(?:and|so|but|now)\W+)?(?:it|that|this|they|he|she|both|those)\b", re.IGNORECASE)
+_RULE = re.compile(r"\W*(?:never|do not|don't|avoid|no|not|stop)\b", re.IGNORECASE)
+_DENIES = re.compile(
+    r"\b(?:is|are|was|were|be|must|may|can|should|will|has|have|goes?|does|do) not\b", re.IGNORECASE
+)
+_FIRMLY = re.compile(r"\b(?:without|never)\b", re.IGNORECASE)
+_SOFT = frozenset(
+    normal(word)
+    for word in "only except unless instead rather left leave gone retire end replace dead".split()
+)
+"""Stems of words that limit or end something: a denied sentence may be said with them."""
+_HAN_NEGATION = re.compile("不|别|勿|没|无需|禁止|避免|停|弃|废|未|非")
+_COUNT = re.compile(r"\d+(?:[.,:]\d+)*|%")
+_HAN_PERSON = re.compile("我|用户")
+_TITLE = re.compile(r"\b(?:Dr|Prof|Mr|Mrs|Ms|Herr|Frau)\.? (?=[A-Z])")
+_HAN_CLAUSE = re.compile("[，,；;。]")
+_TIMES = frozenset({"in morning", "in evening", "in night"})
+_ALL = frozenset({"all", "each"})
+_PART_OF = re.compile(r"\b(?:\d+|one|some|few|several|most|half|many) of\b", re.IGNORECASE)
+_UNDECIDED = re.compile(
+    r"\b(?:whether|undecided|open|consider\w*|might|may|maybe|perhaps|if|would|asks?|plans?)\b|\?",
+    re.IGNORECASE,
+)
+_SUBJECT = re.compile(
+    r"\W*(?:(?i:my|our|his|her|the user's|the person's) )?(?:(?i:the |an? )?[a-z]+ )?"
+    r"(?P<one>(?i:(?:the )?(?:user|person))\b(?!')|(?i:i|we)\b|[A-Z][\w-]+)"
+    r"(?: (?:and|or) (?P<two>(?i:i|me|the user)\b|[A-Z][\w-]+))?"
+)
+_OWN = frozenset({"i", "we", "me", "user", "person", "the user", "the person"})
+_HELD_CLAUSE = re.compile(r"[,;:—]|\b(?:but|while|because)\b")
+_NOT = frozenset({"not", "never", "no", "nicht", "kein", "keine", "nie"})
+MIN_HELD = 0.6
+"""Share of the content words of a clause that make another clause say the same of its subject."""
+NewWords: TypeAlias = Literal["any", "some", "few"]
+
+
+class Statements:
+    """The sentences of some texts, found by their words."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.sentences: list[Sentence] = []
+        self._verbatim: set[str] = set()
+        self._by_stem: dict[str, set[int]] = defaultdict(set)
+        self._by_pair: dict[str, set[int]] = defaultdict(set)
+        for text in texts:
+            for one in split_sentences(normalised(text)):
+                self._add(Sentence.of(one))
+
+    def _add(self, sentence: Sentence) -> None:
+        if sentence.letters in self._verbatim:
+            return
+        self._verbatim.add(sentence.letters)
+        number = len(self.sentences)
+        self.sentences.append(sentence)
+        for word in sentence.stems:
+            self._by_stem[word].add(number)
+        for pair in sentence.han_pairs:
+            self._by_pair[pair].add(number)
+
+    def has(self, sentence: Sentence) -> bool:
+        """Return whether a sentence is among them, whatever its punctuation."""
+        return sentence.letters in self._verbatim
+
+    def has_word(self, word: str) -> bool:
+        """Return whether a word, or another form of it, occurs."""
+        return bool(self._holders(word))
+
+    def nearest(self, mine: Sentence) -> list[Sentence]:
+        """Return the sentences that share most of the content of another, if that is at least half of it."""
+        scores: dict[int, float] = defaultdict(float)
+        words = set(mine.content)
+        size = len(words) + len(mine.han_pairs)
+        for word in words:
+            for number in self._holders(word):
+                scores[number] += 1 / size
+        for pair in mine.han_pairs:
+            for number in self._by_pair.get(pair, ()):
+                scores[number] += 1 / size
+        best = max(scores.values(), default=0.0)
+        least = max(MIN_COVERED, best - NEARLY_BEST)
+        return [self.sentences[number] for number, score in scores.items() if score >= least - 1e-9]
+
+    def _holders(self, word: str) -> set[int]:
+        parts = re.split(r"[^\w]|_", word)
+        found = set[int]().union(
+            *(self._by_stem.get(form, ()) for one in (word, *parts) for form in forms(one))
+        )
+        if found or len(word) <= 4:
+            return found
+        starts = (word[: len(word) - cut] for cut in range(1, 3))
+        return set[int]().union(*(self._by_stem.get(start, ()) for start in starts))
+
+
+class Sources:
+    """What a text may come from: what the person said, texts from before, and what others said."""
+
+    def __init__(self, said: Iterable[str], *, old: Iterable[str] = (), others: Iterable[str] = ()) -> None:
+        """`others` count only for what is in neither of the first two."""
+        messages = [[Sentence.of(one) for one in split_sentences(normalised(text))] for text in said]
+        self._trusted = Statements([*(one.text for each in messages for one in each), *old])
+        self._others = Statements(others)
+        self._denials = [denied for one in self._trusted.sentences if (denied := _denied(one))]
+        # A correction may need the sentence before it: "The database moved. It is osprey now."
+        self._said = [
+            Sentence.of(f"{before} {one.text}".strip()) if _LEANS.match(one.text) else one
+            for each in messages
+            for before, one in zip(["", *(one.text for one in each)], each, strict=False)
+        ]
+
+    def altered(self, new: str, *, new_words: NewWords = "some") -> list[str]:
+        """Return the sentences of a text that say something else than their source, or what no source has.
+
+        Sentences may have `any` words of their own, `some` in parts that a source has, or `few`.
+        """
+        found: list[str] = []
+        places = (self._trusted, self._others)
+        for text in split_sentences(normalised(new)):
+            mine = Sentence.of(text)
+            if any(one.has(mine) for one in places):
+                continue
+            near = next((sources for one in places if (sources := one.nearest(mine))), [])
+            is_invented = new_words != "any" and not _ADVICE.match(text) and any(_is_invented(mine, places))
+            is_turned = (
+                self._is_turned(mine, near)
+                or self._has_turned_part(mine)
+                or self._is_denied_unasked(mine)
+                or self._is_affirmed(mine)
+                or self._has_other_subject(mine)
+                or _is_decided(mine, near)
+            )
+            if is_turned or is_invented or (new_words == "few" and _adds(mine, places)):
+                found.append(text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…")
+        return found
+
+    def _is_turned(self, mine: Sentence, near: Sequence[Sentence]) -> bool:
+        is_same = any(_agrees(mine, one, self._denials) for one in near) and _has_same_counts(mine, near)
+        return bool(near) and not is_same and not any(self._is_corrected(mine, one) for one in near)
+
+    def _has_turned_part(self, mine: Sentence) -> bool:
+        """Whether a part of a sentence denies what all that is near states, or the other way round."""
+        for text in _PART.split(mine.text):
+            part = Sentence.of(text.strip())
+            if len(set(part.content)) < MIN_PART_WORDS or _CONTRAST.match(text):
+                continue
+            near = self._trusted.nearest(part)
+            if near and not any(_has_same_polarity(part, one, self._denials) for one in near):
+                return True
+            # "Is not due", "may not": what is denied is a word without weight.
+            if near and _DENIES.search(text) and not any(_is_negative(one.text) for one in near):
+                return not any(QUESTION.search(one.text) for one in near)
+        return False
+
+    def _is_denied_unasked(self, mine: Sentence) -> bool:
+        """Whether a clause denies what the sentences with most of its words state without any negation."""
+        for clause in mine.clauses:
+            words = [word for word in clause.denied if word.isalpha()]
+            if _NOT.isdisjoint(clause.order) or not words:
+                continue
+            shared = [(sum(one.has(word) for word in words), one) for one in self._trusted.sentences]
+            most = max((count for count, _ in shared), default=0)
+            if most and not any(_may_be_denied(one) for count, one in shared if count == most):
+                return True
+        return False
+
+    def _is_affirmed(self, mine: Sentence) -> bool:
+        """Whether a clause states what the clauses with most of its words deny."""
+        theirs = [clause for one in self._trusted.sentences for clause in one.clauses]
+        for clause in mine.clauses:
+            words = {word for word in clause.words if is_content(word)}
+            if clause.denied or not _SOFT.isdisjoint(clause.words) or len(words) < MIN_PART_WORDS:
+                continue
+            shared = [({word for word in words if among(word, one.words)}, one) for one in theirs]
+            most = max((len(found) for found, _ in shared), default=0)
+            near = [(found, one) for found, one in shared if len(found) == most]
+            if most >= max(MIN_PART_WORDS, MIN_HELD * len(words)) and all(
+                all(among(word, one.denied) for word in found) for found, one in near
+            ):
+                return True
+        return False
+
+    def _has_other_subject(self, mine: Sentence) -> bool:
+        """Whether a clause says of one person what the sources say only of another."""
+        held = [each for one in self._trusted.sentences for each in _held(one)]
+        known = {"*"}.union(*(subjects for subjects, _ in held))
+        for subjects, words in _held(mine):
+            own = rival = 0.0
+            for theirs, its in held:
+                share = sum(among(word, its) for word in words) / len(words)
+                if not theirs or theirs & subjects or any(among(one, its) for one in subjects):
+                    own = max(own, share)
+                else:
+                    rival = max(rival, share)
+            if subjects and subjects <= known and rival >= MIN_HELD and own < MIN_COVERED:
+                return True
+        return False
+
+    def _is_corrected(self, mine: Sentence, source: Sentence) -> bool:
+        """Whether the person said what is new in a sentence, and it denies the same as before."""
+        fresh = [word for word in mine.content if not source.has(word)]
+        rest = [word for word in mine.content if source.has(word)]
+        return (
+            bool(fresh)
+            and _has_same_polarity(mine, source, self._denials)
+            and any(
+                all(one.has(word) for word in fresh) and any(one.has(word) for word in rest)
+                for one in self._said
+            )
+        )
+
+
+def _may_be_denied(source: Sentence) -> bool:
+    """Whether a sentence has a negation, calls something a problem, limits or asks something."""
+    return (
+        _is_negative(source.text)
+        or any(clause.is_bad for clause in source.clauses)
+        or not _SOFT.isdisjoint(source.words)
+        or QUESTION.search(source.text) is not None
+    )
+
+
+def _is_decided(mine: Sentence, near: Sequence[Sentence]) -> bool:
+    """Whether a sentence states what the person only asked or supposed: "should we move?"."""
+    is_open = bool(near) and all(QUESTION.search(one.text) and one.frames for one in near)
+    return is_open and not mine.frames and not _UNDECIDED.search(mine.text) and not _is_negative(mine.text)
+
+
+def _held(sentence: Sentence) -> list[tuple[frozenset[str], list[str]]]:
+    """Return the subjects of each clause that begins with a person, and its other content words."""
+    found = []
+    for text in _HELD_CLAUSE.split(_TITLE.sub("", sentence.text)):
+        match = _SUBJECT.match(text)
+        names = [one.lower() for one in match.groups() if one] if match else []
+        subjects = frozenset("*" if one in _OWN else normal(one) for one in names)
+        is_known = bool(match) and all(one == "*" or one in sentence.values for one in subjects)
+        rest = Sentence.of(text[match.end() :] if match and is_known else text)
+        found.append((subjects if is_known else frozenset[str](), [*dict.fromkeys(rest.content)]))
+    return [(subjects, words) for subjects, words in found if words]
+
+
+def lost_sentences(old: str, *, now: Statements) -> list[str]:
+    """Return the sentences of a text of which less than half of the words are in any one present sentence."""
+    found = []
+    for text in split_sentences(normalised(old)):
+        mine = Sentence.of(text)
+        if (mine.content or mine.han_pairs) and not now.has(mine) and not now.nearest(mine):
+            found.append(text)
+    return found
+
+
+def _is_invented(mine: Sentence, places: Sequence[Statements]) -> Iterator[bool]:
+    """Yield for each part of a sentence whether it is in none of the sources."""
+    before = ""
+    for text in _PART.split(mine.text):
+        is_item = before in {"and", "or"}
+        before = text.strip().lower()
+        # "Driven by legal, not by debt" adds no statement of its own.
+        if not text.strip() or _PART.fullmatch(text) or _CONTRAST.match(text):
+            continue
+        part = Sentence.of(text)
+        # Numbers are claims, and a script without blanks is compared by pairs.
+        plain = [] if part.han else [word for word in part.content if word.isalpha()]
+        new = [word for word in plain if not any(one.has_word(word) for one in places)]
+        is_whole = bool(new) and len(new) == len(part.content)
+        is_denied = _FIRMLY.search(text) is not None
+        denied = {word for clause in part.clauses for word in clause.denied}
+        yield is_whole and (len(new) > 1 or is_item or is_denied)
+        # What is denied must be in the source: "deploys go out without review".
+        yield is_denied and any(word in denied for word in new) and all(among(word, new) for word in denied)
+
+
+def _adds(mine: Sentence, places: Sequence[Statements]) -> bool:
+    words = set(mine.content)
+    new = [word for word in words if not any(one.has_word(word) for one in places)]
+    return len(new) > MAX_NEW * len(words) or any(word in mine.adjuncts for word in new)
+
+
+def _agrees(mine: Sentence, source: Sentence, denials: Sequence[frozenset[str]]) -> bool:
+    """Whether a sentence denies what its source denies, and gives the same values to the same words."""
+    if (
+        not _has_same_polarity(mine, source, denials)
+        or has_opposite(mine, [source])
+        or is_crossed(mine, source)
+        or _has_other_name(mine, source)
+        or _is_widened(mine, source)
+        or _is_han_exchanged(mine, source)
+    ):
+        return False
+    # A summary of a longer sentence may leave out the bounds and values of the rest of it.
+    if sum(mine.has(word) for word in source.content) < MIN_ALIKE * len(source.content):
+        return True
+    parts = [one for one in source.parts_about(mine) if _is_mostly(one, mine)]
+    touched = " , ".join(one.text for one in parts)
+    return not is_rearranged(mine, [source], may_join=True) and has_same_bounds(
+        mine.text, source.text, touched, may_add=True
+    )
+
+
+def _is_mostly(part: Sentence, mine: Sentence) -> bool:
+    """Whether a sentence has at least half of the content words of a part of another."""
+    return 2 * sum(mine.has(word) for word in part.content) >= len(part.content)
+
+
+def _has_other_name(mine: Sentence, source: Sentence) -> bool:
+    """Whether a name is beside a word that has another name beside it in the source."""
+    mine_only = [word for word in mine.values.intersection(mine.content) if not source.has(word)]
+    its_only = [word for word in source.values.intersection(source.content) if not mine.has(word)]
+    return any(
+        is_alike(here, there)
+        for one in filter(str.isalpha, mine_only)
+        for other in filter(str.isalpha, its_only)
+        for here, there in zip(_beside(one, mine.content), _beside(other, source.content), strict=True)
+    )
+
+
+def _beside(word: str, words: Sequence[str]) -> tuple[str, str]:
+    at = words.index(word) if word in words else -1
+    before = words[at - 1] if at > 0 else ""
+    return before, words[at + 1] if 0 <= at < len(words) - 1 else ""
+
+
+def _is_widened(mine: Sentence, source: Sentence) -> bool:
+    """Whether a sentence is about all where its source is about some, or about another time of day."""
+    my_kinds = scope_kinds(mine.text)
+    its_kinds = scope_kinds(source.text)
+    my_times = my_kinds & _TIMES
+    its_times = its_kinds & _TIMES
+    is_all = bool(my_kinds & _ALL - its_kinds) and not its_kinds & _ALL
+    is_some = "only" in its_kinds or _PART_OF.search(source.text) is not None
+    return (is_all and is_some) or bool(my_times and its_times and not my_times & its_times)
+
+
+def _han_clauses(text: str) -> list[tuple[str, frozenset[str]]]:
+    """Return the clauses of a sentence, each with its pairs of characters and its words."""
+    found = []
+    for part in _HAN_CLAUSE.split(text):
+        clause = Sentence.of(part)
+        person = {"*"} if _HAN_PERSON.search(part) else set[str]()
+        found.append((part, clause.han_pairs | set(clause.content) | person))
+    return [(part, words) for part, words in found if words]
+
+
+def _is_han_denied(mine: Sentence, source: Sentence) -> bool:
+    """Whether a clause denies what the nearest clauses of the source state, or the other way round."""
+    theirs = _han_clauses(source.text)
+    for text, words in _han_clauses(mine.text):
+        most = max((len(words & its) for _, its in theirs), default=0)
+        near = [part for part, its in theirs if len(words & its) == most]
+        is_denied = bool(_HAN_NEGATION.search(text))
+        if 2 * most >= max(2, len(words)) and all(
+            bool(_HAN_NEGATION.search(part)) != is_denied for part in near
+        ):
+            return True
+    return False
+
+
+def _is_han_exchanged(mine: Sentence, source: Sentence) -> bool:
+    """Whether two clauses of a sentence each mix words that the source has in two different clauses."""
+    if not mine.han_pairs & source.han_pairs:
+        return False
+    theirs = [words for _, words in _han_clauses(source.text)]
+    mixed = [
+        {
+            (one, other)
+            for one, its in enumerate(theirs)
+            for other, rest in enumerate(theirs)
+            if one < other and words & its - rest and words & rest - its
+        }
+        for _, words in _han_clauses(mine.text)
+    ]
+    return any(one & other for at, one in enumerate(mixed) for other in mixed[at + 1 :])
+
+
+def _has_same_polarity(mine: Sentence, source: Sentence, denials: Sequence[frozenset[str]]) -> bool:
+    """Whether two sentences deny the same; `denials` is what each of the sources denies."""
+    if mine.han_pairs & source.han_pairs:
+        return not _is_han_denied(mine, source)
+    shared = [word for word in mine.content if source.has(word)]
+    my_denied = {word for word in shared if among(word, _denied(mine))}
+    its_denied = {word for word in shared if among(word, _denied(source))}
+    # What is denied here is stated there, and no source denies most of it.
+    for clause in mine.clauses:
+        focus = [word for word in clause.focus if word in my_denied and word not in its_denied]
+        if not focus or any(_denies(one, clause) for one in denials):
+            continue
+        places = [one for one in source.clauses if any(among(word, one.words) for word in focus)]
+        is_rule = _RULE.match(mine.text) is not None
+        if places and not any(one.denied or (one.is_bad and is_rule) for one in places):
+            return QUESTION.search(source.text) is not None
+    # What is denied there is stated here: nearly the same words, and no negation beside them.
+    for clause in source.clauses:
+        words = [word for word in clause.words if is_content(word)]
+        near = [one for one in mine.clauses if any(among(word, one.words) for word in words)]
+        soft = _SOFT.difference(clause.words)
+        is_softened = any(one.denied or not soft.isdisjoint(one.words) for one in near)
+        is_stated = sum(mine.has(word) for word in words) >= MIN_DENIED * len(words)
+        if clause.denied and is_stated and not is_softened:
+            return False
+    # Both deny something: not the one in place of the other.
+    return not (my_denied - its_denied and its_denied - my_denied)
+
+
+def _denies(denied: frozenset[str], clause: Clause) -> bool:
+    return 2 * sum(among(word, denied) for word in clause.denied) >= len(clause.denied)
+
+
+def _is_negative(text: str) -> bool:
+    return bool(_HAN_NEGATION.search(text) or ANY_NEGATION.search(text) or _denied(Sentence.of(text)))
+
+
+@lru_cache(maxsize=8192)
+def _denied(sentence: Sentence) -> frozenset[str]:
+    return frozenset(word for clause in sentence.clauses for word in clause.denied)
+
+
+def _counts(sentence: Sentence, known: Collection[str]) -> dict[str, set[str]]:
+    """Return the numbers of a sentence by the known word before and after each."""
+    found: dict[str, set[str]] = defaultdict(set)
+    _, text = without_dates(sentence.text)
+    words = [word for word in Sentence.of(text).words if _COUNT.fullmatch(word) or word in known]
+    for at, word in enumerate(words):
+        before = words[at - 1] if at else ""
+        after = words[at + 1] if at + 1 < len(words) else ""
+        for side, other in (("<", before), (">", after)):
+            if _COUNT.fullmatch(word) and other and not _COUNT.fullmatch(other):
+                found[side + other].add(word)
+    return found
+
+
+def _has_same_counts(mine: Sentence, sources: Sequence[Sentence]) -> bool:
+    """Whether no number is beside a word that has only other numbers in the sources."""
+    theirs = {word for one in sources for word in one.words}
+    shared = {one for one in mine.words if one in theirs and not _COUNT.fullmatch(one)} - STOP_TERMS
+    its_by: dict[str, set[str]] = defaultdict(set)
+    for one in sources:
+        for key, numbers in _counts(one, shared).items():
+            its_by[key] |= numbers
+    return all(numbers <= its_by.get(key, numbers) for key, numbers in _counts(mine, shared).items())

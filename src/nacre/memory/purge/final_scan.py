@@ -1,0 +1,246 @@
+"""Search every byte of a home for the values of a memory, in another way than they are erased (M14b).
+
+Erasing matches patterns in the text as it is. Here the text is decoded first (escapes, percent signs, Base64,
+hexadecimal, compression, SQLite rows) and then searched for the plain value, so that a mistake in one of the
+two is noticed by the other.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import bz2
+import contextlib
+import html
+import io
+import lzma
+import os
+import re
+import sqlite3
+import string
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+from nacre.errors import StoreError
+from nacre.memory.purge.values import MIN_CHARS, is_number
+from nacre.store.git_objects import GitRepository
+from nacre.store.git_packs import GitPack
+
+BLOCK = 67_108_864
+"""Bytes searched at a time, with an overlap."""
+OVERLAP = 65_536
+BATCH = 4_194_304
+"""Bytes of decoded pieces that are searched together."""
+MAX_UNPACKED = 268_435_456
+"""Bytes that are searched of a compressed file."""
+UNBOUNDED_DIGITS = 10
+"""A shorter number counts only where no further digit is next to it."""
+ROUNDS = 3
+"""How often escapes are decoded: JSON in JSON in JSON."""
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([nrtbf])|([\"'/\\]))")
+_LINE_START = re.compile(r"\A[ \t>|#*+]*(?:\d{1,6}\t)?[ \t]*")
+"""What quotes, indents or numbers a line."""
+_DIGIT_GAPS = b" \t\r\n./()-\xc2\xa0"
+_NO_LETTERS = bytes(sorted(set(range(256)) - set(b"abcdefghijklmnopqrstuvwxyz0123456789")))
+_BASE64_SIGNS = bytes(
+    sign if chr(sign) in string.ascii_letters + string.digits + "+/" else {45: 43, 95: 47}.get(sign, 32)
+    for sign in range(256)
+)
+"""Both alphabets of Base64 become one, everything else a space."""
+MIN_ENCODED = 12
+_HEX = re.compile(rb"(?:[0-9a-fA-F]{2}){8,}")
+_UNKNOWN_PACKED = (b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c", b"Rar!", b"\x04\x22\x4d\x18")
+_OPENERS: dict[bytes, Callable[[bytes], bytes]] = {
+    b"\x1f\x8b": lambda data: zlib.decompressobj(wbits=31).decompress(data, MAX_UNPACKED),
+    b"BZh": lambda data: bz2.BZ2Decompressor().decompress(data, MAX_UNPACKED),
+    b"\xfd7zXZ\0": lambda data: lzma.LZMADecompressor().decompress(data, MAX_UNPACKED),
+    b"PK\x03\x04": lambda data: b"\n".join(_members(data)),
+}
+_DAMAGED = (OSError, EOFError, ValueError, RuntimeError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
+
+
+class UndecodableError(Exception):
+    """Raised for a file whose format cannot be decoded."""
+
+
+class FinalScan:
+    """Finds values, and long lines as bytes, in decoded data."""
+
+    def __init__(self, values: Iterable[str], lines: Iterable[bytes] = ()) -> None:
+        self._lines = tuple(lines)
+        self._numbers: list[bytes] = []
+        self._words: dict[str, re.Pattern[str]] = {}
+        self._pieces: set[bytes] = set()
+        for value in values:
+            folded = value.casefold()
+            digits = "".join(filter(str.isalnum, folded))
+            if is_number(value) and len(digits) >= UNBOUNDED_DIGITS:
+                self._numbers.append(digits.encode())
+            elif is_number(value):
+                self._words[digits] = re.compile(rf"(?<!\w){digits}(?!\w)")
+            elif folded.replace(" ", "").isalpha() or len(value) < MIN_CHARS or set("@.") & set(value):
+                self._words[folded] = re.compile(rf"(?<![\w.+-]){re.escape(folded)}(?![./-]?\w)")
+            else:
+                self._words[folded] = re.compile(re.escape(folded))
+            self._pieces |= _pieces(folded)
+
+    def is_in(self, data: bytes) -> bool:
+        """Whether data contain a value, encoded or not."""
+        if any(line in data for line in self._lines):
+            return True
+        if self._is_possible(data) and any(map(self._is_plain_in, _views(_text(data)))):
+            return True
+        return any(
+            self._is_plain_in(_text(batch)) for batch in _batches(_decoded(data)) if self._is_possible(batch)
+        )
+
+    def _is_possible(self, data: bytes) -> bool:
+        """Whether data contain a part of a value; a quick no for nearly everything."""
+        stream = data.lower().translate(None, _NO_LETTERS)
+        return any(piece in stream for piece in self._pieces)
+
+    def find(self, home: Path, *, skip: frozenset[Path] = frozenset()) -> Iterator[tuple[Path, str]]:
+        """Yield every file that contains a value or, with the reason, that cannot be searched."""
+        for base, folders, names in os.walk(home):
+            folders.sort()
+            for name in sorted(names):
+                path = Path(base) / name
+                if path in skip or path.is_symlink() or not path.is_file():
+                    continue
+                try:
+                    if self.is_in(os.fsencode(name)) or any(map(self.is_in, contents(path))):
+                        yield path, ""
+                except FileNotFoundError:
+                    continue  # gone meanwhile
+                except (OSError, StoreError, UndecodableError) as error:
+                    yield path, f"it cannot be searched: {error}"
+
+    def _is_plain_in(self, text: str) -> bool:
+        if any(value in text and found.search(text) for value, found in self._words.items()):
+            return True
+        if not self._numbers:
+            return False
+        joined = text.replace("(0)", "").encode("utf-8", "replace").translate(None, _DIGIT_GAPS)
+        return any(number in joined for number in self._numbers)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace").casefold()
+
+
+def _pieces(folded: str) -> set[bytes]:
+    """Parts of a value, one of which any spelling contains once all but letters and digits is taken away."""
+    runs = [run.encode() for run in re.findall("[a-z0-9]{4,}", folded)]
+    joined = re.sub("[^a-z0-9]", "", folded).encode()
+    half = len(joined) // 2
+    # Other letters may be between any two of these.
+    return {*runs, joined[:half], joined[half:]} if folded.isascii() else set(runs or [b""])
+
+
+def contents(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a file, and decoded those of git objects, SQLite databases and compressed files."""
+    with path.open("rb") as file:
+        data = file.read(BLOCK)
+        yield data
+        whole = data
+        while rest := file.read(BLOCK):
+            data = data[-OVERLAP:] + rest
+            yield data
+    if whole.startswith(_UNKNOWN_PACKED):
+        raise UndecodableError("it is compressed in a format that nacre does not know")
+    if whole.startswith(b"SQLite format 3\0"):
+        yield from _rows(path)
+    elif whole.startswith(b"PACK"):
+        yield from _packed_objects(path)
+    elif path.parent.parent.name == "objects" and len(path.parent.name) == len("00"):
+        with contextlib.suppress(zlib.error):
+            yield zlib.decompressobj().decompress(whole, MAX_UNPACKED)
+    for magic, unpack in _OPENERS.items():
+        if whole.startswith(magic):
+            try:
+                yield unpack(whole)
+            except _DAMAGED as error:
+                raise UndecodableError("it is compressed and damaged") from error
+
+
+def _rows(path: Path) -> Iterator[bytes]:
+    """The pages of a database may cut a value in two, so its rows are read, too."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            tables = database.execute("select name from sqlite_master where type = 'table'").fetchall()
+            for (table,) in tables:
+                quoted = str(table).replace('"', '""')
+                for row in database.execute(f'select * from "{quoted}"'):
+                    cells = (cell.encode() if isinstance(cell, str) else cell for cell in row)
+                    yield b"\n".join(cell for cell in cells if isinstance(cell, bytes))
+    except sqlite3.Error as error:
+        raise UndecodableError(f"the database cannot be read: {error}") from error
+
+
+def _packed_objects(path: Path) -> Iterator[bytes]:
+    index = path.with_suffix(".idx")
+    if not index.is_file():
+        raise UndecodableError("it is a git pack without an index")
+    repository = GitRepository(path.parent.parent.parent)
+    pack = GitPack(index)
+    for name in pack.names():
+        yield pack.read(name, repository.read)[1]
+
+
+def _members(data: bytes) -> Iterator[bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for each in archive.infolist():
+            yield archive.read(each)
+
+
+def _batches(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Join pieces, because a search of each would take longer than a search of all."""
+    batch: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        batch.append(piece)
+        size += len(piece)
+        if size > BATCH:
+            yield b"\n\n".join(batch)
+            batch.clear()
+            size = 0
+    yield b"\n\n".join(batch)
+
+
+def _decoded(data: bytes) -> Iterator[bytes]:
+    """Yield what pieces of Base64 and hexadecimal in data stand for."""
+    pieces = [piece for piece in data.translate(_BASE64_SIGNS).split() if len(piece) >= MIN_ENCODED]
+    for piece in pieces:
+        for start in range(4):  # what is directly before it may look like a part of it
+            with contextlib.suppress(binascii.Error):
+                yield base64.b64decode(piece[start:] + b"A" * (-len(piece[start:]) % 4))
+    for found in _HEX.finditer(b" ".join(pieces)):
+        yield bytes.fromhex(found[0].decode())
+
+
+def _views(text: str) -> Iterator[str]:
+    """Yield a text, and the text with its escapes decoded and its lines joined."""
+    last = ""
+    for _ in range(ROUNDS + 1):
+        if text == last:
+            return
+        yield text
+        if "\n" in text or "\r" in text:
+            lines = filter(None, text.replace("\r", "\n").split("\n"))
+            bare = [_LINE_START.sub("", line, count=1).rstrip(" \t").removesuffix("-") for line in lines]
+            yield "".join(bare)
+            yield " ".join(bare)
+        last = text
+        text = _ESCAPE.sub(_unescaped, text)
+        text = unquote(text, errors="replace") if "%" in text else text
+        text = html.unescape(text).casefold() if "&" in text else text.casefold()
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    if found[1]:
+        return chr(int(found[1], 16))
+    return found[3] or ("\t" if found[2] == "t" else "\n")

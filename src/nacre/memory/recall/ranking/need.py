@@ -1,0 +1,59 @@
+"""Estimates from the words of a message whether it needs a memory at all.
+
+"What does idempotent mean?" and "shorter, please" need none, whatever they share with a memory; "who signs
+off on refunds?" and "add a test for the import" do. The weights of `need.tsv` are learnt from labelled
+messages by `python -m bench.recall.everyday.train`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import cache
+from itertools import pairwise
+
+from nacre.prompts import packaged_file
+
+_TOKEN = re.compile(
+    r"[^\W\d_\u3040-\u30ff\u4e00-\u9fff]+(?:'[^\W\d_]+)?|\d+|[\u3040-\u30ff\u4e00-\u9fff]|[?!]"
+)
+_CJK_FROM = "\u3040"
+_CJK_TO = "\u9fff"
+_NUMBER = "1"
+"""Stands for every number."""
+BIAS = "#bias"
+_LENGTHS = (2, 4, 8, 16)
+"""Upper bounds of the classes of message length, in tokens."""
+
+
+def need(text: str) -> float:
+    """Return the log-odds that a message needs a memory."""
+    weights = _weights()
+    known: list[float] = [weights[gram] for gram in grams(text) if gram in weights]
+    return weights[BIAS] + sum(known) / math.sqrt(max(1, len(known)))
+
+
+def grams(text: str) -> set[str]:
+    """Return the features of a message: words, pairs of words, how it begins and ends, and its length."""
+    tokens = [
+        _NUMBER if token.isdigit() else token
+        for token in _TOKEN.findall(text.lower().replace("’", "'").replace("？", "?").replace("！", "!"))
+    ]
+    found = {*tokens, *(f"{one} {other}" for one, other in pairwise(tokens))}
+    if tokens:
+        found |= {f"^{tokens[0]}", f"^{' '.join(tokens[:2])}", f"${tokens[-1]}"}
+    for at in range(len(tokens) - 2):
+        three = tokens[at : at + 3]
+        if all(_CJK_FROM <= token <= _CJK_TO for token in three):
+            found.add("".join(three))
+    found.add(f"#length{sum(len(tokens) > bound for bound in _LENGTHS)}")
+    if "\n" in text.strip():
+        found.add("#lines")
+    return found
+
+
+@cache
+def _weights() -> dict[str, float]:
+    text = packaged_file(__package__, "need.tsv").decode()
+    rows = (line.split("\t") for line in text.splitlines())
+    return {gram: float(weight) for gram, weight in rows}

@@ -1,0 +1,347 @@
+"""Dialogs: a permission question, a text editor, sessions to resume, background work."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.events import Resize
+from textual.screen import ModalScreen
+from textual.widgets import Button, OptionList, Static, TextArea
+from textual.widgets.option_list import Option
+
+from nacre.app.chat_session import end_agent
+from nacre.app.open_agent import OpenedAgent
+from nacre.app.session_text import ENDED, PILLS
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import NacreError
+from nacre.formatting import human_age, human_count, printable, shorten, usd_text
+from nacre.session.background import AGENT_PURPOSE
+from nacre.store.summaries import SessionSummary
+from nacre.tools.guard import PermissionAnswer, PermissionQuestion
+
+SETTLE_SECONDS = 0.4
+"""Keys that arrive sooner were meant for the message being typed and must not answer."""
+OTHER_LINES = 12
+"""Lines of a dialog besides the preview: heading, explanation, answers, frame."""
+RULE_CHARS = 160
+"""Columns of a rule, which may be a whole command."""
+_STYLES = {"+": "$success", "-": "$error"}
+_BUTTONS: tuple[tuple[PermissionAnswer, str], ...] = (
+    ("once", "Yes (y)"),
+    ("always", "Always (a)"),
+    ("no", "No (n)"),
+)
+
+
+def preview_of(question: PermissionQuestion) -> Content:
+    """Return the preview as lines; a diff is coloured."""
+    lines = [
+        Content.styled(printable(line), _STYLES.get(line[:1], "")) for line in question.preview.splitlines()
+    ]
+    return Content("\n").join(lines)
+
+
+class QuestionDialog(ModalScreen[PermissionAnswer]):
+    """Shows the preview; No is selected."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer('once')", "once"),
+        Binding("a", "answer('always')", "always"),
+        Binding("n,escape", "answer('no')", "no"),
+        Binding("left", "app.focus_previous", show=False),
+        Binding("right", "app.focus_next", show=False),
+        Binding("up", "scroll(-1)", show=False),
+        Binding("down", "scroll(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown,space", "page(1)", show=False, priority=True),
+    ]
+
+    def __init__(self, question: PermissionQuestion, *, settle_seconds: float = SETTLE_SECONDS) -> None:
+        super().__init__()
+        self._question = question
+        self._settle_seconds = settle_seconds
+        self._is_settled = False
+        self._is_void = False
+
+    def compose(self) -> ComposeResult:
+        question = self._question
+        with Vertical(classes="dialog"):
+            yield Static(
+                Content.assemble(
+                    (question.tool, "bold"), f" needs your permission ({printable(question.reason)})"
+                ),
+                classes="heading",
+            )
+            with VerticalScroll(classes="preview", can_focus=False):
+                yield Static(preview_of(question))
+            rule = shorten(printable(question.rule.text), RULE_CHARS)
+            always = f"always would allow {rule} in this project from now on"
+            yield Static(Content.styled(always, "dim"))
+            with Horizontal(classes="buttons"):
+                for answer, label in _BUTTONS:
+                    yield Button(label, id=answer, compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#no", Button).focus()
+        self.set_timer(self._settle_seconds, self._settle) if self._settle_seconds else self._settle()
+
+    def on_resize(self, event: Resize) -> None:
+        """A preview longer than the screen scrolls; the answers stay visible."""
+        width = max(1, event.size.width - 6)
+        lines = sum(1 + Content(line).cell_length // width for line in self._question.preview.splitlines())
+        self.query_one(".dialog").set_class(lines + OTHER_LINES > event.size.height, "tall")
+
+    def _settle(self) -> None:
+        self._is_settled = True
+
+    def withdraw(self) -> None:
+        """Close without an answer: the request was cancelled."""
+        self._is_void = True
+        if self.is_current:
+            self.dismiss("no")
+
+    def on_screen_resume(self) -> None:
+        if self._is_void:
+            self.dismiss("no")
+
+    def action_scroll(self, lines: int) -> None:
+        self.query_one(".preview").scroll_relative(y=lines, animate=False)
+
+    def action_page(self, pages: int) -> None:
+        pane = self.query_one(".preview")
+        self.action_scroll(pages * max(1, pane.size.height - 1))
+
+    def action_answer(self, answer: PermissionAnswer) -> None:
+        if self._is_settled:
+            self.dismiss(answer)
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        match event.button.id:
+            case "once" | "always" | "no" as answer:
+                self.action_answer(answer)
+            case _:
+                pass
+
+
+class Editor(ModalScreen[bool]):
+    """Ends with whether the text was saved; stays open with the text if saving failed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "keep", "keep", priority=True),
+        Binding("escape", "drop", "leave it as it was", priority=True),
+    ]
+
+    def __init__(self, title: str, text: str, keep: Callable[[str], Awaitable[None]]) -> None:
+        super().__init__()
+        self._title = title
+        self._text = text
+        self._keep = keep
+        self._given_up: str | None = None
+        """The text when the user first pressed Escape."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog tall"):
+            yield Static(Content.styled(printable(self._title), "bold"), classes="heading")
+            yield TextArea(self._text, id="text", compact=True, soft_wrap=True)
+            yield Static(Content.styled("Ctrl+S keeps it · Esc leaves it as it was", "dim"), id="status")
+
+    def on_mount(self) -> None:
+        self.query_one(TextArea).focus()
+
+    def delete_right(self) -> None:
+        self.query_one(TextArea).action_delete_right()
+
+    def action_drop(self) -> None:
+        """Discard changes only on the second Escape."""
+        text = self.query_one(TextArea).text
+        if text in (self._text, self._given_up):
+            self.dismiss(False)
+            return
+        self._given_up = text
+        words = "this is not kept yet: Ctrl+S keeps it · Esc once more gives it up"
+        self.query_one("#status", Static).update(Content.styled(words, "$warning"))
+
+    async def action_keep(self) -> None:
+        text = self.query_one(TextArea).text
+        try:
+            if text != self._text:
+                await self._keep(text)
+        except NacreError as error:
+            self.query_one("#status", Static).update(Content.styled(printable(str(error)), "$error"))
+            return
+        self.dismiss(text != self._text)
+
+
+TITLE_CHARS = 44
+"""Columns of a title."""
+
+
+def session_row(each: SessionSummary, clock: Clock = SYSTEM_CLOCK) -> str:
+    """Return id, age, length and title of a session on one line."""
+    age = human_age(each.modified, clock.now())
+    title = shorten(printable(each.title or ""), TITLE_CHARS)
+    return f"{each.session[:8]}  {age:>6}  {human_count(each.messages):>4} messages  {title}"
+
+
+class SessionPicker(ModalScreen[str | None]):
+    """Ends with the id of the selected session, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", "close")]
+
+    def __init__(self, sessions: Sequence[SessionSummary], clock: Clock = SYSTEM_CLOCK) -> None:
+        super().__init__()
+        self._sessions = sessions
+        self._clock = clock
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog tall long"):
+            yield Static(Content.styled("Go on with another session", "bold"), classes="heading")
+            rows = [
+                Option(Content(session_row(each, self._clock)), id=each.session) for each in self._sessions
+            ]
+            yield OptionList(*rows, id="rows", compact=True, markup=False)
+            words = "↑↓ choose · Enter goes on with it · Esc close"
+            yield Static(
+                Content.styled(words if self._sessions else "there is no other session here · Esc", "dim")
+            )
+
+    def on_mount(self) -> None:
+        self.query_one("#rows").focus()
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option_id)
+
+
+TICK_SECONDS = 1.0
+"""Seconds between two updates."""
+RUNNING = "●"
+ENDED_MARK = "○"
+"""Prefix of ended work: a dimmed row would be unreadable when selected."""
+DOING_CHARS = 40
+"""Columns of an activity."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkRow:
+    """Running or ended work."""
+
+    kind: Literal["work", "agent"]
+    name: str
+    line: str
+    detail: str
+    is_running: bool
+
+    def is_same(self, other: WorkRow) -> bool:
+        """Whether both rows stand for the same work."""
+        return (self.kind, self.name) == (other.kind, other.name)
+
+
+def rows_of(ready: OpenedAgent, clock: Clock = SYSTEM_CLOCK) -> list[WorkRow]:
+    """Return running work and agents first, then ended ones, newest first."""
+    work = [each for each in ready.background.running() if not each.startswith(f"{AGENT_PURPOSE} ")]
+    found = [
+        WorkRow("work", name, f"{PILLS.get(name.partition(' ')[0], name)}…", "at work", True) for name in work
+    ]
+    now = clock.now()
+    for state in ready.team.states() if ready.team else ():
+        seconds = (now - state.started).total_seconds() if state.is_running else state.seconds
+        does = state.doing or "at work" if state.is_running else ENDED.get(state.status, state.status)
+        spent = f"{seconds:.0f} s, {human_count(state.tokens)} tokens, {usd_text(state.cost_usd)}"
+        line = f"{state.name} ({state.type}): {shorten(does, DOING_CHARS)} ({spent})"
+        detail = "\n".join(part for part in (state.description, state.doing, state.result) if part)
+        found.append(WorkRow("agent", state.name, printable(line), detail, state.is_running))
+    ended = [
+        WorkRow(
+            "work", one.name, printable(f"{one.name} {one.ending} ({one.seconds:.0f} s)"), one.error, False
+        )
+        for one in reversed(ready.background.outcomes)
+        if not one.name.startswith(f"{AGENT_PURPOSE} ")
+    ]
+    return sorted([*found, *ended], key=lambda row: not row.is_running)
+
+
+async def end_work(ready: OpenedAgent, row: WorkRow) -> str:
+    """Stop the work of a row; returns the message to show."""
+    if row.kind == "work":
+        is_ended = await ready.background.cancel(row.name)
+        return f"{row.name} was stopped" if is_ended else f"{row.name} has ended already"
+    assert ready.team is not None, "whoever is listed belongs to a team"
+    return await end_agent(ready, ready.team.shared.registry.find(row.name))
+
+
+class WorkDialog(ModalScreen[None]):
+    """The list, and details of the highlighted row."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("k,delete", "kill", "end it"),
+        Binding("escape,q,f4", "dismiss", "close"),
+        Binding("pagedown,space", "scroll(1)", show=False, priority=True),
+        Binding("pageup", "scroll(-1)", show=False, priority=True),
+    ]
+
+    def __init__(self, ready: OpenedAgent, clock: Clock = SYSTEM_CLOCK) -> None:
+        super().__init__()
+        self._ready = ready
+        self._clock = clock
+        self._rows: Sequence[WorkRow] = ()
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog tall"):
+            yield Static(Content.styled("Work in the background", "bold"), classes="heading")
+            yield OptionList(id="rows", compact=True, markup=False)
+            with VerticalScroll(classes="preview", can_focus=False):
+                yield Static(id="detail", markup=False)
+            yield Static(Content.styled("↑↓ choose · PgUp PgDn scroll · k end it · Esc", "dim"), id="status")
+
+    def on_mount(self) -> None:
+        self._look()
+        self.query_one("#rows").focus()
+        self.set_interval(TICK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        rows = rows_of(self._ready, self._clock)
+        shown = self.query_one("#rows", OptionList)
+        if rows == self._rows:
+            return
+        at = self._place(rows, shown.highlighted or 0)
+        self._rows = rows
+        shown.set_options(
+            Option(Content(f"{RUNNING if row.is_running else ENDED_MARK} {row.line}")) for row in rows
+        )
+        shown.highlighted = at
+        if not rows:
+            self.query_one("#detail", Static).update("nothing goes on, and nothing has yet")
+
+    def _place(self, rows: Sequence[WorkRow], at: int) -> int | None:
+        """Return the current index of the selected row: `k` must never stop another one because the list
+        moved."""
+        chosen = self._rows[at] if at < len(self._rows) else None
+        found = [place for place, row in enumerate(rows) if chosen is not None and row.is_same(chosen)]
+        return found[0] if found else min(at, len(rows) - 1) if rows else None
+
+    def action_scroll(self, pages: int) -> None:
+        pane = self.query_one(".preview")
+        pane.scroll_relative(y=pages * max(1, pane.size.height - 1), animate=False)
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        detail = self._rows[event.option_index].detail
+        self.query_one("#detail", Static).update("\n".join(printable(line) for line in detail.splitlines()))
+
+    def action_kill(self) -> None:
+        at = self.query_one("#rows", OptionList).highlighted
+        if at is not None and at < len(self._rows):
+            self.run_worker(self._end(self._rows[at]), name="end", group="end")
+
+    async def _end(self, row: WorkRow) -> None:
+        try:
+            result = await end_work(self._ready, row)
+        except NacreError as error:
+            result = str(error)
+        self._look()
+        self.query_one("#status", Static).update(Content.styled(printable(result), "$warning"))

@@ -1,0 +1,140 @@
+"""The values of a memory: which they are, the spellings they go in, and what the final scan finds (M14b)."""
+
+from __future__ import annotations
+
+import base64
+import bz2
+import gzip
+import json
+import lzma
+import sqlite3
+import textwrap
+import time
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from nacre.memory.purge.final_scan import FinalScan
+from nacre.memory.purge.traces import MARK, Traces
+from nacre.memory.purge.values import find_values
+
+VALUES = {
+    "The staging password is kF9#qLz2!mVw as of today.": "kF9#qLz2!mVw",
+    "Password: zitronenfalter": "zitronenfalter",
+    "The wiki passphrase is `Grünes-Boot`": "Grünes-Boot",
+    "The API key wJalrXUtnFEMI/K7MDENG/bPxRfiCY belongs to ops.": "wJalrXUtnFEMI/K7MDENG/bPxRfiCY",
+    "Her card is 4111 1111 1111 1234.": "4111 1111 1111 1234",
+    "Reach him at +49 170 1234567 after six.": "+49 170 1234567",
+    "Pay to DE89 3704 0044 0532 0130 00 only.": "DE89 3704 0044 0532 0130 00",
+    "The customer has number 84120937.": "84120937",
+    "See https://intranet.example/wiki/x7?id=9 first.": "https://intranet.example/wiki/x7?id=9",
+    "Write to ada.lovelace@example.org instead.": "ada.lovelace@example.org",
+    "The vault runs on vault.ops.example.net now.": "vault.ops.example.net",
+    "The table is called quetzal_ledger_sync here.": "quetzal_ledger_sync",
+    "Our contact there is Marguerite Duvalier for now.": "Marguerite Duvalier",
+    "We ordered it from Brunnquell again.": "Brunnquell",
+    "The phrase for the alarm is “seven herons crossed the lake”.": "seven herons crossed the lake",
+}
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "plain": str,
+    "upper": str.upper,
+    "lower": str.lower,
+    "json": lambda value: json.dumps({"a": value}),
+    "json in json": lambda value: json.dumps(json.dumps({"a": f"x\n{value}\ny"})),
+    "url": lambda value: f"https://x.example/?q={quote(value, safe='')}&p=1",
+    "base64": lambda value: base64.b64encode(f"a: {value}\n".encode()).decode(),
+    "base64 at another offset": lambda value: base64.urlsafe_b64encode(f"it={value};".encode()).decode(),
+    "wrapped": lambda value: f"> it was {value[:5]}\n> {value[5:]} then",
+    "wrapped by Read": lambda value: f"     7\tit was {value[:5]}\n     8\t{value[5:]} then",
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("text", VALUES)
+def test_a_value_goes_in_every_spelling(text: str, spelling: str) -> None:
+    """And the final scan, which works in another way, finds it before and not after."""
+    value = VALUES[text]
+    written = SPELLINGS[spelling](value)
+    traces = Traces("x.md", [text])
+    assert value in traces.rare_words
+    scan = FinalScan([value])
+    assert traces.may_be_in(written.encode())
+    assert scan.is_in(written.encode())
+    cleaned = traces.without(written)
+    assert MARK in cleaned
+    assert not scan.is_in(cleaned.encode())
+    assert traces.without(cleaned) == cleaned
+
+
+@pytest.mark.parametrize(
+    ("value", "other"),
+    [
+        ("4111 1111 1111 1234", "4111111111111234 4111-1111-1111-1234 41111111 11111234"),
+        ("+49 170 1234567", "+49-170-1234567 0049 170 1234567 +49 (0)170 123 45 67"),
+        ("DE89 3704 0044 0532 0130 00", "DE89370400440532013000 de89-3704-0044-0532-0130-00"),
+    ],
+)
+def test_the_groups_of_a_number_do_not_matter(value: str, other: str) -> None:
+    cleaned = Traces("x.md", [f"It is {value} there."]).without(other)
+    assert not any(sign.isdigit() for sign in cleaned)
+    assert FinalScan([value]).is_in(other.split()[0].encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The password is required, and the code is reviewed by two people.",
+        "We deploy on Wednesday with Kubernetes; on 20261116 and 2026-11-16 we did not.",
+        "Der Termin mit der Hausverwaltung wegen der Heizung ist am Donnerstag im Rathaus.",
+        "Use pytest for the tests, and keep functions short. Otherwise nothing.",
+    ],
+)
+def test_ordinary_sentences_have_no_values(text: str) -> None:
+    assert find_values([text]) == {}
+
+
+def test_a_value_as_part_of_another_word_is_another_word() -> None:
+    traces = Traces("x.md", ["We ordered it from Brunnquell again. The number is 84120937."])
+    other = "Brunnquellen and 1841209370 and 84120937x"
+    assert traces.without(other) == other
+
+
+def test_the_final_scan_reads_packed_and_structured_files(tmp_path: Path) -> None:
+    secret = "kF9#qLz2!mVw"
+    data = f"it is {secret}".encode()
+    home = tmp_path / "home"
+    (home / "objects" / "ab").mkdir(parents=True)
+    (home / "objects" / "ab" / "cdef").write_bytes(zlib.compress(b"blob 9\0" + data))
+    (home / "a.gz").write_bytes(gzip.compress(data))
+    (home / "a.bz2").write_bytes(bz2.compress(data))
+    (home / "a.xz").write_bytes(lzma.compress(data))
+    with zipfile.ZipFile(home / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("inner.txt", data * 9)
+    (home / f"{secret}.txt").write_text("only its name")
+    (home / "hex").write_text(data.hex())
+    with sqlite3.connect(home / "a.db") as database:
+        database.execute("create table t (a blob)")
+        database.execute("insert into t values (?)", (b"\0" * 4_000 + data + b"\0" * 9_000,))
+    database.close()
+    (home / "a.zst").write_bytes(b"\x28\xb5\x2f\xfd..")
+    (home / "clean.txt").write_text(textwrap.dedent("nothing to see"))
+    found = {path.name: why for path, why in FinalScan([secret]).find(home)}
+    assert found.keys() == {
+        "cdef", "a.gz", "a.bz2", "a.xz", "a.zip", f"{secret}.txt", "hex", "a.db", "a.zst",
+    }  # fmt: skip
+    assert "does not know" in found["a.zst"]
+
+
+@pytest.mark.parametrize("unit", ["a", "aB", "a.", "a-", "1", "1 ", "a@", "Abcdefgh ", "-aB"])
+def test_the_time_of_a_purge_grows_with_the_text(unit: str) -> None:
+    """M14b: one long word, and one word again and again, take no longer than other texts."""
+    text = (unit * 40_000)[:40_000]
+    start = time.process_time()
+    traces = Traces("x.md", [text])
+    traces.without(f"{text} x.md")
+    FinalScan(["Kv7!pluto#rain9", *traces.rare_words[:3]]).is_in(f"{text} pluto\n{' ' * 40_000}".encode())
+    assert time.process_time() - start < 5

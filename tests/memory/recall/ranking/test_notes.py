@@ -1,0 +1,115 @@
+"""Which notes are attached to everyday messages, and which messages need none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.recall.everyday.people import NOW, own_people
+from bench.recall.everyday.train import PACKAGE, stemmed_concepts
+from nacre.memory.recall.base import RecallQuery
+from nacre.memory.recall.local_index import LocalIndex
+from nacre.memory.recall.ranking.need import need
+from nacre.memory.recall.ranking.notes import segments
+from nacre.memory.recall.ranking.related import CONCEPT, SAME, related
+from nacre.memory.recall.recall import CUT_OFF, recall
+
+QUESTION = "How do I deploy to staging?"
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> LocalIndex:
+    """The memories of a frontend developer, and one that answers the question."""
+    folder = tmp_path_factory.mktemp("notes")
+    directory = folder / "memory"
+    directory.mkdir()
+    person = next(one for one in own_people() if one.name == "jonas")
+    person.write(directory)
+    head = "name: Staging deploys\ndescription: Deploy to staging with make stage\ntype: project"
+    (directory / "staging.md").write_text(f"---\n{head}\n---\n\nRun it.\n")
+    found = LocalIndex(directory, folder)
+    found.refresh()
+    return found
+
+
+def files(index: LocalIndex, text: str) -> list[str]:
+    found = recall(RecallQuery(text=text, now=NOW), [index])
+    return [one.ranked.entry.file for one in found.picks]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        QUESTION,
+        f"I finished the parser this morning, and the sample files run through. {QUESTION}",
+        f"Thanks, that worked. {QUESTION} After that we can call it a day.",
+        f'Traceback (most recent call last):\n  File "run.py", line 4, in main\nValueError: 3\n\n{QUESTION}',
+    ],
+)
+def test_text_around_a_question_does_not_hide_its_answer(index: LocalIndex, text: str) -> None:
+    """R2: each sentence asks for itself."""
+    assert files(index, text)[0] == "staging.md"
+
+
+def test_a_memory_in_other_words_is_found(index: LocalIndex) -> None:
+    """R9: a button is text on a page, and Monday noon is a time."""
+    assert "feedback_translations_by_key.md" in files(index, 'add a button "Cancel booking" to the trip page')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what does the satisfies operator do in typescript",
+        "why does React render twice in strict mode",
+        "thanks, that worked",
+        "go on",
+        "what's 18% of 2450",
+        "explain how source maps work",
+    ],
+)
+def test_a_message_that_needs_no_memory_gets_none(index: LocalIndex, text: str) -> None:
+    """R10: shared words alone attach nothing."""
+    assert files(index, text) == []
+
+
+def test_places_are_not_filled_because_one_memory_is_certain(index: LocalIndex) -> None:
+    """R10: confidence belongs to a memory, not to a message."""
+    found = index.rank(RecallQuery(text=QUESTION, now=NOW), limit=50)
+    assert found[0].confidence >= CUT_OFF
+    assert sum(one.confidence >= CUT_OFF for one in found) <= 2
+
+
+def test_an_empty_and_an_unrelated_store_attach_nothing(tmp_path: Path) -> None:
+    directory = tmp_path / "memory"
+    directory.mkdir()
+    empty = LocalIndex(directory, tmp_path)
+    assert files(empty, QUESTION) == []
+    (directory / "tea.md").write_text(
+        "---\nname: Tea\ndescription: Anna drinks green tea\ntype: user\n---\n\nGreen.\n"
+    )
+    assert files(LocalIndex(directory, tmp_path), QUESTION) == []
+
+
+def test_words_of_one_concept_are_related_across_languages() -> None:
+    assert related("deploy")["deploy"].kind == SAME
+    assert related("deploy")["releas"].kind == CONCEPT
+    assert related("部署")["deploy"].kind == CONCEPT
+
+
+def test_questions_about_the_world_need_no_memory_and_tasks_do() -> None:
+    assert need("what is a bloom filter") < 0 < need("add a test for the import")
+    assert need("什么是闭包") < 0 < need("这个需求什么时候要交")
+
+
+def test_the_concepts_of_the_package_are_those_of_the_source() -> None:
+    """`python -m bench.recall.everyday.train` writes them."""
+    assert (PACKAGE / "concepts.txt").read_text() == stemmed_concepts()
+
+
+@given(st.text(max_size=300))
+def test_any_text_can_ask(text: str) -> None:
+    assert segments(text)[0] == text
+    assert -50 < need(text) < 50
