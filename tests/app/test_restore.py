@@ -226,7 +226,7 @@ async def test_the_newest_files_come_back_and_those_in_the_kept_tail_do_not(
         kept = desk.session.view.items[-2:]
         found = await desk.restores(kept)
         assert [Path(one.name).name for one in found["file"]] == [f"f{n}.txt" for n in (6, 5, 4, 3, 2)]
-        assert "     1\tafter 6\n" in found["file"][0].text
+        assert "1\tafter 6\n" in found["file"][0].text
         assert desk.restorer.last.notice == "restored 5 files: f6.txt, f5.txt, f4.txt, f3.txt, f2.txt"
 
 
@@ -266,6 +266,23 @@ async def test_a_long_file_is_cut_at_a_line_and_says_how_to_go_on(
         with pytest.raises(ToolError, match=r"Read long\.txt before"):
             await desk.does("Edit", file_path="long.txt", old_string="line 1 ", new_string="x")
         assert desk.toolset.workspace.seen(project / "short.txt") is not None
+
+
+async def test_of_a_file_in_the_kept_tail_only_the_lines_that_stand_there_can_be_edited(
+    project: Path, home: Path, clock: FrozenClock
+) -> None:
+    """C21: what was shown before the compaction is gone; lines that stand in the tail need no other look."""
+    (project / "long.txt").write_text("".join(f"line {n} of many\n" for n in range(1, 301)))
+    async with at_a_desk(project, home, clock) as desk:
+        desk.toolset.guard.policy = replace(desk.toolset.guard.policy, mode="acceptEdits")
+        await desk.session.add_user("hello")
+        await desk.reads("long.txt")
+        await desk.does("Read", file_path="long.txt", offset=100, limit=20)
+        await desk.compacts(desk.session.view.items[-2:])
+        with pytest.raises(ToolError, match=r"Line 50 of long\.txt was not shown yet"):
+            await desk.does("Edit", file_path="long.txt", old_string="line 50 ", new_string="x")
+        done = await desk.does("Edit", file_path="long.txt", old_string="line 110 ", new_string="x")
+        assert done == "Edited long.txt: 1 place, line 110."
 
 
 async def test_files_are_the_first_to_be_cut(project: Path, home: Path, clock: FrozenClock) -> None:

@@ -86,7 +86,7 @@ async def test_the_size_after_a_compaction_is_the_size_of_the_next_request(tmp_p
 async def test_a_window_of_8k_holds_a_conversation_with_tools_and_compactions(tmp_path: Path) -> None:
     """The small profile: six tools and a short manual, 2,500 tokens at most by the server's count."""
     cwd = quiet(tmp_path / "work")
-    (cwd / "long.txt").write_text("a line of a long file\n" * 3_000)
+    (cwd / "long.txt").write_text("".join(f"line {n} of a long file\n" for n in range(3_000)))
     read: Json = {"tool_calls": [{"name": "Read", "input": {"file_path": "long.txt"}}]}
     run: Json = {"tool_calls": [{"name": "Bash", "input": {"command": "cat long.txt"}}]}
     script: list[Json] = []

@@ -50,9 +50,9 @@ async def test_a_file_is_read_edited_and_run_in_one_reply(tmp_path):
     ]
     results = await run_all(calls, tools)
     assert [(result.call_id, result.text, result.is_error) for result in results] == [
-        ("1", "     1\techo hello", False),
+        ("1", "1\techo hello", False),
         ("2", "Edited hello.sh: 1 place, line 1.", False),
         ("3", "goodbye", False),
-        ("4", "hello.sh:1:echo goodbye", False),
+        ("4", "hello.sh\n1:echo goodbye", False),
         ("5", "Read: file_path is missing (a string)", True),
     ]

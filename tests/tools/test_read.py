@@ -44,21 +44,21 @@ async def refusal(workspace: Workspace, file_path: str, **arguments) -> str:
 )
 async def test_lines_carry_their_numbers_whatever_the_encoding_and_line_ends(workspace, tmp_path, content):
     (tmp_path / "a.txt").write_bytes(content)
-    assert await read(workspace, "a.txt") == "     1\tone\n     2\ttwo"
+    assert await read(workspace, "a.txt") == "1\tone\n2\ttwo"
 
 
 async def test_a_range_is_returned_and_says_how_to_go_on(workspace, tmp_path):
     (tmp_path / "a").write_text("".join(f"l{number}\n" for number in range(1, 10)))
     assert await read(workspace, "a", offset=3, limit=2) == (
-        "     3\tl3\n     4\tl4\n[More lines follow; go on with offset=5.]"
+        "3\tl3\n4\tl4\n[More lines follow; go on with offset=5.]"
     )
-    assert await read(workspace, "a", offset=8, limit=2) == "     8\tl8\n     9\tl9"
+    assert await read(workspace, "a", offset=8, limit=2) == "8\tl8\n9\tl9"
 
 
 async def test_two_thousand_lines_are_the_default(workspace, tmp_path):
     (tmp_path / "a").write_text("x\n" * 2_001)
     lines = (await read(workspace, "a")).split("\n")
-    assert (len(lines), lines[-2:]) == (2_001, ["  2000\tx", "[More lines follow; go on with offset=2001.]"])
+    assert (len(lines), lines[-2:]) == (2_001, ["2000\tx", "[More lines follow; go on with offset=2001.]"])
 
 
 async def test_an_empty_file_and_a_range_past_the_end_are_said(workspace, tmp_path):
@@ -74,20 +74,18 @@ async def test_an_empty_file_and_a_range_past_the_end_are_said(workspace, tmp_pa
 async def test_a_long_line_is_cut_and_says_by_how_much(workspace, tmp_path, end):
     (tmp_path / "a").write_bytes(("x" * 2_000 + end).encode())
     (tmp_path / "b").write_bytes(("x" * 200_000 + end).encode())
-    assert await read(workspace, "a") == "     1\t" + "x" * 2_000
+    assert await read(workspace, "a") == "1\t" + "x" * 2_000
     assert (
         await read(workspace, "b")
-        == "     1\t"
-        + "x" * 2_000
-        + " [… 198,000 more characters in this line; go on with offset=1 column=2001]"
+        == "1\t" + "x" * 2_000 + " [… 198,000 more characters in this line; go on with offset=1 column=2001]"
     )
 
 
 async def test_the_whole_answer_is_bounded_in_tokens(workspace, tmp_path):
     (tmp_path / "a").write_text(("y" * 1_000 + "\n") * 2_000)
-    text = await read(workspace, "a")
+    text = await read(workspace, "a", offset=1)
     assert len(text) < 25_000 * 4
-    assert text.endswith("[Stopped here: one call returns 25,000 tokens; go on with offset=99.]")
+    assert text.endswith("[Stopped here: one call returns 25,000 tokens; go on with offset=100.]")
 
 
 async def test_a_huge_file_is_streamed_and_never_held(workspace, tmp_path):
@@ -96,12 +94,10 @@ async def test_a_huge_file_is_streamed_and_never_held(workspace, tmp_path):
     with path.open("wb") as target:
         target.write(b"first\n" * 5_000)
         target.truncate(200 * 1024**3)  # sparse: takes no space, and reading it all would take minutes
-    assert (await read(workspace, "huge.log", limit=2)).startswith(
-        "     1\tfirst\n     2\tfirst\n[More lines"
-    )
+    assert (await read(workspace, "huge.log", limit=2)).startswith("1\tfirst\n2\tfirst\n[More lines")
     assert (await read(workspace, "huge.log", offset=5_000, limit=1)).endswith("go on with offset=5001.]")
     endless = await read(workspace, "huge.log", offset=5_000)
-    assert endless.startswith("  5000\tfirst\n  5001\t") and "… more than 10," in endless
+    assert endless.startswith("5000\tfirst\n5001\t") and "… more than 10," in endless
     assert endless.endswith("go on with offset=5001 column=2001]")
 
 
@@ -111,17 +107,15 @@ async def test_column_reaches_every_character_of_a_long_line(workspace, tmp_path
     shown = ""
     column = 1
     while column <= len(line):
-        row, *rest = (
-            (await read(workspace, "a", offset=2, column=column)).removeprefix("     2\t").split("\n")
-        )
+        row, *rest = (await read(workspace, "a", offset=2, column=column)).removeprefix("2\t").split("\n")
         piece, _, note = row.partition(" [… ")
         shown += piece
         column += len(piece)
         assert not note or note.endswith(f"go on with offset=2 column={column}]")
-        assert rest == ["     3\tlast"]
+        assert rest == ["3\tlast"]
     assert shown == line
     assert await read(workspace, "a", offset=2, limit=1, column=len(line) + 1) == (
-        f"     2\t[This line has only {len(line):,} characters.]\n[More lines follow; go on with offset=3.]"
+        f"2\t[This line has only {len(line):,} characters.]\n[More lines follow; go on with offset=3.]"
     )
 
 
@@ -139,12 +133,12 @@ async def test_stopping_a_long_read_ends_it(workspace, tmp_path):
 
 async def test_broken_bytes_are_shown_as_replacement_characters(workspace, tmp_path):
     (tmp_path / "a").write_bytes(b"caf\xe9 \xff\n")
-    assert await read(workspace, "a") == "     1\tcaf� �"
+    assert await read(workspace, "a") == "1\tcaf� �"
 
 
 async def test_only_newlines_end_lines(workspace, tmp_path):
     (tmp_path / "a").write_text("a\x0cb\u2028c\rd\n", newline="")
-    assert await read(workspace, "a") == "     1\ta\x0cb\u2028c\rd"
+    assert await read(workspace, "a") == "1\ta\x0cb\u2028c\rd"
 
 
 async def test_what_is_no_text_file_is_refused_in_one_line(workspace, tmp_path):
@@ -211,7 +205,7 @@ async def test_pictures_and_pdf_files_are_shown_whatever_their_name(workspace, t
 
 async def test_text_in_a_file_named_like_a_picture_is_read_as_text(workspace, tmp_path):
     (tmp_path / "a.png").write_text("no picture\n")
-    assert await read(workspace, "a.png") == "     1\tno picture"
+    assert await read(workspace, "a.png") == "1\tno picture"
 
 
 async def test_a_missing_file_suggests_names_like_it(workspace, tmp_path):
@@ -243,7 +237,7 @@ async def test_relative_paths_start_at_the_working_directory_and_a_tilde_at_home
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a").write_text(folder)
     workspace.cwd = tmp_path / "sub"
-    assert (await read(workspace, "a"), await read(workspace, "~/a")) == ("     1\tsub", "     1\thome")
+    assert (await read(workspace, "a"), await read(workspace, "~/a")) == ("1\tsub", "1\thome")
 
 
 async def test_what_was_read_is_remembered_newest_first_and_a_clone_goes_its_own_way(workspace, tmp_path):

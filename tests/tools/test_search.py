@@ -65,18 +65,27 @@ async def test_names_of_matching_files_are_the_default(workspace, engine):
     ]
 
 
+async def test_a_path_stands_once_above_its_lines(workspace, tmp_path, engine):
+    """Whatever signs it has: also those that come between a path and a number, as in a line of a file."""
+    for name in ("2-1-x.py", "a:3:b.py"):
+        (tmp_path / name).write_text("needle\nother\nb.py:7:needle\n")
+    assert await grep(workspace, "needle", output_mode="content", glob="*.py", after=1) == (
+        "2-1-x.py\n1:needle\n2-other\n3:b.py:7:needle\n\na:3:b.py\n1:needle\n2-other\n3:b.py:7:needle"
+    )
+
+
 async def test_matching_lines_come_with_path_and_number(workspace, engine):
     assert await grep(
         workspace, "HELLO", output_mode="content", ignore_case=True, glob="*.py", path="sub"
-    ) == ("sub/b.py:1:def hello():")
+    ) == ("sub/b.py\n1:def hello():")
 
 
 async def test_lines_around_a_match_are_shown_and_groups_set_apart(workspace, tmp_path, engine):
     (tmp_path / "n").write_text("a\nb\nHIT\nc\nd\ne\nf\nHIT\nHIT\ng\n")
     assert await grep(workspace, "HIT", path="n", output_mode="content", before=1, after=1) == (
-        "n-2-b\nn:3:HIT\nn-4-c\n--\nn-7-f\nn:8:HIT\nn:9:HIT\nn-10-g"
+        "n\n2-b\n3:HIT\n4-c\n--\n7-f\n8:HIT\n9:HIT\n10-g"
     )
-    assert await grep(workspace, "^c$", path="n", output_mode="content", context=1) == "n-3-HIT\nn:4:c\nn-5-d"
+    assert await grep(workspace, "^c$", path="n", output_mode="content", context=1) == "n\n3-HIT\n4:c\n5-d"
 
 
 async def test_matching_lines_are_counted_per_file(workspace, engine):
@@ -97,16 +106,17 @@ async def test_a_pattern_that_is_none_gives_one_line(workspace, engine, pattern)
 
 async def test_a_pattern_may_look_like_an_option(workspace, tmp_path, engine):
     (tmp_path / "o").write_text("--files\n")
-    assert await grep(workspace, "--files", output_mode="content") == "o:1:--files"
+    assert await grep(workspace, "--files", output_mode="content") == "o\n1:--files"
 
 
 async def test_many_matches_are_cut_and_say_how_many_are_missing(workspace, tmp_path, engine):
     (tmp_path / "many").write_text("match\n" * 1_000)
     lines = (await grep(workspace, "match", output_mode="content", path="many")).split("\n")
-    assert (len(lines), lines[-1]) == (251, "[750 more lines; narrow the search or raise head_limit.]")
+    assert (len(lines), lines[0]) == (252, "many")
+    assert lines[-1] == "[750 more lines; narrow the search or raise head_limit.]"
     assert (
         len((await grep(workspace, "match", output_mode="content", path="many", head_limit=3)).split("\n"))
-        == 4
+        == 5
     )
 
 
@@ -115,14 +125,14 @@ async def test_a_flood_of_matches_is_ended(workspace, tmp_path, engine):
     text = await grep(
         workspace, "match", GrepSettings(max_bytes=100_000), output_mode="content", path="many", head_limit=2
     )
-    assert text == "many:1:match\nmany:2:match\n[Far too many matches; narrow the path, glob or pattern.]"
+    assert text == "many\n1:match\n2:match\n[Far too many matches; narrow the path, glob or pattern.]"
 
 
 async def test_long_lines_are_cut(workspace, tmp_path, engine):
     (tmp_path / "long").write_text("hit" + "x" * 3_000_000 + "\nhit\n")
     text = await grep(workspace, "hit", output_mode="content", path="long")
     assert len(text) < 700
-    assert text.endswith("\nlong:2:hit")
+    assert text.endswith("\n2:hit")
 
 
 async def test_a_pattern_that_would_run_for_hours_is_stopped(workspace, tmp_path, monkeypatch):

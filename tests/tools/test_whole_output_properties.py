@@ -30,7 +30,7 @@ from nacre.tools.read import read_tool
 from nacre.tools.search_tools import grep_tool
 from nacre.tools.web_fetch import WebSettings, web_fetch_tool
 from tests.scale import scaled
-from tests.tools.test_whole_output import Desk
+from tests.tools.test_whole_output import Desk, unfolded
 
 T = TypeVar("T")
 PAGE_HOST = "127.0.0.1"
@@ -118,7 +118,7 @@ def assert_whole(desk: Desk, result: ToolResult, payload: bytes, most: int | Non
     assert not desk.store.leavings()
     if not desk.store.held():
         shown = payload.decode(errors="replace").removesuffix("\n")
-        assert shown in result.text or not shown
+        assert shown in unfolded(result.text) or not shown
         assert cut_of(tool, result) is None
         return
     whole = desk.whole(result)
@@ -164,7 +164,7 @@ def test_every_matching_line_of_a_search_is_shown_or_kept(
     found = desk.kept(result).decode() if desk.store.held() else result.text
     written = text.split("\n")
     numbers = [number for number, line in enumerate(written, start=1) if "match" in line]
-    rows = [row for row in found.removesuffix("\n").split("\n") if row != "No matches."]
+    rows = [row for row in found.removesuffix("\n").split("\n") if row not in {"No matches.", "a/many.txt"}]
     seen = [int(row.removeprefix("a/many.txt:").partition(":")[0]) for row in rows]
     assert sorted(set(seen)) == numbers
     for row in rows:
@@ -196,16 +196,16 @@ def test_search_and_read_reach_any_place_of_a_long_line(
         desk.call(grep_tool(desk.workspace), pattern="NEEDLE", path=str(path), output_mode="content")
     )
     [row] = [one for one in found.text.split("\n") if "NEEDLE" in one]
-    assert row.startswith("line.txt:2:")
+    assert row.startswith("2:")
     column = 1
     if len(line) > 500:
         column = int(row.partition("[column ")[2].partition("]")[0])
         assert column <= ahead + 1 < column + 500
     read = asyncio.run(desk.call(read_tool(desk.workspace), file_path="line.txt", offset=2, column=column))
-    shown = read.text.removeprefix("     2\t").partition(" [… ")[0].partition("\n")[0]
+    shown = read.text.removeprefix("2\t").partition(" [… ")[0].partition("\n")[0]
     assert shown.startswith(line[column - 1 : column + 400])
     at = asyncio.run(desk.call(read_tool(desk.workspace), file_path="line.txt", offset=2, column=ahead + 1))
-    assert at.text.startswith("     2\tNEEDLE")
+    assert at.text.startswith("2\tNEEDLE")
 
 
 @contextmanager

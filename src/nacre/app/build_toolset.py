@@ -116,8 +116,12 @@ def own_tools(
         max_seconds=settings.tools.max_timeout_seconds or usual.max_seconds,
         sandbox=session_sandbox(settings) if settings.sandbox.enabled else None,
     )
-    most = settings.tools.read_tokens
-    read = ReadSettings(tokens=most) if most else None
+    given = settings.tools.read_page_chars
+    standard = ReadSettings()
+    read = ReadSettings(
+        tokens=settings.tools.read_tokens or standard.tokens,
+        page_chars=standard.page_chars if given is None else given,
+    )
     tools = [*default_tools(workspace, bash=bash, read=read), task_list_tool(board)]
     if settings.microcompact.pin_tool:
         tools.append(pin_tool(bindings.pins))

@@ -19,7 +19,7 @@ from nacre.context.environment import environment
 from nacre.context.instruction_updates import InstructionUpdates
 from nacre.context.privacy import LocalOnlyFilter
 from nacre.errors import StoreError, ToolError
-from nacre.layers.l1_offload.references import READER, is_numbered
+from nacre.layers.l1_offload.references import READER, page_of
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.memory.checks.local_only import LocalOnlyEntries
 from nacre.memory.instructions.load import Instructions, digests
@@ -36,6 +36,7 @@ from nacre.session.restoration import Restored, Restorer, cut, within
 from nacre.session.session import OPENING, Session
 from nacre.settings import Settings
 from nacre.tools.read import ReadSettings, read_tool
+from nacre.tools.shown_lines import ShownLines, join
 from nacre.tools.workspace import Version, Workspace, expecting
 
 RESTORED_OPENING = prompts.load(__package__, "restored_opening")
@@ -90,7 +91,8 @@ class SessionRestorer(Restorer):
             whole={one.path: one.version for one in files if one.version is not None},
             digests=digests(loaded) if opening else {},
             day=day if opening else "",
-            seen=frozenset(seen) - visible,
+            seen=frozenset(seen) - visible.keys(),
+            visible={path: lines for path, lines in visible.items() if lines is not None},
             shown=self._workspace.shown,
         )
         return list(self.last.fragments)
@@ -99,6 +101,8 @@ class SessionRestorer(Restorer):
         """Mark as seen only what the compaction has restored, once it is in the log."""
         last = self.last
         self._workspace.forget(last.seen)
+        for path, lines in last.visible.items():
+            self._workspace.still_sees(path, lines)
         if last.day and self._announcer is not None:
             self._announcer.restored()
         for path in reversed(last.files):
@@ -210,7 +214,7 @@ class FileReader:
         workspace = self._toolset.workspace.clone()  # so that the file does not count as read yet
         shown = one_line(str(path))
         frame = estimate_text(prompts.render(RESTORED_FILE, path=shown, lines="")) + LEAST_TOKENS // 10
-        reader = read_tool(workspace, ReadSettings(tokens=max(1, tokens - frame)))
+        reader = read_tool(workspace, ReadSettings(tokens=max(1, tokens - frame), page_chars=0))
         arguments: JsonObject = {"file_path": str(path)}
         decision = self._toolset.guard.policy.decide(reader, arguments, self._toolset.workspace)
         if decision.effect != "allow":
@@ -238,21 +242,35 @@ class FileReader:
         )
 
 
-def visible_in(kept: Sequence[Item], workspace: Workspace) -> frozenset[Path]:
-    """Return the files whose content these items contain, by a Read or by the call that wrote them."""
-    found: set[Path] = set()
+def visible_in(kept: Sequence[Item], workspace: Workspace) -> dict[Path, ShownLines | None]:
+    """Return the files whose content these items contain, by a Read or by the call that wrote them.
+
+    The value are the lines, None for all. Numbers are those at the time of the call: an edit since may have
+    moved lines, and then a few more or fewer count as seen.
+    """
+    found: dict[Path, ShownLines | None] = {}
     for one in answered_calls(kept):
         given = one.call.input.get("file_path")
-        if isinstance(given, str) and _shows(one):
-            try:
-                found.add(workspace.locate(given))
-            except ToolError:
-                continue
-    return frozenset(found)
+        lines = _shown_by(one)
+        if not isinstance(given, str) or lines == ():
+            continue
+        try:
+            path = workspace.locate(given)
+        except ToolError:
+            continue
+        known = found.get(path, ())
+        found[path] = None if lines is None or known is None else join((*known, *lines))
+    return found
 
 
-def _shows(one: AnsweredCall) -> bool:
-    """Whether a call shows the file's content: a pointer or a list of changes does not."""
-    if one.result.is_error:
-        return False
-    return one.call.name == WRITER or (one.call.name == READER and is_numbered(one.result.text))
+def _shown_by(one: AnsweredCall) -> ShownLines | None:
+    """Return the lines of a file that a call shows, None for all; a pointer or a list of changes has none."""
+    if one.result.is_error or one.call.name not in {READER, WRITER}:
+        return ()
+    if one.call.name == WRITER:
+        return None
+    page = page_of(one.result.text)
+    if page is None:
+        return ()
+    is_all = page.first == 1 and page.remark is None
+    return None if is_all else ((page.first, page.first + len(page.lines) - 1),)

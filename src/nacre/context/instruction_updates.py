@@ -99,7 +99,9 @@ class InstructionUpdates(Layer):
     def _has_seen(self, path: Path) -> bool:
         seen = self._workspace.seen(path.resolve())
         try:
-            return seen is not None and seen.digest == hashlib.sha256(path.read_bytes()).hexdigest()
+            if seen is None or seen.lines is not None:
+                return False
+            return seen.digest == hashlib.sha256(path.read_bytes()).hexdigest()
         except OSError:
             return False
 

@@ -82,7 +82,8 @@ class Plan(Layer):
             return []
         facts: JsonObject = {"digest": version, "path": str(self.path or "")}
         seen = self._workspace.seen(self.path) if self._workspace and self.path else None
-        is_own = seen is not None and seen.digest == hashlib.sha256(now.encode()).hexdigest()
+        digest = seen.digest if seen is not None and seen.lines is None else ""
+        is_own = digest == hashlib.sha256(now.encode()).hexdigest()
         if version and is_own:
             return [Attachment(kind=PLAN, facts=facts, notice="the model changed the plan; /plan shows it")]
         return [Attachment(kind=PLAN, text=self.shown(now) if version else GONE, facts=facts)]

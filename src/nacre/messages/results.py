@@ -110,6 +110,7 @@ _BASH_END = re.compile(
 )
 _BASH_MIDDLE = re.compile(r"\n\[([\d,]+) characters left out\](?=\n)")
 _GREP = re.compile(r"\n\[([\d,]+) more lines; narrow the search or raise head_limit\.\]\Z")
+_GREP_ROW = re.compile(r"\d+[:-]")
 _GREP_FLOOD = re.compile(r"\n\[Far too many matches; narrow the path, glob or pattern\.\]\Z")
 _GREP_LINE = re.compile(
     r"\[(?:… [\d,]+ more characters|\.\.\. (?:omitted end of long line|\d+ more match(?:es)?))\]$",
@@ -117,6 +118,9 @@ _GREP_LINE = re.compile(
 )
 _GLOB = re.compile(r"\n\[The newest ([\d,]+) of ([\d,]+) files; narrow the pattern to see others\.\]\Z")
 _READ = re.compile(r"\n\[Stopped here: one call returns [\d,]+ tokens; go on with offset=\d+\.\]\Z")
+PAGED = re.compile(r"\[Lines 1-([\d,]+) of ([\d,]+) are shown\. ")
+"""The note of a Read that shows the beginning and an outline of a large file."""
+_PAGE = re.compile(rf"^{PAGED.pattern}", re.MULTILINE)
 _WEB = re.compile(r"\n\n\[cut: ([\d,]+) more characters\]\Z")
 _WEB_BYTES = re.compile(r"\n\n\[cut: this is the beginning of a page of more than [\d,]+ bytes\]\Z")
 _MCP = re.compile(r"\[result cut here: (?:text of ([\d,]+) characters)?.*; ask the tool for less, [^\]]*\]")
@@ -142,18 +146,27 @@ def _cut_by(tool: str, text: str, *, is_error: bool) -> str | None:
         case "Bash":
             return _characters(text, (_BASH_MIDDLE if is_error else _BASH_END).search(text))
         case "Grep" if found := _GREP.search(text):
-            held = text.count("\n", 0, found.start()) + 1
+            held = _found_lines(text[: found.start()])
             return f"{held:,} of {held + _number(found[1]):,} lines"
         case "Grep":
             return UNKNOWN if _GREP_FLOOD.search(text) or _GREP_LINE.search(text) else None
         case "Glob" if found := _GLOB.search(text):
             return f"{found[1]} of {found[2]} files"
+        case "Read" if found := _PAGE.search(text):
+            return f"{found[1]} of {found[2]} lines"
         case "Read":
             return UNKNOWN if _READ.search(text) else None
         case "WebFetch":
             return UNKNOWN if _WEB_BYTES.search(text) else _characters(text, _WEB.search(text))
         case _:
             return None
+
+
+def _found_lines(text: str) -> int:
+    """Return how many rows of a search a text shows; the paths above the lines of each file do not count."""
+    rows = text.split("\n")
+    is_grouped = len(rows) > 1 and _GREP_ROW.match(rows[1]) is not None
+    return len(rows) - 1 - 2 * rows.count("") if is_grouped else len(rows)
 
 
 def _cut_of_mcp(texts: list[str]) -> str | None:

@@ -26,6 +26,7 @@ from nacre.session.cache_ttl import LIFETIME
 from nacre.session.layer import DAY, INSIDE, INSTRUCTIONS, RECORD, WHOLE, Carry, Layer, digests_in
 from nacre.session.meter import METER, SIDE_QUERY, Meter
 from nacre.session.session import OPENING, OUTPUT_LIMIT, Session
+from nacre.tools.shown_lines import ShownLines
 from nacre.tools.workspace import Version
 
 RESTORED_OTHER = prompts.load(__package__, "restored_other")
@@ -57,7 +58,9 @@ class Restored:
     day: str = ""
     """The date in the restored opening; empty if there is none."""
     seen: frozenset[Path] = frozenset()
-    """Files that the workspace counted as seen then."""
+    """Files that the workspace counted as seen then, without those that the kept items show."""
+    visible: Mapping[Path, ShownLines] = field(default_factory=lambda: MappingProxyType({}))
+    """Files of which the kept items show only some lines, and which."""
     shown: Callable[[Path], str] = str
 
     @property

@@ -287,6 +287,7 @@ _KEYS = (
     SettingKey("tools.timeoutSeconds", SECONDS),
     SettingKey("tools.maxTimeoutSeconds", SECONDS),
     SettingKey("tools.readTokens", Number(low=500, high=100_000)),
+    SettingKey("tools.readPageChars", Number(low=0)),
     SettingKey("tools.deferred", Flag(has_auto=True)),
     SettingKey("offload.maxChars", Number(low=1_000)),
     SettingKey("offload.roundChars", Number(low=1_000)),

@@ -17,6 +17,7 @@ from nacre.process import ProcessExit, ProcessSpec, run
 from nacre.tools.base import Tool, tool
 from nacre.tools.output import ToolOutput
 from nacre.tools.shell import explain
+from nacre.tools.squeeze import fold_repeats, without_escapes
 from nacre.tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -137,11 +138,15 @@ async def _run(
     if ended.group is not None:
         workspace.keep_running(ended.group)
     failed = ended.why != "exited" or ended.exit_code != 0
-    await output.finish(is_cut=failed and output.text.characters > limits.failure_chars)
+    shown = _squeezed(output.text.head)
+    is_cut = output.is_long or (failed and len(shown) > limits.failure_chars)
+    await output.finish(is_cut=is_cut)
+    if is_cut:
+        shown = _cut(output, limits, failed=failed)
     parts = [
         note,
         _verdict(ended, seconds, output, limits),
-        _shown(output, limits, failed=failed),
+        shown.removesuffix("\n") or ("" if failed else "(no output)"),
         _background(ended),
     ]
     return ToolResult("", (Text("\n".join(part for part in parts if part)),), is_error=failed)
@@ -159,22 +164,23 @@ def _verdict(ended: ProcessExit, seconds: float, output: ToolOutput, limits: Bas
             return f"Exit code {ended.exit_code}" if ended.exit_code else ""
 
 
-def _shown(output: ToolOutput, limits: BashSettings, *, failed: bool) -> str:
-    """Return the beginning of the output, and of a failed command's also the end."""
+def _squeezed(text: str) -> str:
+    """Return output as it is shown: without colour codes, and repeated lines once with their count."""
+    return fold_repeats(without_escapes(text))
+
+
+def _cut(output: ToolOutput, limits: BashSettings, *, failed: bool) -> str:
+    """Return the beginning of a long output, and of a failed command's also the end."""
     text = output.text
     if not failed:
         left_out = text.characters - len(text.head)
-        if not left_out:
-            return text.head.removesuffix("\n") or "(no output)"
         note = output.note(
             f"{left_out:,} more characters left out", "use head, tail, grep or a file to see them"
         )
-        return f"{text.head}\n{note}"
-    if text.characters <= limits.failure_chars:
-        return text.head.removesuffix("\n")
+        return f"{_squeezed(text.head)}\n{note}"
     half = limits.failure_chars // 2
     note = output.note(f"{text.characters - 2 * half:,} characters left out")
-    return f"{text.head[:half]}\n{note}\n{text.tail[-half:]}".removesuffix("\n")
+    return f"{_squeezed(text.head[:half])}\n{note}\n{_squeezed(text.tail[-half:])}"
 
 
 def _background(ended: ProcessExit) -> str:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from typing import Annotated
 
 from nacre import prompts
 from nacre.errors import ToolError
 from nacre.tools.base import Tool, tool
 from nacre.tools.files import decode, read_whole
-from nacre.tools.workspace import Workspace, check_seen, in_thread, put
+from nacre.tools.shown_lines import EditedLines, ShownLines, after_edits, covers
+from nacre.tools.workspace import (
+    Version,
+    Workspace,
+    check_all_shown,
+    check_seen,
+    check_shown,
+    in_thread,
+    put,
+)
 
 EDIT_DESCRIPTION = prompts.load("nacre.tools", "edit")
 WRITE_DESCRIPTION = prompts.load("nacre.tools", "write")
@@ -38,9 +48,9 @@ def edit_tool(workspace: Workspace) -> Tool:
         seen = workspace.seen(path)
         await workspace.before_change(path)
 
-        def edited() -> tuple[bytes, os.stat_result, list[int]]:
+        def edited() -> tuple[bytes, os.stat_result, list[int], ShownLines | None]:
             content, before = read_whole(path, file_path)
-            check_seen(seen, content, file_path)
+            known = check_seen(seen, content, file_path)
             text, encoding = decode(content, file_path)
             text, lines = replaced(text, old_string, new_string)
             if not lines:
@@ -53,10 +63,14 @@ def edit_tool(workspace: Workspace) -> Tool:
                     f"old_string is in {file_path} {len(lines)} times ({_numbers(lines)}); "
                     "add lines around it to make it unique, or set replace_all."
                 )
-            return encoding.mark + text.encode(encoding.name, encoding.errors), before, lines
+            places = [_edited_lines(line, old_string, new_string) for line in lines]
+            _check_one_shown(known, places, file_path)
+            shown = None if known.lines is None else after_edits(known.lines, places)
+            return encoding.mark + text.encode(encoding.name, encoding.errors), before, lines, shown
 
-        content, before, lines = await in_thread(lambda _: edited())
-        workspace.saw(path, await put(workspace, path, content, before=before))
+        content, before, lines, shown = await in_thread(lambda _: edited())
+        version = await put(workspace, path, content, before=before)
+        workspace.saw(path, replace(version, lines=shown))
         places = f"{len(lines)} place{'s' if len(lines) > 1 else ''}"
         return f"Edited {file_path}: {places}, {_numbers(lines)}."
 
@@ -80,7 +94,10 @@ def write_tool(workspace: Workspace) -> Tool:
             if not os.path.lexists(path):
                 return None
             existing, before = read_whole(path, file_path)
-            check_seen(seen, existing, file_path)
+            known = check_seen(seen, existing, file_path)
+            if known.lines is not None:
+                text = decode(existing, file_path)[0].removesuffix("\n")
+                check_all_shown(known, text.count("\n") + 1, file_path)
             return before
 
         before = await in_thread(lambda _: checked())
@@ -111,6 +128,24 @@ def replaced(text: str, old: str, new: str) -> tuple[str, list[int]]:
         pieces += [text[end : match.start()], new.replace("\n", "\r\n") if crlf else new]
         end = match.end()
     return "".join([*pieces, text[end:]]), lines
+
+
+def _edited_lines(line: int, old: str, new: str) -> EditedLines:
+    """Return the lines that a replacement touches which begins in this line."""
+    breaks = old.replace("\r\n", "\n").count("\n")
+    last = line + breaks - old.endswith("\n")
+    # A line break at the beginning ends a line whose text is not replaced.
+    first = min(line + old.startswith(("\n", "\r\n")), last)
+    return EditedLines(first, last, new.replace("\r\n", "\n").count("\n") - breaks)
+
+
+def _check_one_shown(known: Version, places: list[EditedLines], shown: str) -> None:
+    """Refuse an edit of text that was not shown.
+
+    Of several places one is enough: all others hold the same text and are to be replaced, too.
+    """
+    if known.lines is None or not any(covers(known.lines, one.first, one.last) for one in places):
+        check_shown(known, places[0].first, places[0].last, shown)
 
 
 def _encoded(text: str, argument: str) -> bytes:

@@ -1,10 +1,14 @@
-"""Read: return the lines of a file with numbers, within limits, or a picture or PDF file as a block."""
+"""Read: return the lines of a file with numbers, within limits, or a picture or PDF file as a block.
+
+A large file without a range is shown as a page: its first lines and an outline of the names after them.
+"""
 
 from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Annotated
@@ -13,10 +17,12 @@ from nacre import prompts
 from nacre.errors import ToolError
 from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.media import media_block, media_facts, media_type
-from nacre.messages.tokens import estimate_text
+from nacre.messages.tokens import BYTES_PER_TOKEN, estimate_text
 from nacre.messages.untrusted_text import printable
 from nacre.tools.base import Tool, tool
-from nacre.tools.files import MAX_WHOLE_BYTES, SNIFF_BYTES, open_regular, sniff
+from nacre.tools.files import MAX_WHOLE_BYTES, SNIFF_BYTES, Encoding, open_regular, sniff
+from nacre.tools.outline import outline
+from nacre.tools.shown_lines import ShownLines
 from nacre.tools.workspace import Version, Workspace, in_thread, version_of
 
 DESCRIPTION = prompts.load("nacre.tools", "read")
@@ -49,6 +55,8 @@ class ReadSettings:
     """An eighth of a usual window."""
     column_chars: int = 50_000
     """Of the line that `column` reaches into."""
+    page_chars: int = 16_000
+    """A longer file is shown as a page unless the call asks for lines; 0: never."""
 
 
 def read_tool(workspace: Workspace, settings: ReadSettings | None = None) -> Tool:
@@ -67,7 +75,9 @@ def read_tool(workspace: Workspace, settings: ReadSettings | None = None) -> Too
         if limit is not None and limit < 1:
             raise ToolError("limit must be at least 1.")
         first = max(offset or 1, 1)
-        wanted = _Wanted(range(first, first + (limit or limits.lines)), column and max(column, 1))
+        may_page = limits.page_chars > 0 and offset is None and limit is None and column is None
+        lines = range(first, first + (limit or limits.lines))
+        wanted = _Wanted(lines, column and max(column, 1), may_page=may_page)
         path = workspace.locate(file_path)
         found, version = await in_thread(
             lambda stop: _read(path, file_path, wanted, limits=limits, stop=stop)
@@ -85,6 +95,8 @@ class _Wanted:
 
     lines: range
     column: int | None
+    may_page: bool
+    """No lines were asked for: a large file may be shown as a page."""
 
 
 def _read(
@@ -100,17 +112,97 @@ def _read(
         if (kind := media_type(content)) is not None:
             return _shown(content, kind, shown), version
         encoding = sniff(content[:SNIFF_BYTES], shown)
-        stream: IO[bytes] = io.BytesIO(content) if is_whole else source
-        del content
-        stream.seek(len(encoding.mark))
-        # newline="\n": a lone carriage return is no line end for grep, editors and compilers.
-        text = io.TextIOWrapper(stream, encoding.name, encoding.errors, newline="\n")
         try:
-            return _numbered(text, wanted, limits, stop), version
+            if wanted.may_page and is_whole and len(content) > _page_chars(limits):
+                whole = content[len(encoding.mark) :].decode(encoding.name, encoding.errors)
+                lines = whole.replace("\r\n", "\n").removesuffix("\n").split("\n")
+                page = page_of_file(path.name, lines, limits)
+                del whole, lines
+                if page is not None:
+                    return page.text, replace(version, lines=page.lines)
+            stream: IO[bytes] = io.BytesIO(content) if is_whole else source
+            del content
+            with _decoded(stream, encoding) as text:
+                most = _page_chars(limits) if wanted.may_page and not is_whole else None
+                answer = _numbered(text, wanted, limits, stop=stop, chars=most)
         except UnicodeDecodeError:
             raise ToolError(f"{shown} is not valid {encoding.name} text.") from None
-        finally:
-            text.detach()
+        return answer.text, replace(version, lines=answer.lines)
+
+
+@contextmanager
+def _decoded(stream: IO[bytes], encoding: Encoding) -> Iterator[io.TextIOWrapper]:
+    """Yield the stream as text; it stays open."""
+    stream.seek(len(encoding.mark))
+    # newline="\n": a lone carriage return is no line end for grep, editors and compilers.
+    text = io.TextIOWrapper(stream, encoding.name, encoding.errors, newline="\n")
+    try:
+        yield text
+    finally:
+        text.detach()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Text for the model, and which lines of the file are in it."""
+
+    text: str
+    lines: ShownLines | None
+    """None: all."""
+
+
+HEAD_SHARE = 1 / 8
+"""Of `page_chars`, for the first lines of a page: what a file is and what it imports."""
+OUTLINE_SHARE = 3 / 8
+"""Of `page_chars`, for the names of a page."""
+WITHOUT_NAMES = 2
+"""How many times `page_chars` a file without names must have: nothing says which other lines to read."""
+
+
+def _page_chars(limits: ReadSettings) -> int:
+    """Return from how many characters on a file is paged: fewer if one call may return only few tokens."""
+    return min(limits.page_chars, limits.tokens * BYTES_PER_TOKEN)
+
+
+def page_of_file(name: str, lines: Sequence[str], limits: ReadSettings) -> Answer | None:
+    """Return the first lines of a large file and the names after them; None if it is shown as it is.
+
+    Without names, as in a log, as many lines are shown as a file may have that is not paged.
+    """
+    most = _page_chars(limits)
+    size = sum(map(len, lines)) + len(lines)
+    if size <= most:
+        return None
+    head = _first_rows(lines, limits, int(most * HEAD_SHARE))
+    names = outline(name, lines, after=len(head), chars=int(most * OUTLINE_SHARE))
+    if names.rows:
+        note = (
+            f"[Lines 1-{len(head)} of {len(lines):,} are shown. Names in the other lines follow; read the "
+            "lines you need with offset and limit, and before you edit them.]"
+        )
+        rows = [f"{row.number}\t{printable(row.text)}" for row in names.rows]
+        more = [f"[{names.left_out:,} more names; Grep finds them.]"] if names.left_out else []
+        text = "\n".join([*head, note, *rows, *more])
+    else:
+        head = _first_rows(lines, limits, most)
+        text = "\n".join([*head, f"[More lines follow; go on with offset={len(head) + 1}.]"])
+        if size <= most * WITHOUT_NAMES or len(head) == len(lines):
+            return None
+    return Answer(text, ((1, len(head)),)) if estimate_text(text) <= limits.tokens else None
+
+
+def _first_rows(lines: Sequence[str], limits: ReadSettings, chars: int) -> list[str]:
+    """Return the first lines with their numbers, at least one of them."""
+    rows: list[str] = []
+    for number, line in enumerate(lines[: limits.lines], 1):
+        row = f"{number}\t{printable(line[: limits.line_chars])}"
+        if (more := len(line) - limits.line_chars) > 0:
+            row += _cut_note(number, limits.line_chars, f"{more:,}")
+        chars -= len(row) + 1
+        if rows and chars < 0:
+            break
+        rows.append(row)
+    return rows
 
 
 def _shown(content: bytes, kind: str, path: str) -> ToolResult:
@@ -122,31 +214,44 @@ def _shown(content: bytes, kind: str, path: str) -> ToolResult:
     return ToolResult("", (Text(f"[{path}: {media_facts(block).text}]"), block))
 
 
-def _numbered(text: io.TextIOWrapper, wanted: _Wanted, limits: ReadSettings, stop: threading.Event) -> str:
+def _numbered(
+    text: io.TextIOWrapper,
+    wanted: _Wanted,
+    limits: ReadSettings,
+    *,
+    stop: threading.Event,
+    chars: int | None = None,
+) -> Answer:
+    """Return the lines asked for with their numbers, the last one where a limit is reached, and a note."""
     shown: list[str] = []
     tokens = 0
+    length = 0
     number = 0
     first = wanted.lines.start
+    note = ""
     for number, line in enumerate(_lines(text, wanted, limits, stop), start=1):
         if number < first:
             continue
-        row = f"{number:>6}\t{line}"
+        row = f"{number}\t{line}"
         tokens += estimate_text(row) + 1
-        if tokens > limits.tokens and shown:
-            shown.append(
-                f"[Stopped here: one call returns {limits.tokens:,} tokens; go on with offset={number}.]"
-            )
+        length += len(row) + 1
+        if shown and tokens > limits.tokens:
+            note = f"[Stopped here: one call returns {limits.tokens:,} tokens; go on with offset={number}.]"
+            break
+        if shown and chars is not None and length > chars:
+            note = f"[More lines follow; go on with offset={number}.]"
             break
         shown.append(row)
         if len(shown) == len(wanted.lines):
-            if text.read(1):
-                shown.append(f"[More lines follow; go on with offset={number + 1}.]")
+            note = f"[More lines follow; go on with offset={number + 1}.]" if text.read(1) else ""
             break
     if shown:
-        return "\n".join(shown)
+        is_all = first == 1 and not note
+        lines = None if is_all else ((first, first + len(shown) - 1),)
+        return Answer("\n".join([*shown, note] if note else shown), lines)
     if not number:
-        return "[The file is empty.]"
-    return f"[The file has only {number:,} lines; offset={first} is past its end.]"
+        return Answer("[The file is empty.]", None)
+    return Answer(f"[The file has only {number:,} lines; offset={first} is past its end.]", ())
 
 
 def _lines(

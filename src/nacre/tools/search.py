@@ -93,7 +93,7 @@ def main(kind: str, task: str) -> int:
 
 
 def grep(task: GrepTask) -> int:
-    """Print matches in ripgrep's format."""
+    """Print matches in ripgrep's format; a zero byte ends the path before a line."""
     pattern = re.compile(task["pattern"], re.IGNORECASE if task["ignore_case"] else 0)
     names = re.compile(task["names"]) if task["names"] else None
     found = 1
@@ -148,16 +148,16 @@ def print_lines(path: str, source: IO[bytes], pattern: re.Pattern[str], task: Gr
             if has_context and last_printed and first > last_printed + 1:
                 sys.stdout.write("--\n")
             for place, text in earlier:
-                sys.stdout.write(f"{path}-{place}-{shortened(text, task)}\n")
+                sys.stdout.write(f"{path}\0{place}-{shortened(text, task)}\n")
             waiting.clear()
             for row in rows:
-                sys.stdout.write(f"{path}:{number}:{row}\n")
+                sys.stdout.write(f"{path}\0{number}:{row}\n")
             last_printed = number
             context_left = task["after"]
         elif piece.column:
             continue  # the rest of a line whose beginning was the context
         elif context_left:
-            sys.stdout.write(f"{path}-{number}-{shortened(piece.text, task)}\n")
+            sys.stdout.write(f"{path}\0{number}-{shortened(piece.text, task)}\n")
             last_printed = number
             context_left -= 1
         else:

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -27,6 +28,7 @@ from nacre.tools.base import Tool, tool
 from nacre.tools.files import hold_directory
 from nacre.tools.output import ToolOutput
 from nacre.tools.search import GlobTask, GrepTask
+from nacre.tools.squeeze import FoundLine, by_file
 from nacre.tools.workspace import Workspace
 
 GREP_DESCRIPTION = prompts.load("nacre.tools", "grep")
@@ -36,6 +38,8 @@ FOUND_CODES = frozenset({0, 1})
 """Exit codes of both ripgrep and `search.py` if something was found and if nothing was."""
 RIPGREP_CUT = re.compile(rb" \[\.\.\. (?:omitted end of long line|\d+ more match(?:es)?)\]$", re.MULTILINE)
 """How ripgrep marks a line that it cut."""
+ROW_SIGN = re.compile(rb"\d+([:-])")
+"""The number of a line, and the sign that tells a match from a line around it."""
 LONGEST_ROW_BYTES = 65_536
 """More than a path and the part of a line that is shown take."""
 
@@ -114,9 +118,9 @@ def grep_tool(workspace: Workspace, settings: GrepSettings | None = None) -> Too
             sizes = {"head": limits.chars, "lines": limits.lines, "max_bytes": limits.max_bytes}
             opens = workspace.opens_output
             with hold_directory(folder, path or ".") as held, ToolOutput(opens, **sizes) as output:
-                lines = _GrepLines(output, workspace.shown(folder))
+                lines = _GrepLines(output, workspace.shown(folder), rows=limits.chars)
                 ended = await _search(argv, pattern, held, limits, lines)
-                return await _matches(output, ended, wanted), lines.has_cut
+                return await _matches(lines, ended, wanted), lines.has_cut
 
         own_engine = (*SEARCH, "grep", json.dumps(task))
         # ripgrep reads rules about names in another way, and follows a link that it is given by name.
@@ -133,14 +137,18 @@ def grep_tool(workspace: Workspace, settings: GrepSettings | None = None) -> Too
 
 
 class _GrepLines:
-    """Passes the output of a search on, with paths as the model writes them."""
+    """Passes the output of a search on, with paths as the model writes them; knows the path of each row."""
 
-    def __init__(self, output: ToolOutput, folder: str) -> None:
+    def __init__(self, output: ToolOutput, folder: str, *, rows: int) -> None:
         self.output = output
+        self._rows = rows
+        self.paths: list[str] = []
+        """Of the first `rows` rows; empty for one that is no line of a file."""
         self._prefix = b"" if folder == "." else f"{folder.rstrip('/')}/".encode(errors="surrogateescape")
-        self._held = b"\n"
-        """The end of the last chunk, which may be the beginning of a path; at first as after a line."""
-        self._is_first = True
+        self._held = b""
+        """A row whose end has not arrived."""
+        self._is_inside = False
+        """Whether the last row was passed on without its end."""
         self.has_cut = False
         """Whether ripgrep cut a line, which `search.py` shows around the match."""
 
@@ -149,16 +157,31 @@ class _GrepLines:
         at = len(data)
         if chunk:
             # Only whole lines are passed on, unless one is longer than any that a search prints.
-            at = data.rfind(b"\n")
-            at = len(data) - 2 if at <= 0 and len(data) > LONGEST_ROW_BYTES else max(at, 0)
+            at = data.rfind(b"\n") + 1 or (len(data) if len(data) > LONGEST_ROW_BYTES else 0)
         self._held = data[at:]
-        data = data[:at].replace(b"\n./", b"\n" + self._prefix)
-        self.has_cut = self.has_cut or RIPGREP_CUT.search(data) is not None
-        if self._is_first and data:
-            data = data[1:]
-            self._is_first = False
-        is_taken = self.output.feed(data) if data else True
+        rows = data[:at].split(b"\n")
+        last = rows.pop()
+        passed = b"".join(self._row(row) + b"\n" for row in rows)
+        if last:
+            passed += self._row(last)
+            self._is_inside = True
+        self.has_cut = self.has_cut or RIPGREP_CUT.search(passed) is not None
+        is_taken = self.output.feed(passed) if passed else True
         return (self.output.feed(b"") if not chunk else True) and is_taken
+
+    def _row(self, row: bytes) -> bytes:
+        if self._is_inside:
+            self._is_inside = False
+            return row
+        if row.startswith(b"./"):
+            row = self._prefix + row[2:]
+        path, mark, rest = row.partition(b"\0")
+        sign = ROW_SIGN.match(rest)
+        if not mark or sign is None:
+            path = b""
+        if len(self.paths) < self._rows:
+            self.paths.append(path.decode(errors="replace"))
+        return path + sign[1] + rest if path and sign else row
 
 
 def _ripgrep(task: GrepTask, glob: str | None) -> Sequence[str]:
@@ -170,6 +193,7 @@ def _ripgrep(task: GrepTask, glob: str | None) -> Sequence[str]:
         *(("--ignore-case",) if task["ignore_case"] else ()),
         *((f"--glob={glob}",) if glob else ()),
         "--glob=!.git",  # last, because the last glob that matches decides
+        *(("--null",) if task["mode"] == "content" else ()),
         f"--regexp={task['pattern']}", "--", task["target"],
     )  # fmt: skip
 
@@ -200,14 +224,21 @@ async def _run(spec: ProcessSpec, feed: Feed, advice: str) -> ProcessExit:
     return ended
 
 
-async def _matches(output: ToolOutput, ended: ProcessExit, wanted: int) -> str:
-    """Return the first lines and a note if there are more; a line cut by the limit is left out."""
+async def _matches(found: _GrepLines, ended: ProcessExit, wanted: int) -> str:
+    """Return the first lines by file, and a note if there are more; a line cut by the limit is left out."""
+    output = found.output
     text = output.text
     if not text.characters:
         return "No matches."
     whole, _, rest = text.head.rpartition("\n")
     lines = (whole.split("\n") if whole else [rest])[:wanted]
     more = text.lines - len(lines)
+    if any(found.paths):
+        paths = [*found.paths, *repeat("", len(lines))]
+        lines = by_file(
+            FoundLine(path, line[len(path) + 1 :] if path else line)
+            for path, line in zip(paths, lines, strict=False)
+        )
     if more > 0 or ended.why == "flood":
         await output.finish(is_cut=False)
     if ended.why == "flood" and output.whole is None:

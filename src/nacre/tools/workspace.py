@@ -9,7 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -17,6 +17,7 @@ from nacre.errors import ToolError
 from nacre.process import end_group, group_is_alive
 from nacre.tools.files import replace_file, resolve
 from nacre.tools.output import OpenOutput
+from nacre.tools.shown_lines import ShownLines, covers, join, within, written
 
 T = TypeVar("T")
 Writer: TypeAlias = Callable[[Path, bytes], Awaitable[None]]
@@ -31,6 +32,8 @@ class Version:
     size: int
     digest: str | None
     """None for a file that is too large to be read whole, which Edit and Write therefore refuse."""
+    lines: ShownLines | None = None
+    """The lines that were shown; None: all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ _judged: ContextVar[Path | None] = ContextVar("judged", default=None)
 """The real file that the guard allowed for the current call."""
 _hidden: ContextVar[Hidden] = ContextVar("hidden", default=())
 """What a search leaves out in the current call."""
+AROUND_LINES = 10
+"""How many lines before and after those to be edited a refusal advises to read."""
 NO_FILE = Path("/dev/null/none")
 """Stands for no file at all, for a call whose arguments name none; no path leads there."""
 
@@ -131,13 +136,24 @@ class Workspace:
         return str(path.relative_to(self.cwd)) if path.is_relative_to(self.cwd) else str(path)
 
     def saw(self, path: Path, version: Version) -> None:
-        """Record that the model has seen this version of a file."""
-        self._seen.pop(path, None)  # so that the newest is last
+        """Record that the model has seen this version of a file; lines of the same version add up."""
+        before = self._seen.pop(path, None)  # removed, so that the newest is last
+        if before is not None and before.digest is not None and before.digest == version.digest:
+            known = before.lines
+            new = version.lines
+            version = replace(version, lines=None if known is None or new is None else join((*known, *new)))
         self._seen[path] = version
 
     def seen(self, path: Path) -> Version | None:
         """Return the version of a file that the model has seen; None if it has not read it."""
         return self._seen.get(path)
+
+    def still_sees(self, path: Path, lines: ShownLines) -> None:
+        """Record that of what was shown of a file only these lines are still in view."""
+        seen = self._seen.get(path)
+        if seen is not None:
+            kept = lines if seen.lines is None else within(seen.lines, lines)
+            self._seen[path] = replace(seen, lines=kept)
 
     def recently_seen(self) -> list[Path]:
         """Return the files that the model has read or written, newest first."""
@@ -187,14 +203,36 @@ async def _nothing(path: Path) -> None:
     return None
 
 
-def check_seen(seen: Version | None, content: bytes, shown: str) -> None:
-    """Refuse to change a file that the model has not read, or that has changed since."""
+def check_seen(seen: Version | None, content: bytes, shown: str) -> Version:
+    """Return what was seen; refuse to change a file that was not read, or that has changed since."""
     if seen is None:
         raise ToolError(f"Read {shown} before changing it.")
     if seen.digest is None:
         raise ToolError(f"{shown} was too large to be read whole; change it with a command in Bash.")
     if hashlib.sha256(content).hexdigest() != seen.digest:
         raise ToolError(f"{shown} has changed since it was read; read it again.")
+    return seen
+
+
+def check_shown(seen: Version, first: int, last: int, shown: str) -> None:
+    """Refuse to change lines of a file that the model has not seen."""
+    if seen.lines is not None and not covers(seen.lines, first, last):
+        unread = f"Line {first}" if first == last else f"Lines {first}-{last}"
+        begin = max(1, first - AROUND_LINES)
+        raise ToolError(
+            f"{unread} of {shown} {'was' if first == last else 'were'} not shown yet; "
+            f"Read offset={begin} limit={last + AROUND_LINES - begin + 1} first."
+        )
+
+
+def check_all_shown(seen: Version, last: int, shown: str) -> None:
+    """Refuse to replace a file of which the model has seen only a part."""
+    if seen.lines is not None and not covers(seen.lines, 1, last):
+        part = f"Only {written(seen.lines)}" if seen.lines else "None"
+        raise ToolError(
+            f"{part} of the {last:,} lines of {shown} were shown; read the others before you replace it, "
+            "or change it with Edit."
+        )
 
 
 def version_of(content: bytes, stat: os.stat_result) -> Version:

@@ -60,4 +60,4 @@ def texts(done: Offloaded) -> list[str]:
 
 def pages(*lines: str) -> str:
     """As Read shows them."""
-    return "\n".join(f"{n:>6}\t{line}" for n, line in enumerate(lines, start=1))
+    return "\n".join(f"{n}\t{line}" for n, line in enumerate(lines, start=1))

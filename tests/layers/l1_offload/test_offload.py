@@ -257,7 +257,7 @@ def test_a_file_read_again_shows_what_changed_since_it_was_last_read_whole(talk:
         assert "the earlier Read of a.py (toolu_1)" in head
         assert changes == [
             "[lines 1-99 as before]", "[in place of the earlier line 100:]",
-            f"   100\t{change}", "[lines 101-200 as before]",
+            f"100\t{change}", "[lines 101-200 as before]",
         ]  # fmt: skip
 
 

@@ -199,7 +199,7 @@ async def test_what_is_on_disk_is_read_back_without_a_question_and_never_offload
         )
         await said(ready, "look inside")
         _, by_range, by_grep, by_cut, whole, refused = results(ready)
-    assert "  3000\t3000\n  3001\t3001" in by_range
+    assert "3000\t3000\n3001\t3001" in by_range
     assert "4321" in by_grep and by_cut.strip() == "500"
     assert len(whole) > 8_000 and "persisted" not in whole
     assert [one.tool for one in questions] == ["Write"] and "Not allowed" in refused

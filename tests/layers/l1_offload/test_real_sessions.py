@@ -10,7 +10,7 @@ import pytest
 
 from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD, OffloadAction, offload
 from nacre.layers.l1_offload.policy import OffloadSettings
-from nacre.layers.l1_offload.references import ResultsInView
+from nacre.layers.l1_offload.references import ResultsInView, page_of
 from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.foreign import read_foreign
 from nacre.messages.jsonl import decode
@@ -74,7 +74,9 @@ def assert_had_again(act: OffloadAction, record: Said, view: View) -> None:
     else:
         assert act.kind == REREAD
         sign = "→" if "→" in said.partition("\n")[0] else "\t"
-        assert applied(target, words.partition("\n")[2], sign) == said
+        page = page_of(said)
+        assert page is not None
+        assert applied(target, words.partition("\n")[2], sign, page.width) == said
 
 
 def result_in(record: Said, call_id: str) -> str:

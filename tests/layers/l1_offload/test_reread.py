@@ -13,13 +13,15 @@ from nacre.layers.l1_offload.references import ReadPage, changes, page_of, row
 SPAN = r"lines? (\d+)(?:-(\d+))?"
 
 
-def shown(lines: list[str], *, first: int = 1, remark: str | None = None, sign: str = "\t") -> str:
+def shown(
+    lines: list[str], *, first: int = 1, remark: str | None = None, sign: str = "\t", width: int = 0
+) -> str:
     """As Read shows them."""
-    rows = [row(first + n, line, sign) for n, line in enumerate(lines)]
+    rows = [row(first + n, line, sign, width) for n, line in enumerate(lines)]
     return "\n".join(rows if remark is None else [*rows, remark])
 
 
-def applied(before: str, text: str, sign: str = "\t") -> str:
+def applied(before: str, text: str, sign: str = "\t", width: int = 0) -> str:
     """What a careful reader makes of the earlier text and the changes, from the words alone."""
     old = dict(re.findall(r"^ *([0-9]+)[\t→](.*)$", before, re.MULTILINE))
     rows: list[str] = []
@@ -28,7 +30,7 @@ def applied(before: str, text: str, sign: str = "\t") -> str:
             now, _, then, _ = found.groups()
             start, end = int(now), int(found[2] or now)
             shift = int(then or now) - start
-            rows += [row(n, old[str(n + shift)], sign) for n in range(start, end + 1)]
+            rows += [row(n, old[str(n + shift)], sign, width) for n in range(start, end + 1)]
         elif not re.fullmatch(
             rf"\[new:\]|\[in place of the earlier {SPAN}:\]|\[the earlier {SPAN} gone\]", each
         ):
@@ -79,10 +81,10 @@ def test_what_is_shown_reads_like_a_list_of_changes() -> None:
     assert found.text.split("\n") == [
         "[lines 1-4 as before]",
         "[new:]",
-        "     5\tbrand new",
+        "5\tbrand new",
         "[lines 6-20 as before, where lines 5-19 stood]",
         "[in place of the earlier line 20:]",
-        "    21\tCHANGED",
+        "21\tCHANGED",
         "[lines 22-29 as before, where lines 21-28 stood]",
         "[the earlier lines 29-30 gone]",
         "[More lines follow; go on with offset=30.]",
@@ -115,18 +117,35 @@ def test_what_is_said_behind_the_lines_is_shown_as_it_is(remark: str | None) -> 
 
 
 def test_numbers_that_do_not_follow_each_other_are_no_lines_of_ours() -> None:
-    assert page_of("     1\ta\n     3\tb") == ReadPage(1, ("a",), "     3\tb")
+    assert page_of("1\ta\n3\tb") == ReadPage(1, ("a",), "3\tb")
+    assert page_of("     1\ta\n     3\tb") == ReadPage(1, ("a",), "     3\tb", width=6)
 
 
-@given(st.sampled_from("\t→"), st.sampled_from("\t→"), st.integers(0, 59))
-def test_either_way_to_write_numbers_is_read_and_the_new_one_is_kept(then: str, now: str, at: int) -> None:
-    """Sessions of Claude Code are resumed, and replayed, with an arrow behind the number."""
+FORMS = st.sampled_from([("\t", 0), ("\t", 6), ("→", 6)])
+
+
+@given(FORMS, FORMS, st.integers(0, 59))
+def test_every_way_to_write_numbers_is_read_and_the_new_one_is_kept(
+    then: tuple[str, int], now: tuple[str, int], at: int
+) -> None:
+    """Sessions of Claude Code are resumed, and replayed, with an arrow behind a number that is indented."""
     old = [f"line {n}\t→ of some length" for n in range(60)]
     new = [*old[:at], "changed", *old[at + 1 :]]
-    before, after = shown(old, sign=then), shown(new, sign=now)
+    before = shown(old, sign=then[0], width=then[1])
+    after = shown(new, sign=now[0], width=now[1])
     found = changes(before, after)
     assert found is not None and found.lines == 1
-    assert applied(before, found.text, now) == after
+    assert applied(before, found.text, *now) == after
+
+
+def test_lines_that_are_no_longer_on_a_page_are_not_said_to_be_gone() -> None:
+    """A file that has grown is shown as its beginning and an outline; the rest of it still exists."""
+    whole = shown([f"line {n}, long enough to matter" for n in range(200)])
+    page = shown(
+        [f"line {n}, long enough to matter" for n in range(30)],
+        remark="[Lines 1-30 of 300 are shown. Names in the other lines follow.]\n41\tdef name():",
+    )
+    assert changes(whole, page) is None and changes(page, whole) is None and changes(page, page) is None
 
 
 def test_lines_that_all_repeat_cost_no_more_than_others() -> None:

@@ -11,12 +11,16 @@ from dataclasses import dataclass, field
 
 from nacre.messages.blocks import JsonObject, Text, ToolCall, ToolResult
 from nacre.messages.pairing import Item
+from nacre.messages.results import PAGED
 from nacre.messages.view import View
 
 WORTH = 0.5
 """Share of the whole text; a longer list of changes is harder to read than the text."""
 _NUMBERED = re.compile(r" *([0-9]{1,15})([\t→])")
-"""Start of a numbered line: nacre's Read puts a tab after the number, Claude Code's an arrow."""
+"""Start of a numbered line: nacre's Read puts a tab after the number, Claude Code's an arrow.
+
+Claude Code indents the number, as nacre did before.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,13 @@ class ReadPage:
     remark: str | None = None
     sign: str = "\t"
     """Separator between a number and its line."""
+    width: int = 0
+    """Characters of a number with the spaces before it, if there are spaces."""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is the beginning of a large file with an outline: lines that left it are not gone."""
+        return PAGED.match(self.remark or "") is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +55,7 @@ def changes(before: str, now: str) -> ReadChanges | None:
     """Return the changes from an earlier read to this one; None if they are not clearly shorter."""
     old = page_of(before)
     new = page_of(now)
-    if old is None or new is None or old.first != new.first:
+    if old is None or new is None or old.first != new.first or old.is_part or new.is_part:
         return None
     shown: list[str] = []
     count = 0
@@ -59,7 +70,7 @@ def changes(before: str, now: str) -> ReadChanges | None:
             shown.append(f"[the earlier {was} gone]")
         else:
             shown.append(f"[in place of the earlier {was}:]" if start < end else "[new:]")
-            shown += [row(new.first + n, new.lines[n], new.sign) for n in range(begin, stop)]
+            shown += [row(new.first + n, new.lines[n], new.sign, new.width) for n in range(begin, stop)]
     text = "\n".join(shown if new.remark is None else [*shown, new.remark])
     return ReadChanges(text, count) if len(text) < len(now) * WORTH else None
 
@@ -74,13 +85,14 @@ def page_of(text: str) -> ReadPage | None:
     rows = text.split("\n")
     lines: list[str] = []
     for number, each in enumerate(rows, start=first):
-        mark = row(number, "", sign)
-        if not each.startswith(mark):
+        mark = _NUMBERED.match(each)
+        if mark is None or int(mark[1]) != number or mark[2] != sign:
             break
-        lines.append(each[len(mark) :])
+        lines.append(each[mark.end() :])
     # The remark is always shown unchanged, so it need not be parsed.
     behind = rows[len(lines) :]
-    return ReadPage(first, tuple(lines), "\n".join(behind) if behind else None, sign) if lines else None
+    width = begins.start(2) if text.startswith(" ") else 0
+    return ReadPage(first, tuple(lines), "\n".join(behind) if behind else None, sign, width)
 
 
 def is_numbered(text: str) -> bool:
@@ -88,9 +100,9 @@ def is_numbered(text: str) -> bool:
     return _NUMBERED.match(text) is not None
 
 
-def row(number: int, line: str, sign: str = "\t") -> str:
+def row(number: int, line: str, sign: str = "\t", width: int = 0) -> str:
     """Return a line as Read formats it."""
-    return f"{number:>6}{sign}{line}"
+    return f"{str(number).rjust(width)}{sign}{line}"
 
 
 def _span(start: int, end: int) -> str:
