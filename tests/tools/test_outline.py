@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -226,6 +227,14 @@ def test_what_is_indented_most_goes_first_when_there_is_no_room() -> None:
     assert few.left_out == 20 - len(few.rows) > 0
     assert [row.number for row in few.rows] == sorted(row.number for row in few.rows)
     assert outline("a.py", lines, after=19, chars=1_000).rows == ((20, "    def method_9(self): ..."),)
+
+
+def test_where_there_is_no_room_for_all_names_of_a_level_no_part_of_the_file_is_left_blank() -> None:
+    lines = [line for n in range(300) for line in (f"def name_{n}():", "    pass")]
+    found = outline("a.py", lines, chars=1_000)
+    gaps = [after.number - before.number for before, after in pairwise(found.rows)]
+    assert len(set(gaps)) == 1 and found.rows[-1].number > 560
+    assert 20 < len(found.rows) < 60 and found.left_out == 300 - len(found.rows)
 
 
 def test_a_long_line_is_cut() -> None:

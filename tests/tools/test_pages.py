@@ -62,7 +62,7 @@ async def test_a_large_file_is_shown_as_its_beginning_and_the_names_after_it(wor
     for row in names[:-1]:
         number, line = row.split("\t", 1)
         assert int(number) > shown and MODULE[int(number) - 1] == line and line.startswith("def ")
-    assert re.fullmatch(r"\[\d+ more names; Grep finds them\.\]", names[-1])
+    assert re.fullmatch(r"\[\d+ more names between them; Grep finds them\.\]", names[-1])
     assert len(text) <= ReadSettings().page_chars / 2 + 200
 
 
@@ -76,7 +76,7 @@ async def test_lines_that_are_asked_for_are_exact(workspace) -> None:
 
 
 async def test_a_file_up_to_the_limit_is_shown_whole(workspace, tmp_path) -> None:
-    (tmp_path / "a.py").write_text("\n".join(MODULE)[:16_000])
+    (tmp_path / "a.py").write_text("\n".join(MODULE)[:12_000])
     assert "are shown" not in await read(workspace, "a.py")
     off = await read(workspace, limits=ReadSettings(page_chars=0))
     assert page_of(off).lines == tuple(MODULE)
@@ -85,10 +85,10 @@ async def test_a_file_up_to_the_limit_is_shown_whole(workspace, tmp_path) -> Non
 async def test_a_file_without_names_is_shown_up_to_the_limit(workspace, tmp_path) -> None:
     (tmp_path / "a.log").write_text("12:00:01 something happened\n" * 5_000)
     text = await read(workspace, "a.log")
-    assert 15_000 < len(text) < 16_100
+    assert 11_000 < len(text) < 12_100
     last = page_of(text)
     assert last.remark == f"[More lines follow; go on with offset={len(last.lines) + 1}.]"
-    (tmp_path / "b.log").write_text("12:00:01 something happened\n" * 900)
+    (tmp_path / "b.log").write_text("12:00:01 something happened\n" * 700)
     assert page_of(await read(workspace, "b.log")).remark is None, "a second call would bring little more"
 
 

@@ -74,6 +74,22 @@ async def test_a_path_stands_once_above_its_lines(workspace, tmp_path, engine):
     )
 
 
+async def test_what_ripgrep_prints_is_shown_by_file(workspace, tmp_path, monkeypatch):
+    """Its format, with a zero byte behind each path; also where it is not installed."""
+    program = tmp_path / "bin" / "rg"
+    program.parent.mkdir()
+    program.write_text(
+        "#!/bin/sh\n"
+        'case " $* " in *" --null "*) ;; *) exit 2 ;; esac\n'
+        r"printf './a.py\0001:x\n./a.py\0002-y\n--\n./sub/b-1-c.py\0007:z\n'" + "\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    assert await grep(workspace, "x", output_mode="content", after=1) == (
+        "a.py\n1:x\n2-y\n\nsub/b-1-c.py\n7:z"
+    )
+
+
 async def test_matching_lines_come_with_path_and_number(workspace, engine):
     assert await grep(
         workspace, "HELLO", output_mode="content", ignore_case=True, glob="*.py", path="sub"

@@ -162,7 +162,7 @@ class ToolLimits:
     """Tokens that one call of Read returns at most."""
     read_page_chars: int | None = None
     """Characters from which on Read shows a file as its beginning and an outline of names, unless the call
-    asks for lines: 16,000 unless given; 0: never."""
+    asks for lines: 12,000 unless given; 0: never."""
     deferred: Switch = "auto"
     """Leave tools of MCP servers and of teams out of the prompt until the model asks for them (ToolSearch),
     if the model supports it; `auto` does so if that saves at least 2,000 tokens in each request, and never

@@ -38,7 +38,8 @@ class Outline(NamedTuple):
 def outline(name: str, lines: Sequence[str], *, after: int = 0, chars: int) -> Outline:
     """Return the names that lines after the line `after` define, in at most `chars` characters.
 
-    The kind of file goes by its name. If there are too many names, those that are indented most go first.
+    The kind of file goes by its name. If there are too many names, those that are indented most are left
+    out first.
     """
     rule = _rule(name)
     if rule is None:
@@ -52,12 +53,22 @@ def outline(name: str, lines: Sequence[str], *, after: int = 0, chars: int) -> O
     room = chars
     kept: list[int] = []
     for depth in sorted(set(depths.values())):
-        for number in (one for one in numbers if depths[one] == depth):
-            room -= len(str(number)) + len(rows[number].text) + 2
-            if room < 0:
-                return Outline(tuple(rows[one] for one in sorted(kept)), len(numbers) - len(kept))
-            kept.append(number)
-    return Outline(tuple(rows[one] for one in sorted(kept)), 0)
+        level = [rows[one] for one in numbers if depths[one] == depth]
+        # Of a level that does not fit every second or third is taken, so that no part of the file is blank.
+        step = -(-sum(map(_size, level)) // room) if room else len(level)
+        for row in level[::step]:
+            if _size(row) > room:
+                break
+            room -= _size(row)
+            kept.append(row.number)
+        if step > 1:
+            break
+    return Outline(tuple(rows[one] for one in sorted(kept)), len(numbers) - len(kept))
+
+
+def _size(row: OutlineRow) -> int:
+    """Return the characters of a row with its number and line end."""
+    return len(str(row.number)) + len(row.text) + 2
 
 
 def _row(number: int, line: str) -> OutlineRow:

@@ -55,7 +55,7 @@ class ReadSettings:
     """An eighth of a usual window."""
     column_chars: int = 50_000
     """Of the line that `column` reaches into."""
-    page_chars: int = 16_000
+    page_chars: int = 12_000
     """A longer file is shown as a page unless the call asks for lines; 0: never."""
 
 
@@ -181,7 +181,7 @@ def page_of_file(name: str, lines: Sequence[str], limits: ReadSettings) -> Answe
             "lines you need with offset and limit, and before you edit them.]"
         )
         rows = [f"{row.number}\t{printable(row.text)}" for row in names.rows]
-        more = [f"[{names.left_out:,} more names; Grep finds them.]"] if names.left_out else []
+        more = [f"[{names.left_out:,} more names between them; Grep finds them.]"] if names.left_out else []
         text = "\n".join([*head, note, *rows, *more])
     else:
         head = _first_rows(lines, limits, most)
