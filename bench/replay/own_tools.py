@@ -1,0 +1,72 @@
+"""What recorded sessions would have cost with nacre's own tools: large files as pages, shorter results.
+
+Lines that a reply used and a page does not show are read by one more request and carried from then on.
+"cautious" also reads 200 lines of every page before the next reply, whether they were used or not, because a
+model may need more of a file than the names that it repeats. Costs are those of prompts, re-fetches included,
+as a share of append-only on the sessions as they were recorded.
+`python -m bench.replay.own_tools [WINDOW] [EVERY] [START]` prints a row for each.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from bench.replay import OPUS, recordings
+from nacre.cache.models import cost, profile
+from nacre.devtools.replay.own_tools import OwnTools, with_own_tools
+from nacre.devtools.replay.policies import NACRE, NONE
+from nacre.devtools.replay.run import ReplayTerms, replay, totals
+from nacre.devtools.replay.schema import PolicyTotals, Recorded
+from nacre.messages.usage import Usage
+from nacre.tools.read import ReadSettings
+
+CAUTIOUS_LINES = 200
+
+
+def variants() -> dict[str, OwnTools]:
+    """What is compared, by name."""
+    found = {"squeeze": OwnTools(read=ReadSettings(page_chars=0))}
+    for chars in (8_000, 12_000, 16_000, 24_000):
+        limits = ReadSettings(page_chars=chars)
+        found[f"pages {chars:,}"] = OwnTools(read=limits, squeezes=False)
+        found[f"pages {chars:,}, cautious"] = OwnTools(
+            read=limits, squeezes=False, around=CAUTIOUS_LINES // 2 - 20, least_lines=CAUTIOUS_LINES
+        )
+    found["both"] = OwnTools()
+    return found
+
+
+def measure(sessions: Sequence[Recorded], window: int) -> dict[str, PolicyTotals]:
+    """Return the totals of append-only, of nacre on the recordings, and of nacre with each variant."""
+    terms = ReplayTerms(model=OPUS, window=window)
+    found = {
+        f"recorded, {name}": sums for name, sums in totals(replay(sessions, [NONE, NACRE], terms)).items()
+    }
+    for name, tools in variants().items():
+        changed = [with_own_tools(one, tools) for one in sessions]
+        found[name] = totals(replay(changed, [NACRE], terms))[NACRE.name]
+    return found
+
+
+def prompts_usd(sums: PolicyTotals) -> float:
+    """Return the cost without that of replies."""
+    return sums.cost_usd - (cost(profile(OPUS), Usage(output=sums.usage.output)) or 0.0)
+
+
+def main(arguments: Sequence[str]) -> int:
+    window, every, start = [*map(int, arguments), *(200_000, 2, 0)[len(arguments) :]]
+    sessions = recordings()[start::every]
+    found = measure(sessions, window)
+    none = prompts_usd(found[f"recorded, {NONE.name}"])
+    print(f"{len(sessions)} sessions, {OPUS}, window {window:,}")
+    for name, sums in found.items():
+        pairs = sums.used.pairs_kept / max(1, sums.used.pairs)
+        edits = sums.used.edits_kept / max(1, sums.used.edits)
+        share = prompts_usd(sums) / none
+        print(f"{name:<28} {share:.3f}  requests {sums.requests:,}  pairs {pairs:.1%}  edits {edits:.1%}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
