@@ -75,8 +75,8 @@ async def test_lists_of_files_and_files_read_in_part(tmp_path: Path) -> None:
     (tmp_path / "long").write_text("a line of some length\n" * 100_000)
     assert await cut(read_tool(workspace), file_path=str(tmp_path / "long"), limit=90_000) == UNKNOWN
     assert await cut(read_tool(workspace), file_path=str(tmp_path / "long"), limit=3) is None
-    (tmp_path / "long.py").write_text("import os\n" * 3_000 + "def last(): ...\n")
-    assert await cut(read_tool(workspace), file_path=str(tmp_path / "long.py")) == "114 of 3,001 lines"
+    (tmp_path / "long.py").write_text("import os\n" * 3_000 + "def last(): ...\n" * 9)
+    assert await cut(read_tool(workspace), file_path=str(tmp_path / "long.py")) == "114 of 3,009 lines"
 
 
 async def test_pages() -> None:

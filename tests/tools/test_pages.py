@@ -92,6 +92,18 @@ async def test_a_file_without_names_is_shown_up_to_the_limit(workspace, tmp_path
     assert page_of(await read(workspace, "b.log")).remark is None, "a second call would bring little more"
 
 
+async def test_a_list_with_few_headings_counts_as_a_file_without_names(workspace, tmp_path) -> None:
+    """Its headings do not tell which of its lines are needed."""
+    items = [f"- item {n}: {'word ' * 20}" for n in range(160)]
+    (tmp_path / "a.md").write_text("\n".join(["# List", *items, "## End", "- last", ""]))
+    assert page_of(await read(workspace, "a.md")).remark is None
+    (tmp_path / "b.md").write_text("\n".join(["# List", *items, *items, "## End", "- last", ""]))
+    assert page_of(await read(workspace, "b.md")).remark.startswith("[More lines follow; ")
+    parts = [line for n in range(40) for line in (f"## Part {n}", *items[:5])]
+    (tmp_path / "c.md").write_text("\n".join(parts))
+    assert "## Part 39" in await read(workspace, "c.md")
+
+
 async def test_where_a_call_may_return_few_tokens_smaller_files_are_paged(workspace, tmp_path) -> None:
     (tmp_path / "a.py").write_text("\n".join(MODULE)[:8_000])
     text = await read(workspace, "a.py", ReadSettings(tokens=1_000))

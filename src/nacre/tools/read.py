@@ -155,6 +155,8 @@ HEAD_SHARE = 1 / 8
 """Of `page_chars`, for the first lines of a page: what a file is and what it imports."""
 OUTLINE_SHARE = 3 / 8
 """Of `page_chars`, for the names of a page."""
+NAME_CHARS = 4_000
+"""Characters for each name, on average: rarer names, as in a long list, do not say where to read."""
 WITHOUT_NAMES = 2
 """How many times `page_chars` a file without names must have: nothing says which other lines to read."""
 
@@ -167,7 +169,7 @@ def _page_chars(limits: ReadSettings) -> int:
 def page_of_file(name: str, lines: Sequence[str], limits: ReadSettings) -> Answer | None:
     """Return the first lines of a large file and the names after them; None if it is shown as it is.
 
-    Without names, as in a log, as many lines are shown as a file may have that is not paged.
+    Without names, or with few, as many lines are shown as a file may have that is not paged.
     """
     most = _page_chars(limits)
     size = sum(map(len, lines)) + len(lines)
@@ -175,7 +177,8 @@ def page_of_file(name: str, lines: Sequence[str], limits: ReadSettings) -> Answe
         return None
     head = _first_rows(lines, limits, int(most * HEAD_SHARE))
     names = outline(name, lines, after=len(head), chars=int(most * OUTLINE_SHARE))
-    if names.rows:
+    hidden = sum(map(len, lines[len(head) :]))
+    if names.rows and hidden <= (len(names.rows) + names.left_out) * NAME_CHARS:
         note = (
             f"[Lines 1-{len(head)} of {len(lines):,} are shown. Names in the other lines follow; read the "
             "lines you need with offset and limit, and before you edit them.]"
