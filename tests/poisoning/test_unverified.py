@@ -129,7 +129,7 @@ async def test_an_unverified_memory_is_neither_listed_nor_attached_but_found(set
     assert "blue" not in sent_by(provider)
     provider, _ = await play(settings, [call("recall", query="key of releases"), say("ok")], "recall it")
     assert "blue key" in sent_by(provider)
-    assert "nobody vouches" in sent_by(provider)
+    assert "not confirmed" in sent_by(provider)
 
 
 async def test_it_never_replaces_what_the_person_may_rely_on(settings: Settings) -> None:

@@ -64,7 +64,7 @@ from nacre.tools.tasks import TaskBoard
 from nacre.tools.tool_search import SEARCH
 from nacre.tools.workspace import Workspace
 
-UNFINISHED = "It did not finish: the program ended while it was at work. It can be told to go on."
+UNFINISHED = "It did not finish: the program ended while it was running. It can be continued."
 FRAME = prompts.load(__package__, "agent_frame")
 NAMED = prompts.load(__package__, "agent_name")
 REMINDER = "<system-reminder>\n{{ text }}\n</system-reminder>"

@@ -122,7 +122,7 @@ class Divergence:
 
     def __str__(self) -> str:
         what = {"changed": "was changed", "missing": "is missing", "model": "is another one"}[self.change]
-        why = f"announced: {self.announced}" if self.announced else "nobody announced it"
+        why = f"announced: {self.announced}" if self.announced else "no record announced it"
         return f"{self.place.path} ({self.place.kind}), already sent, {what}; {why}"
 
 

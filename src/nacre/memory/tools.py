@@ -40,7 +40,7 @@ TYPE = "user, feedback, project or reference."
 NAME = "A short title; found by itself when left out."
 DESCRIPTION = "One specific line that says when this is worth knowing."
 SCOPE = "private, or team: everybody on the repository."
-DOUBT = " (nobody vouches for this: it came from outside)"
+DOUBT = " (not confirmed: it came from outside)"
 """Precedes the text of an untrusted memory in every answer of these tools (M16b)."""
 MAX_BODY_CHARS = 4_096
 """Characters of one memory in an answer; the file contains the rest."""

@@ -107,5 +107,5 @@ async def test_an_unknown_receiver_is_said(tool: Tool) -> None:
 
 
 async def test_before_the_desk_belongs_to_a_session_nobody_can_be_written_to() -> None:
-    with pytest.raises(ToolError, match="nobody to write to"):
+    with pytest.raises(ToolError, match="no other agent to write to"):
         await send_message_tool(MailBinding()).call({"to": "bob", "message": "hello"})

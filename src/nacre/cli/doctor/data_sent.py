@@ -52,7 +52,7 @@ def _telemetry(settings: Settings) -> DataSent:
     address = settings.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
     if not address:
         return DataSent(
-            "telemetry", HERE, "nobody is told anything, unless you start nacre with an SDK for it"
+            "telemetry", HERE, "nothing is sent, unless you start nacre with an OpenTelemetry SDK"
         )
     from nacre.session.telemetry import captures_content
 

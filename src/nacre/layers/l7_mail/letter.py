@@ -186,7 +186,7 @@ def _objection(name: str) -> str:
             not all(sign.isalnum() or sign in "-_." or _is_mark(sign) for sign in name),
         ),
         (
-            "it holds look-alikes or signs that nobody sees",
+            "it contains look-alike or invisible characters",
             unicodedata.normalize("NFKC", name) != name or bool(UNSEEN.search(name)),
         ),
         ("it begins or ends with a dot", name[:1] == "." or name[-1:] == "."),

@@ -114,7 +114,7 @@ class Post:
             raise MailError(f"a {letter.kind} answers one agent; write to it by name")
         names = [name for name in self._everyone() if name != self.sender]
         if not names:
-            raise MailError("there is nobody else to write to")
+            raise MailError("there is no other agent to write to")
         sent: list[SentLetters] = []
         failed: list[str] = []
         for name in names:
@@ -125,7 +125,7 @@ class Post:
         reached = tuple(each.to[0] for each in sent)
         if failed:
             raise MailError(
-                f"sent to {', '.join(reached) or 'nobody'}; not to {'; '.join(failed)}; write to those alone"
+                f"sent to {', '.join(reached) or 'none'}; not to {'; '.join(failed)}; write to those alone"
             )
         notes = tuple(note for each in sent for note in each.notes)
         return SentLetters(reached, tuple(each.ids[0] for each in sent), notes)
@@ -140,7 +140,9 @@ class Post:
         if near:
             return f"there is no agent {name!r}; did you mean {' or '.join(near)}?"
         shown = ", ".join(sorted(names)[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
-        return f"there is no agent {name!r}; " + (f"there are {shown}" if names else "there is nobody else")
+        return f"there is no agent {name!r}; " + (
+            f"there are {shown}" if names else "there are no other agents"
+        )
 
 
 async def _put(inbox: Inbox, letter: Letter) -> None:

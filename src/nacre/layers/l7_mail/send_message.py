@@ -44,7 +44,7 @@ class MailBinding:
     async def send(self, to: str, content: MessageContent, summary: str) -> SentLetters:
         """Send a letter; errors are raised as `ToolError` for the model."""
         if self._post is None:
-            raise ToolError("There is nobody to write to in this session.")
+            raise ToolError("There is no other agent to write to in this session.")
         try:
             return await self._post.send(
                 to,
