@@ -96,7 +96,7 @@ async def build_toolset(
 
 
 SMALL_TOOLS = frozenset({"Bash", "Edit", "Read", "Write", "recall", "remember"})
-"""What a model with a small window gets; tools of MCP servers, which somebody chose, come with them."""
+"""The tools for a small window; those of MCP servers, which the user has chosen, are added."""
 
 
 def _is_offered(name: str, policy: PermissionPolicy, *, is_small: bool) -> bool:

@@ -146,7 +146,7 @@ class AgentSettings:
     result_chars: int = 32_000
     """Of a result that stand in the conversation: about 8,000 tokens; the rest is in a file."""
     progress_seconds: float = 30.0
-    """Between two lines on what an agent is doing: more often costs more than anybody reads."""
+    """Seconds between two lines about the activity of an agent; more of them cost more than they help."""
     teammates: Literal["in-process", "process"] = "in-process"
     """Where a member of a team runs: beside the session, or as a process of its own."""
 
@@ -231,13 +231,13 @@ class MemorySettings:
     index: bool = True
     """Off: `MEMORY.md` is neither loaded nor needed; only recall finds a memory (M19)."""
     team: bool = False
-    """Whether there is a memory shared by everybody on the repository (M18)."""
+    """Whether there is a memory that all who work on the repository share (M18)."""
     team_remote: str | None = None
     """Where that is shared: a git remote of the project by name, the address of one, or `folder:/path`."""
 
     @property
     def keeps_index(self) -> bool:
-        """Whether what is saved gets a line in the index: not if nobody loads one, or a dream writes it."""
+        """Whether a saved memory gets an index line: not if no index is loaded, or a dream writes it."""
         return self.index and self.mode != "daily"
 
     @property

@@ -402,7 +402,7 @@ def plan(planning: Plan, text: str, run: Run) -> None:
         if text != CLEAR:
             raise
         print_error(f"{error}; it is removed now")
-        now = CLEAR  # something is there, although nobody can read it
+        now = CLEAR  # there is content that cannot be read
     if not text:
         hint = "there is no plan; /plan TEXT sets one, /plan edit opens your editor"
         for line in now.splitlines() if now.strip() else [hint]:

@@ -253,7 +253,7 @@ class Clause:
     is_passive: bool = False
 
     def is_own(self, word: str) -> bool:
-        """Whether a word is what the person does or asks for, not what somebody else does or says."""
+        """Whether a word is an action or request of the person, not of others."""
         at = self.order.index(word)
         before = set(self.order[:at])
         after = self.order[at + 1] if at + 1 < len(self.order) else ""
