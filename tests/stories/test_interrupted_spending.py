@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
 
@@ -167,19 +167,48 @@ async def test_the_cached_part_of_a_broken_request_is_estimated(kind: str, tmp_p
             await assert_estimated(world, ready, [broken])
 
 
-async def assert_estimated(world: SessionWorld, ready: OpenedAgent, faults: list[Fault]) -> None:
-    """Each request of a turn with these faults is counted with about the tokens that the bill has."""
+async def assert_estimated(
+    world: SessionWorld,
+    ready: OpenedAgent,
+    faults: list[Fault],
+    act: Callable[[OpenedAgent], Awaitable[object]] | None = None,
+) -> None:
+    """Each request of an act with these faults, or of a turn, is counted like the bill."""
     counted: list[Usage] = []
     ready.agent.session.on_usage = lambda usage, model: counted.append(usage)
     earlier = len(world.sim.log)
     world.planned += faults
-    await say(ready.agent, "and now")
+    await (say(ready.agent, "and now") if act is None else act(ready))
     billed = [one.usage for one in world.sim.log[earlier:]]
-    assert len(counted) == len(billed)
+    assert len(counted) == len(billed) > len(faults)
     for own, real in zip(counted, billed, strict=True):
-        # Reasoning that the provider strips at a new prompt ends the cached part somewhat earlier.
         assert own.cache_read == pytest.approx(real.cache_read, rel=0.2, abs=600)
         assert own.cache_write == pytest.approx(real.cache_write, rel=0.2, abs=600)
+
+
+@pytest.mark.parametrize("kind", ["reasoning", "responses"])
+async def test_what_a_broken_request_read_follows_from_all_earlier_ones(kind: str, tmp_path: Path) -> None:
+    """A summary behind a message without an answer, and the first turn of a model that comes back."""
+    world = SessionWorld(tmp_path / "work", seed=3)
+    broken = Fault(kind="disconnect", after=12)
+
+    async def compact(ready: OpenedAgent) -> None:
+        await ready.compact.compact(CompactionRequest())
+
+    async with world.sim:
+        async with world.opened("bound") as ready:
+            await say(ready.agent, "one", "two", "three")
+            session_id = ready.agent.session.id
+        async with world.opened(kind, session_id) as ready:
+            world.planned += [broken] * 3
+            with pytest.raises(StreamBroken):
+                await say(ready.agent, "without an answer")
+            await assert_estimated(world, ready, [broken], compact)
+            await say(ready.agent, "four", "five")
+        async with world.opened("bound", session_id) as ready:
+            await say(ready.agent, "to another model")
+        async with world.opened(kind, session_id) as ready:
+            await assert_estimated(world, ready, [broken])
 
 
 async def test_an_attempt_that_is_repeated_is_counted(tmp_path: Path) -> None:
