@@ -75,8 +75,6 @@ class RandomSession:
             async with self.world.opened(kind, session, settings=settings, **environ) as ready:
                 for _ in range(STEPS):
                     await self._step(ready)
-                    if self.steps[-1] == "_undo":
-                        break  # a session that was resumed after a compaction must be opened again (C23)
                 # Before the first message there is no log to be resumed.
                 session = ready.agent.session.id if len(ready.agent.session.view.records) else NEW
         self.world.planned.clear()

@@ -56,7 +56,6 @@ OUTPUT_LIMIT = "output_limit"
 OPENING = "opening"
 """The kind of note that says which record holds the opening text."""
 
-
 LayerType = TypeVar("LayerType", bound=Layer)
 
 
@@ -83,7 +82,8 @@ class Session:
         self.base = base
         self.writer: RecordWriter = writer or NullRecordWriter(clock.new_id())
         self.telemetry = Telemetry(self.writer.session_id, clock)
-        self.transcript = Transcript(records, write=self._write)
+        reread = self.writer.reread if isinstance(self.writer, SessionLogWriter) else None
+        self.transcript = Transcript(records, write=self._write, reread=reread)
         self.settings = settings
         self._added: tuple[Layer, ...] = ()
         self._layers: tuple[Layer, ...] = ()
@@ -537,10 +537,10 @@ class Session:
 
     def unfinished_input(self, view: View) -> Usage:
         """Return the estimated input of a request whose reply broke off; the next one can read it cached."""
-        tokens = self.count_tokens(view)
         now = self.clock.now()
-        base = self.calibration.base_tokens
-        read = self._prefixes.read_tokens(base_key(self._base_facts), view, self.profile, now=now, head=base)
+        tokens = self.count_tokens(view)
+        head = self.calibration.base_tokens
+        read = self._prefixes.read_tokens(base_key(self._base_facts), view, self.profile, now=now, head=head)
         self.note_cached(view, tokens, now)
         return expected_usage(tokens, read, self.profile)
 
