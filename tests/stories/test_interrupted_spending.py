@@ -211,6 +211,22 @@ async def test_what_a_broken_request_read_follows_from_all_earlier_ones(kind: st
             await assert_estimated(world, ready, [broken])
 
 
+async def test_the_size_of_a_broken_request_is_that_of_its_own_tools(tmp_path: Path) -> None:
+    """What the provider counted for a request with fewer tools says little about the first one with all."""
+    world = SessionWorld(tmp_path / "work", seed=4)
+    counted: list[Usage] = []
+    async with world.sim:
+        async with world.opened("codex", NACRE_AGENTS="0", NACRE_DISABLE_AUTO_MEMORY="1") as ready:
+            await say(ready.agent, "one", "two")
+            session_id = ready.agent.session.id
+        async with world.opened("codex", session_id) as ready:
+            ready.agent.session.on_usage = lambda usage, model: counted.append(usage)
+            earlier = len(world.sim.log)
+            world.planned.append(Fault(kind="disconnect", after=12))
+            await say(ready.agent, "with all tools")
+            assert counted[0].prompt == pytest.approx(world.sim.log[earlier].usage.prompt, rel=0.05)
+
+
 async def test_an_attempt_that_is_repeated_is_counted(tmp_path: Path) -> None:
     """Also one that broke before its first word: the provider has read the prompt by then."""
     broken: list[Json] = [

@@ -538,7 +538,7 @@ class Session:
     def unfinished_input(self, view: View) -> Usage:
         """Return the estimated input of a request whose reply broke off; the next one can read it cached."""
         now = self.clock.now()
-        tokens = self.count_tokens(view)
+        tokens = (self.count_tokens if is_base_counted(view) else self.estimate_tokens)(view)
         head = self.calibration.base_tokens
         read = self._prefixes.read_tokens(base_key(self._base_facts), view, self.profile, now=now, head=head)
         self.note_cached(view, tokens, now)
