@@ -211,6 +211,27 @@ async def test_what_a_broken_request_read_follows_from_all_earlier_ones(kind: st
             await assert_estimated(world, ready, [broken])
 
 
+async def test_a_broken_request_of_an_earlier_process_is_in_the_cache(tmp_path: Path) -> None:
+    world = SessionWorld(tmp_path / "work", seed=5)
+    broken = Fault(kind="disconnect", after=12)
+    async with world.sim:
+        async with world.opened("responses") as ready:
+            world.planned += [broken] * 3
+            with pytest.raises(StreamBroken):
+                await say(ready.agent, "without an answer")
+            session_id = ready.agent.session.id
+        async with world.opened("responses", session_id) as ready:
+            before = ready.agent.session.meter
+            world.planned += [broken] * 3
+            with pytest.raises(StreamBroken):
+                async for _ in ready.agent.stream(None):
+                    pass
+            counted = ready.agent.session.meter.since(before).usage
+            billed = sum((one.usage for one in world.sim.log[-3:]), Usage())
+            assert counted.cache_write == billed.cache_write == 0
+            assert counted.cache_read == pytest.approx(billed.cache_read, rel=0.05)
+
+
 async def test_the_size_of_a_broken_request_is_that_of_its_own_tools(tmp_path: Path) -> None:
     """What the provider counted for a request with fewer tools says little about the first one with all."""
     world = SessionWorld(tmp_path / "work", seed=4)

@@ -7,6 +7,7 @@ estimated from the earlier requests: the longest of them that a request begins w
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -17,10 +18,12 @@ from nacre.messages.records import Noted, Record, Said
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.session.base_change import BASE, base_key
-from nacre.session.meter import SIDE_QUERY
+from nacre.session.meter import SIDE_QUERY, UNFINISHED
 
 TOUCHED = "touched"
 """The fact of a note that says that a fork's request renewed the session's cached prefix."""
+PREFIX = "prefix"
+"""The fact of a note on an unfinished reply with the digest of the messages of its request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,13 @@ class CachedPrefixes:
             found = max(found, head) // interval * interval
         return found if found >= rules.min_cacheable else 0
 
+    def unfinished_facts(self, usage: Usage, model: str) -> JsonObject:
+        """Return the facts of a note on a reply that broke off; the log tells later that it was cached."""
+        facts: JsonObject = {"purpose": UNFINISHED, "model": model, "usage": usage.as_json()}
+        if self._last is not None and self._last.tokens == usage.prompt:
+            facts[PREFIX] = self._last.link.hex()
+        return facts
+
     def _read_log(self) -> None:
         """Add the answered requests of the log; what this process has seen since is newer."""
         earlier = CachedPrefixes(())
@@ -102,11 +112,23 @@ class CachedPrefixes:
                     asked = record.at
                 case Noted(kind=kind) if kind == SIDE_QUERY and record.fact(TOUCHED) is True:
                     earlier.renew(record.at)
+                case Noted(kind=kind) if kind == SIDE_QUERY and record.fact(PREFIX):
+                    earlier._add_unfinished(record, view.last_noted(BASE))
                 case _:
                     pass
             view = view.after(record)
         self._log = ()
         self._accepted = earlier._accepted | self._accepted
+
+    def _add_unfinished(self, note: Noted, base: Noted | None) -> None:
+        if base is None:
+            return
+        with suppress(ValueError):  # a damaged log
+            key = (base_key(base.facts), bytes.fromhex(str(note.fact(PREFIX))))
+            tokens = Usage.of_json(note.fact("usage")).prompt
+            self._accepted[key] = AcceptedRequest(
+                base=key[0], link=key[1], blocks=0, tokens=tokens, at=note.at
+            )
 
 
 def expected_usage(tokens: int, read: int, rules: ModelProfile) -> Usage:

@@ -45,7 +45,7 @@ from nacre.session.cached_prefixes import CachedPrefixes, expected_usage
 from nacre.session.fit import WindowState, fit, media_excess, media_since, uncounted
 from nacre.session.layer import Attachment, Layer, Redactor, with_attachments
 from nacre.session.log_writer import NullRecordWriter, RecordWriter, SessionLogWriter
-from nacre.session.meter import SIDE_QUERY, UNFINISHED, Meter, ReplyTimer
+from nacre.session.meter import SIDE_QUERY, Meter, ReplyTimer
 from nacre.session.settings import DEFAULT_SETTINGS, SessionSettings
 from nacre.session.telemetry import Telemetry
 from nacre.tools.base import Function, Tool, as_tools
@@ -511,7 +511,7 @@ class Session:
     def add_unfinished_usage(self, usage: Usage) -> None:
         """Add a request of the conversation whose reply is not recorded."""
         self.add_usage(usage)
-        facts: JsonObject = {"purpose": UNFINISHED, "model": self.base.model, "usage": usage.as_json()}
+        facts = self._prefixes.unfinished_facts(usage, self.base.model)
         note = Noted(id=self.clock.new_id(), at=self.clock.now(), kind=SIDE_QUERY, facts=facts)
         self._unfinished.append(note)
 
