@@ -310,7 +310,7 @@ async def _answer(model: ActivityModel, view: View) -> str:
     request = summary_request(view, model.model)
     asked = metered(
         model.provider.stream(request),
-        Usage(input=TAIL_TOKENS, approximate=True),
+        lambda: Usage(input=TAIL_TOKENS, approximate=True),
         lambda usage: model.pay(usage, model.model),
     )
     try:

@@ -218,15 +218,6 @@ class PrefixMonitor:
         self._ledger = self._ledger.after_request(now)
         self._epochs = len(view.epochs)
 
-    def shared_blocks(self, view: View) -> int:
-        """Return how many blocks of a view the last request has, too; 0 if there was none."""
-        before = self._ledger.previous
-        if before is None:
-            return 0
-        links = view.links
-        shared = min(before.length, len(links))
-        return bisect_left(range(shared), True, key=lambda i: before.links[i] != links[i])
-
     def change_base(self, reason: str) -> None:
         """Expect that nothing is read from the cache next, because the bytes before all messages changed."""
         if self._strict and self._ledger.previous is not None:

@@ -221,10 +221,8 @@ def _compact(text: str, scene: SlashContext) -> Ending:
         except KeyboardInterrupt:
             print_error("stopped; the conversation is unchanged")
         return None
-    is_back = scene.run(take_back(scene.ready))
-    # A resumed session holds only what follows the compaction; the log has the rest.
-    is_kept = not isinstance(scene.session.writer, NullRecordWriter)
-    return Reopen(scene.session.id) if is_back and is_kept else None
+    scene.run(take_back(scene.ready))
+    return None
 
 
 COMMANDS: dict[str, SlashCommand] = {
@@ -285,15 +283,13 @@ async def compact_now(ready: OpenedAgent, focus: str) -> None:
         print("\n".join(compaction_lines(done, session.id, undo=undo, words_file=words)))
 
 
-async def take_back(ready: OpenedAgent) -> bool:
-    """`/compact undo`: undo the newest compaction; returns whether there was one."""
-    session = ready.agent.session
-    record = await undo_compaction(session)
+async def take_back(ready: OpenedAgent) -> None:
+    """`/compact undo`: undo the newest compaction."""
+    record = await undo_compaction(ready.agent.session)
     if record is None:
         print("there is no compaction to undo")
-        return False
-    print(f"undid the compaction of {record.at.astimezone():%H:%M:%S}")
-    return True
+    else:
+        print(f"undid the compaction of {record.at.astimezone():%H:%M:%S}")
 
 
 KILL = "kill"

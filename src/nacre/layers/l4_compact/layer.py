@@ -437,7 +437,7 @@ class Compact(Layer):
 
 
 async def undo_compaction(session: Session) -> Compacted | None:
-    """Undo the newest compaction (C23); a session resumed after it must be opened again."""
+    """Undo the newest compaction (C23)."""
     standing = [record for record in live_records(session.view.records) if isinstance(record, Compacted)]
     if not standing:
         return None
@@ -445,11 +445,12 @@ async def undo_compaction(session: Session) -> Compacted | None:
     last = standing[-1]
     beside = last.extra.get(WITH)
     targets = [last.id, *(map(str, beside) if isinstance(beside, list) else ())]
-    records: list[Record] = [Undone(id=clock.new_id(), at=clock.now(), target=target) for target in targets]
+    before = session.view.items
+    undone = [Undone(id=clock.new_id(), at=clock.now(), target=target) for target in targets]
+    await session.transcript.append(*undone)
     if session.profile.binds_thinking:
         # Thinking since the compaction is bound to the summary, which is no longer in view.
-        records += drop_thinking(session.view.after(*records).items, clock, sent=session.view.items)
-    await session.transcript.append(*records)
+        await session.transcript.append(*drop_thinking(session.view.items, clock, sent=before))
     return last
 
 
