@@ -120,6 +120,12 @@ def pointer_text(text: str, shown: Iterable[str] = (), *, mark: str = NOT_SAVED)
     return re.sub(r"\[removed: [^\]]{1,60}\]", mark, redact(text))
 
 
+def secret_values(text: str) -> frozenset[str]:
+    """Return the values of all credentials in a text that are on one line."""
+    values = (text[start:end] for start, end, _ in _spans(text))
+    return frozenset(value for value in values if "\n" not in value)
+
+
 def assigned_values(text: str) -> frozenset[str]:
     """Return the values of credentials that a text shows by their form or in an assignment.
 
