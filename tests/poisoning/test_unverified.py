@@ -88,6 +88,11 @@ async def test_after_a_tool_result_it_is_unverified(settings: Settings) -> None:
     assert await origin_after(settings, [look(settings), save(), say("ok")], "go on") == "unverified"
 
 
+async def test_an_endless_entity_in_a_page_does_not_stop_saves(settings: Settings) -> None:
+    (settings.cwd / "page.txt").write_text(f"&#{'9' * 5_000};\n", encoding="utf-8")
+    assert await origin_after(settings, [look(settings), save(), say("ok")], "go on") == "unverified"
+
+
 async def test_what_the_person_typed_is_the_agents_or_theirs(settings: Settings) -> None:
     said = "look at page.txt; we sign releases in the evening, with the blue key"
     assert await origin_after(settings, [look(settings), save(), say("ok")], said) == "agent"

@@ -137,6 +137,13 @@ def test_the_final_scan_reads_packed_and_structured_files(tmp_path: Path) -> Non
     assert "does not know" in found["a.zst"]
 
 
+def test_the_final_scan_reads_a_text_with_an_endless_entity() -> None:
+    scan = FinalScan(["kF9#qLz2!mVw"])
+    endless = f"&#{'9' * 5_000};"
+    assert not scan.is_in(f"kF9 qLz2 mVw {endless}".encode())
+    assert scan.is_in(f"{endless} kF9&#35;qLz2!mVw".encode())
+
+
 @pytest.mark.parametrize("unit", ["a", "aB", "a.", "a-", "1", "1 ", "a@", "Abcdefgh ", "-aB"])
 def test_the_time_of_a_purge_grows_with_the_text(unit: str) -> None:
     """M14b: one long word, and one word again and again, take no longer than other texts."""

@@ -11,7 +11,6 @@ import base64
 import binascii
 import bz2
 import contextlib
-import html
 import io
 import lzma
 import os
@@ -26,6 +25,7 @@ from urllib.parse import unquote
 
 from nacre.errors import StoreError
 from nacre.memory.purge.values import LETTER, MIN_CHARS, is_number
+from nacre.messages.untrusted_text import unescaped
 from nacre.store.git_objects import GitRepository
 from nacre.store.git_packs import GitPack
 
@@ -240,7 +240,7 @@ def _views(text: str) -> Iterator[str]:
         last = text
         text = _ESCAPE.sub(_unescaped, text)
         text = unquote(text, errors="replace") if "%" in text else text
-        text = html.unescape(text).casefold() if "&" in text else text.casefold()
+        text = unescaped(text).casefold() if "&" in text else text.casefold()
 
 
 def _unescaped(found: re.Match[str]) -> str:

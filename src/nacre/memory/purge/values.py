@@ -111,9 +111,12 @@ def find_values(texts: Iterable[str]) -> dict[str, bool]:
     A password, a key or a long number is one wherever it occurs.
     """
     found: dict[str, bool] = {}
-    # Beside signs of Chinese or Japanese no space shows where a value begins and ends.
-    for text in dict.fromkeys(form for one in texts for form in (one, _DENSE_RUN.sub(" ", one))):
-        for value in _secrets(text):
+    for whole in texts:
+        # Beside signs of Chinese or Japanese no space shows where a value begins and ends.
+        text = _DENSE_RUN.sub(" ", whole)
+        # What a save would refuse, behind a label in any of its languages.
+        labelled = (value for value in secret_values(whole) if _is_long_enough(value))
+        for value in (*labelled, *_secrets(text)):
             found[value] = False
         for value in (*_addresses(text), *_names(text), *_phrases(text), *_words(text, _is_identifier)):
             found.setdefault(value, True)
@@ -147,8 +150,6 @@ def _secrets(text: str) -> Iterator[str]:
         is_marked = bool(set("=:") & set(found["link"])) or found["value"][0] in "\"'`“„«"
         if (is_marked or not is_plain) and _is_long_enough(value) and not _ORDINARY.fullmatch(value):
             yield value
-    # What a save would refuse, behind a label in any of its languages.
-    yield from (value for value in secret_values(text) if _is_long_enough(value))
     yield from _words(text, _is_secret)
 
 
