@@ -526,11 +526,12 @@ def test_a_file_that_git_looks_for_from_the_top_of_the_work_tree_is_asked_about(
 def test_a_list_of_patterns_from_the_top_of_the_work_tree_is_asked_about(
     tmp_path: Path, root: Path, line: str
 ) -> None:
-    """`../secret` in `src` is in the project; for git, it is beside the project."""
+    """`../secret` in `src` is in the project; for older versions of git, it is beside the project."""
     (root / "src").mkdir()
     (tmp_path / "secret").write_text(f"{SECRET}[\n")
     assert effect(root, line, cwd=root / "src") == "ask"
-    assert SECRET in by_hand(root / "src", "git grep -f ../secret")
+    shown = by_hand(root / "src", "git grep -f ../secret")
+    assert SECRET in shown or "cannot open" in shown
     assert effect(root, "git grep -e def -A3 -m1 x; git ls-files -oxX --exclude-standard") == "allow"
 
 
