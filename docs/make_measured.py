@@ -359,7 +359,7 @@ def _purge() -> str:
     result = _read("purge")
     spread = f"{result['files_with_a_value_before']:.0f}"
     lines = [
-        f"{result['memories']} memories with values of fourteen kinds, each in {spread} files",
+        f"{result['memories']} memories with values of sixteen kinds, each in {spread} files",
         "of the home after sessions that used it.",
         f"{result['said_to_be_gone']} of {result['purged']} purges say that nothing is left;",
         f"a search by other means finds {result['files_left']} files with a value.",
