@@ -350,7 +350,7 @@ def _purge() -> str:
     result = _read("purge")
     spread = f"{result['files_with_a_value_before']:.0f}"
     lines = [
-        f"{result['memories']} memories with values of fourteen kinds, each in {spread} files of the home",
+        f"{result['memories']} memories with values of sixteen kinds, each in {spread} files of the home",
         f"after sessions that used it. {result['said_to_be_gone']} of {result['purged']} purges report that",
         f"nothing is left; an independent search finds {result['files_left']} files with a value.",
         f"{result['unrelated_memories_changed']} other memories changed. Of {result['killed']} purges that",

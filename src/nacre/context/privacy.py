@@ -33,9 +33,10 @@ from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.format.index import INDEX_FILE, MemoryIndex, is_usual_heading, pointer_line
 from nacre.memory.memory import Memory, pointer_advice
 from nacre.memory.tools import DOUBT, OriginJudge
-from nacre.messages.blocks import Block, Text, ToolCall, ToolResult
+from nacre.messages.blocks import Block, Document, Image, Opaque, Text, ToolCall, ToolResult
 from nacre.messages.facts import carried
 from nacre.messages.records import Compacted, Noted, Record, Said
+from nacre.messages.tool_references import TOOL_REFERENCE
 from nacre.messages.transcript import Transcript
 from nacre.session.layer import INSIDE, RECORD, Attachment, digest
 
@@ -105,8 +106,14 @@ class OriginTracker(OriginJudge):
         conversation may contain instructions, skills or a team's memories whose files are gone.
         """
         return bool(self._outside(home)) or any(
-            one._is_resumed or one.has_outside_context() for one in self._chain()
+            one._is_resumed or one._has_media() or one.has_outside_context() for one in self._chain()
         )
+
+    def _has_media(self) -> bool:
+        """Whether the session has pictures, documents or results of a provider's own tools."""
+        records = self._transcript.records if self._transcript is not None else ()
+        said = (one for one in records if isinstance(one, Said) and one.aside is None)
+        return any(_is_media(block) for one in said for block in one.blocks)
 
     def supports(self, text: str, *, trusted: tuple[str, ...] = (), home: Path | None = None) -> bool:
         """Return whether the user's words, or trusted ones, support a text; also without any contact."""
@@ -336,6 +343,20 @@ class LocalOnlyFilter:
 
 def _text_of(said: Said) -> str:
     return "\n".join(block.text for block in said.blocks if isinstance(block, Text))
+
+
+def _is_media(block: Block) -> bool:
+    """Whether a block may contain words of others that are not in its text."""
+    match block:
+        case Image() | Document():
+            return True
+        case Opaque(kind):
+            return kind.endswith("_tool_result")
+        case ToolResult(content=parts):
+            others = (part for part in parts if not isinstance(part, Text))
+            return any(not (isinstance(one, Opaque) and one.kind == TOOL_REFERENCE) for one in others)
+        case _:
+            return False
 
 
 def digests_inside_results(records: Sequence[Record]) -> set[str]:
