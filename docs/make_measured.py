@@ -300,7 +300,7 @@ def _writers() -> str:
     result = _read("writers")
     dream = result["dream"]
     chats = result["extraction"]
-    seen, unseen = result["statements"]["forks"], result["statements"]["forks_held_out"]
+    by_hand = result["statements"].values()
     lines = [
         f"Models that lie in small ways. In a dream, {dream['lies_landed']} of {dream['lies']} lies land (a",
         "flipped, dropped, invented, emptied or injected text), and",
@@ -308,8 +308,8 @@ def _writers() -> str:
         f"everyday chats, {chats['true_landed_at_once']} of {chats['facts']} true facts land at once and",
         f"{chats['true_landed']} at the second try, in the person's words;",
         f"{chats['wrong_refused']} of {chats['wrong_tried']} wrong ones are refused. Of lies written by",
-        f"hand, {seen['lies_refused']} of {seen['statements']} that the rules were written with and",
-        f"{unseen['lies_refused']} of {unseen['statements']} of a second set are refused.",
+        f"hand, {sum(one['lies_refused'] for one in by_hand)} of {sum(one['statements'] for one in by_hand)}",
+        "are refused; of the second and third set 82 % and 87 % were, before the rules had seen them.",
     ]
     return _part("Models that lie", "writers", lines)
 
