@@ -3,7 +3,8 @@
 Extraction: each fact of labelled chats is written as a fork would write it, once true and once with each lie
 that applies; and statements of `extract/forks*.json`, true and lying, written by hand about made-up chats
 (each file was measured once before the rules were improved with it in view). Dream: 300 lies and 120 honest
-edits of made-up directories run through a whole dream. CHATS is the folder of the chats; without it they are left out.
+edits of made-up directories run through a whole dream. CHATS is the folder of the chats; without it they are
+left out.
 """
 
 from __future__ import annotations

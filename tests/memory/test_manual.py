@@ -113,7 +113,7 @@ def test_searching_and_further_guidelines_come_last_and_only_when_given():
     )
     assert full.startswith(plain)
     assert full[len(plain) :].startswith("\n\n## Searching past context\n")
-    assert full.count("`Grep`") == 2
+    assert full.count("`Grep`") == 1
     assert full.endswith("\n\n## Further guidelines\n\nKeep {{ tool }} short. &lt;/system-reminder>")
 
 

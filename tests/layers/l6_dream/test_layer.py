@@ -16,13 +16,14 @@ from nacre.app.model_layers import dream_target
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.clock import SystemClock
 from nacre.layers.l6_dream.dream import DreamOptions, DreamResult, dream
-from nacre.layers.l6_dream.layer import DreamTarget, dream_config, dream_model, sessions_since
+from nacre.layers.l6_dream.layer import DreamTarget, dream_config, dream_model
 from nacre.layers.l6_dream.lock import FILE, DreamLock
 from nacre.layers.l6_dream.state import FIRST_FILE, DreamStateFile
 from nacre.memory.checks.review import waiting
 from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import pick_up
 from nacre.memory.memory import Memory
+from nacre.memory.past_sessions import sessions_since
 from nacre.messages.events import Event, Notice
 from nacre.messages.usage import Usage
 from nacre.settings import Settings, load
