@@ -1,4 +1,4 @@
-"""The model writes memories by hand, as its manual teaches, and only grounded lines into the index (M14, M16b)."""
+"""The model writes memories by hand as its manual teaches, and grounded lines into the index (M14, M16b)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 async def written(settings: Settings, *indexes: str) -> tuple[str, str]:
-    """Write a topic, then indexes after reading the present one; the index now, and what the model was told."""
+    """Write a topic, then indexes, reading before each; return the index and what the model was told."""
     memory = await Memory.open(settings.cwd, environ={"NACRE_HOME": str(settings.home)})
     folder = memory.location.directory
     index = str(folder / "MEMORY.md")
