@@ -292,7 +292,7 @@ def _writers() -> str:
     result = _read("writers")
     dream = result["dream"]
     chats = result["extraction"]
-    seen, unseen = result["statements"]["forks"], result["statements"]["forks_held_out"]
+    by_hand = result["statements"].values()
     lines = [
         "Models that make small false changes. In a dream,",
         f"{dream['lies_landed']} of {dream['lies']} false changes are saved (negated, dropped, invented,",
@@ -300,9 +300,9 @@ def _writers() -> str:
         f"In an extraction from labelled everyday chats, {chats['true_landed_at_once']} of {chats['facts']}",
         f"true facts are saved at the first try and {chats['true_landed']} at the second, in the user's",
         f"words; {chats['wrong_refused']} of {chats['wrong_tried']} false ones are refused. Of false",
-        f"statements written by hand, {seen['lies_refused']} of {seen['statements']} in the set with which",
-        f"the rules were written and {unseen['lies_refused']} of {unseen['statements']} in a second set are",
-        "refused.",
+        f"statements written by hand, {sum(one['lies_refused'] for one in by_hand)} of",
+        f"{sum(one['statements'] for one in by_hand)} are refused; of the second and third set 82 % and 87 %",
+        "were, before the rules had seen them.",
     ]
     return _part("Models that write false memories", "writers", lines)
 

@@ -212,7 +212,7 @@ async def full_window(scene: Scene) -> Voices:
     async with scene.opened(
         scene.settings(environ), provider=Cast(main, {SUMMARY: summary}), tools=lambda usual: [*usual, facts]
     ) as ready:
-        for n in range(9):
+        for n in range(11):
             main.script(call("facts", topic=f"topic {n}", lines=250), say(f"That was {n}."))
             await scene.said(ready, f"Please look up number {n}.")
     return {"main": main.sent, "summary": summary.sent}

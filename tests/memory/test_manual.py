@@ -65,9 +65,10 @@ def test_every_manual_tells_to_check_and_to_ignore(mode: ManualMode):
     assert "you must look" in text
 
 
-def test_saving_is_two_steps_with_an_index_and_one_without():
+def test_saving_by_hand_is_one_step_with_and_without_an_index():
     """M14, M19"""
-    assert "two steps" in manual(ManualMode())
+    for form in ("private", "team"):
+        assert "is added and kept up to date for you" in manual(ManualMode(form=form))
     without = manual(ManualMode(has_index=False))
     assert "one step" in without
     assert "MEMORY.md" not in without
@@ -113,7 +114,7 @@ def test_searching_and_further_guidelines_come_last_and_only_when_given():
     )
     assert full.startswith(plain)
     assert full[len(plain) :].startswith("\n\n## Searching past context\n")
-    assert full.count("`Grep`") == 2
+    assert full.count("`Grep`") == 1
     assert full.endswith("\n\n## Further guidelines\n\nKeep {{ tool }} short. &lt;/system-reminder>")
 
 

@@ -46,6 +46,7 @@ BY_NAME: dict[str, Callable[[JsonObject], str]] = {
     "TeamTasks": lambda given: "Looking after the team's tasks",
     "Skill": lambda given: f"Loading skill {_verb(given, 'skill', 'name')}",
     "remember": lambda given: "Saving a memory",
+    "search_sessions": lambda given: f"Searching {_verb(given, 'text') or 'sessions'}",
     "recall": lambda given: f"Recalling {_verb(given, 'query') or 'memories'}",
     "forget": lambda given: "Forgetting a memory",
     "correct": lambda given: "Correcting a memory",

@@ -58,6 +58,14 @@ INDEX_REFUSED = (
 )
 NAME_REFUSED = "the name {file} says what its text does not say; name the file {better}"
 MAX_NOTICE_CHARS = 100
+_OWN_LINES = frozenset({"heading", "pointer"})
+
+
+def _turns(hook: str, text: str) -> bool:
+    """Whether a hook denies, exchanges or counts differently what the text of its memory says."""
+    from nacre.memory.checks.faithful import Sources  # noqa: PLC0415 - only an edit of an index needs it
+
+    return bool(Sources([text]).altered(hook, new_words="any"))
 
 
 class OriginTracker(OriginJudge):
@@ -139,7 +147,8 @@ class OriginTracker(OriginJudge):
         """Return an index whose new lines are headings or pointers with a hook from the text of their file.
 
         A pointer to a memory that is not trusted is left out, and another hook is replaced by the description
-        of the memory. Raises `StoreError` for another line once the session has had contact.
+        of the memory. Raises `StoreError` for another line; before the session has had contact, any heading
+        and pointers to files that are still to be written are fine.
         """
         old = set(before.splitlines(keepends=True))
         folder = Folder(directory)
@@ -154,11 +163,13 @@ class OriginTracker(OriginJudge):
             entry = read_entry(line.file, data or b"")
             if data is not None and not entry.is_trusted:
                 continue
-            is_fine = raw in old or not raw.strip() or not has_contact
-            if not is_fine and data is not None:
+            is_fine = raw in old or not raw.strip() or (not has_contact and line.kind in _OWN_LINES)
+            if data is not None and raw not in old:
                 known = f"{entry.title}. {entry.description}\n{entry.body}"
-                is_grounded = self.supported_title(line.title, known) and (
-                    not line.hook or self.supported_title(line.hook, known)
+                is_grounded = (
+                    self.supported_title(line.title, known)
+                    and (not line.hook or self.supported_title(line.hook, known))
+                    and not _turns(line.hook, known)
                 )
                 eol = line.raw[len(line.raw.rstrip("\r\n")) :]
                 shown = pointer_line(line.file, entry.title, entry.description) + eol

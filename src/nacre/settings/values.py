@@ -59,6 +59,7 @@ class Switches:
     web_fetch: bool = False
     """Offer the model a tool that fetches web pages."""
     search_past: bool = True
+    """Offer the model a tool that searches earlier sessions of the project."""
     drift_check: bool = True
     """Check a recalled memory against the files it speaks of."""
     grounding: bool = True

@@ -264,6 +264,7 @@ COMMANDS: dict[str, SlashCommand] = {
         "unpin a result: /unpin N; without N lists them",
     ),
     "exit": SlashCommand(lambda *_: Leave(), "leave (also Ctrl-D)"),
+    "quit": SlashCommand(lambda *_: Leave(), "leave, as /exit"),
 }
 UNDO = "undo"
 

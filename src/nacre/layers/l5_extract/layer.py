@@ -69,7 +69,7 @@ WRITTEN_BY_AGENT = "the agent wrote memories itself"
 MAX_COMMITS = 200
 """The newest commits that are searched for changes of the agent; one turn does not make more."""
 _MEMORY_TOOLS = frozenset({"correct", "forget", "remember"})
-_READ_ONLY = READERS | {"Pin", "TaskList", "WebFetch", "recall"}
+_READ_ONLY = READERS | {"Pin", "TaskList", "WebFetch", "recall", "search_sessions"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
