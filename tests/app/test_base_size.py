@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from nacre.agents.team_roster import Roster, member_here
 from nacre.app.open_agent import open_agent
+from nacre.app.teammate import open_teammate
 from nacre.devtools.sim import Simulator
 from nacre.messages.tokens import estimate_text
 from nacre.providers.anthropic import AnthropicProvider
@@ -63,3 +66,13 @@ async def test_the_simulated_provider_counts_the_same(tmp_path: Path) -> None:
     prompt = sim.log[0].usage.prompt
     assert prompt - opening <= MAX_BASE
     assert prompt - opening == pytest.approx(ready.agent.session.base.tokens, abs=50)
+
+
+async def test_a_teammate_has_its_mail_and_tasks_loaded(tmp_path: Path) -> None:
+    """P12: in a process of its own it writes letters and takes tasks all the time."""
+    settings = default_settings(tmp_path, "anthropic:claude-opus-5-5")
+    settings = replace(settings, environ={**settings.environ, "ANTHROPIC_API_KEY": "k"})
+    Roster(settings.home, "crew").create(member_here("main"))
+    async with open_teammate(settings, "ann", "crew", kind="general") as mate:
+        base = mate.ready.agent.session.base
+    assert {str(one["name"]) for one in base.deferred} == RARE - {"SendMessage", "TeamTasks"}
