@@ -84,8 +84,8 @@ def search_sessions_tool(
 
     @tool(name=NAME, description=DESCRIPTION, read_only=True)
     async def search_sessions(
-        text: Annotated[str, "Words that occur there, such as an error message, a path or a name."],
-        in_session: Annotated[str, "The beginning of a session's id, to search only that one."] = "",
+        text: Annotated[str, "Words that occur there."],
+        in_session: Annotated[str, "The start of one session's id."] = "",
     ) -> str:
         logs = await asyncio.to_thread(sessions_since, location, home, None, but=session)
         wanted = [one for one in logs if one.path.stem.startswith(in_session) and not refusal(one.path)]

@@ -162,9 +162,9 @@ class ToolLimits:
     read_tokens: int | None = None
     """Tokens that one call of Read returns at most."""
     deferred: Switch = "auto"
-    """Leave tools of MCP servers and of teams out of the prompt until the model asks for them (ToolSearch),
-    if the model supports it; `auto` does so if that saves at least 2,000 tokens in each request, and never
-    behind a gateway."""
+    """Leave rarely used tools and those of MCP servers out of the prompt until the model asks for them
+    (ToolSearch), if the model supports it; `auto` leaves those of servers out if they take at least 2,000
+    tokens, and none behind a gateway."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,8 @@ def send_message_tool(mail: MailBinding) -> Tool:
 
     @tool(name=NAME, description=DESCRIPTION)
     async def send_message(
-        to: Annotated[str, "A name, '*' or 'uds:<path>'."],
-        message: Annotated[str | dict[str, str | bool], "The text, or one of the objects described above."],
+        to: str,
+        message: str | dict[str, str | bool],
         summary: Annotated[str, "One line for display."] = "",
     ) -> str:
         sent = await mail.send(to, content_of(message), summary)
