@@ -251,6 +251,7 @@ async def add_background(agent: SessionAgent, settings: Settings, stack: AsyncEx
     await spending.settle()
     background = Background(session, spending)
     background.quiet_seconds = settings.background.quiet_seconds or 0.0
+    background.idle_seconds = settings.background.idle_seconds
     session.add_layers(background)
     stack.push_async_callback(spending.settle)
     stack.push_async_exit(background.leave)

@@ -33,6 +33,7 @@ from nacre.providers.text_calls import TextCallsProvider
 from nacre.session.background import AGENT_PURPOSE, IN_BACKGROUND, Background
 from nacre.session.cached_prefixes import TOUCHED
 from nacre.session.layer import Attachment, Layer, with_attachments
+from nacre.session.merged_forks import PARTICIPANT
 from nacre.session.meter import SIDE_QUERY, Meter, metered
 from nacre.session.session import Session
 from nacre.session.spending import SpendTotal
@@ -90,7 +91,13 @@ class ForkRunner(Layer):
         return self.provider.name != "embedded" and support != "none"
 
     async def __call__(self, task: ForkTask, /) -> ForkResult:
-        """Run one fork; raises what the provider raises."""
+        """Run one fork, merged with those of other background tasks; raises what the provider raises."""
+        participant = PARTICIPANT.get()
+        if participant is not None:
+            return await participant.run(task, self._run_alone)
+        return await self._run_alone(task)
+
+    async def _run_alone(self, task: ForkTask) -> ForkResult:
         return await self._run_foreground(task, asyncio.Event())
 
     async def fan_out(self, tasks: Sequence[ForkTask]) -> list[ForkResult | Exception]:

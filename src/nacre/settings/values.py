@@ -117,6 +117,9 @@ class Retry:
 class BackgroundSettings:
     """How work beside the conversation shares the model with it."""
 
+    idle_seconds: float = 240.0
+    """How long you must have been silent before notes and extraction ask the model, both in one request. The
+    default is shortly before the provider's cache expires, so that the request also renews it. 0: at once."""
     quiet_seconds: float | None = None
     """How long you must have been silent before notes, summaries, extraction and dreams ask the model; they
     then run one at a time and stop when you speak. 0 lets them begin at once, side by side.

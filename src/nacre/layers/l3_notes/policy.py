@@ -81,7 +81,7 @@ class NotesInputs:
 
 
 def due(moment: NotesInputs, settings: NotesSettings = NACRE) -> bool:
-    """Return whether a model should update the notes now."""
+    """Return whether there is enough new for a model to update the notes."""
     if moment.is_running or moment.failures >= settings.max_failures:
         return False
     room = inf if moment.limit_tokens is None else max(0, moment.limit_tokens - moment.head_tokens)
