@@ -234,6 +234,7 @@ async def _play(root: Path, memories: list[Planted]) -> None:
     (work / ".git").mkdir(parents=True)
     (work / ".git" / "HEAD").write_text("ref: refs/heads/trunk\n")
     on = {"NACRE_NOTES": "1", "NACRE_NOTES_FIRST_TOKENS": "3000", "NACRE_EXTRACT": "1", "NACRE_DREAM": "0"}
+    on |= {"NACRE_TOOLS_DEFERRED": "0", "NACRE_BACKGROUND_IDLE_SECONDS": "0"}
     settings = replace(load(work, {**environment(root), **on}), is_interactive=True)
     for one in memories:
         async with open_agent(settings, provider=ScriptedProvider()) as ready:

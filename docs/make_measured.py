@@ -79,7 +79,11 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 def _in_short() -> str:
     """Return the main results, including the worst one."""
     poison, notes = _read("poisoning"), _read("notes")["runs"]
-    dear = max(run["notes_usd"] / run["conversation_usd"] for run in notes)
+    dear = max(
+        (run["notes_usd"] + run["extraction_usd"]) / run["conversation_usd"]
+        for run in notes
+        if run["way"] == "default"
+    )
     planted = f"{poison['defended']['reached']} of {poison['defended']['attacks']} attacks"
     said = (
         _money(),
@@ -87,7 +91,7 @@ def _in_short() -> str:
         _rules(),
         f"**Planted memories.** {planted} reach a later session; without the defence "
         f"{poison['undefended']['reached']} do.",
-        f"**What is expensive.** Session notes add up to {dear:.0%} to the bill. [More cases where nacre is "
+        f"**What is expensive.** Session notes and extraction add up to {dear:.0%} to the bill. [More cases where nacre is "
         "not better](#where-nacre-is-not-better).",
     )
     items = [
@@ -434,9 +438,9 @@ def _notes() -> str:
         f"{result['turns']} turns of a simulated agent on claude-opus-5-5, three calls of",
         f"{result['growth_tokens']:,} tokens in each, billed by the cache rules; a summary takes",
         f"{result['summary_seconds']:.0f} s, an update of the notes {result['notes_seconds']:.0f}.",
-        "“Default” has notes; “every 5,000 tokens” sets `notes.growthShare` to 0. Extraction, which is also",
-        "on by default, has its own row: it runs once after every turn and finds nothing, which is its",
-        "minimum cost.",
+        "After every fifth turn there is a pause. “Default” updates the notes and extracts memories by one",
+        "request in such a pause; “at once” does each as soon as it is due. An extraction finds nothing,",
+        "which is its minimum cost.",
         "",
         *_table(head, rows),
     ]

@@ -1,4 +1,4 @@
-"""Background tasks that wait for a pause, and whose forks become one request."""
+"""Background tasks that wait for a pause, and whose forks become one request (F5c)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Combines the forks of several background tasks into one request.
+"""Combines the forks of several background tasks into one request (F5c).
 
 Notes and extraction each read the whole conversation; in one request it is read once for both.
 """

@@ -146,7 +146,6 @@ class Extract(Layer):
                 # Now, by rule: the model is asked later, perhaps not before the session ends.
                 with suppress(NacreError):
                     await self._save_requested(messages_since(view, self._cursor))
-            self._turns = 0 if is_due else self._turns
             background.defer(
                 WORK,
                 partial(self._work, view),
@@ -161,6 +160,7 @@ class Extract(Layer):
         # A run that was interrupted begins again with the newest messages.
         following: View | None = self._waiting or view
         self._waiting = None
+        self._turns = 0
         while following is not None:
             try:
                 await self._run(following)
