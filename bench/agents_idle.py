@@ -150,5 +150,7 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def _settings(cwd: Path) -> Settings:
-    off = dict.fromkeys(("NACRE_NOTES", "NACRE_EXTRACT", "NACRE_DREAM", "NACRE_COMPACT_PREPARE"), "0")
+    off = dict.fromkeys(
+        ("NACRE_NOTES", "NACRE_EXTRACT", "NACRE_DREAM", "NACRE_COMPACT_PREPARE", "NACRE_TOOLS_DEFERRED"), "0"
+    )
     return load(cwd, {"HOME": str(cwd), "NACRE_HOME": str(cwd / "home"), **off})

@@ -37,7 +37,14 @@ SHARE_READ = 0.99
 """Of the parent's last request: all of it, but for the end that no marker can reach."""
 TIMES_CHEAPER = 5.0
 """Five forks together for what one of them would cost alone: else nobody would send five."""
-OFF = ("NACRE_NOTES", "NACRE_EXTRACT", "NACRE_DREAM", "NACRE_KEEP_WARM", "NACRE_COMPACT_PREPARE")
+OFF = (
+    "NACRE_NOTES",
+    "NACRE_EXTRACT",
+    "NACRE_DREAM",
+    "NACRE_KEEP_WARM",
+    "NACRE_COMPACT_PREPARE",
+    "NACRE_TOOLS_DEFERRED",
+)
 """Everything else that would ask the model beside the conversation."""
 
 

@@ -50,8 +50,8 @@ CALLS = 3
 """Tool calls of a turn before it is answered."""
 EXTRACTION_SECONDS = 4.0
 """One look that finds nothing: what most turns come to, and the least that an extraction costs."""
-NOTES_SECONDS, END_SECONDS = 10.0, 2.0
-"""An update writes about 500 tokens, a third of what a summary takes its 25 seconds for; then it says so."""
+NOTES_SECONDS = 10.0
+"""An update writes about 500 tokens, a third of what a summary takes its 25 seconds for."""
 REPLY_CHARS = 1_000
 """About 250 tokens that an agent thinks and says around a call."""
 STATE_CHARS, LINE_CHARS = 1_000, 240
@@ -65,26 +65,26 @@ STATE = 1
 BEGINS = UPDATE.partition("\n")[0]
 """How the request for an update begins."""
 EXTRACTION_BEGINS = prompts.load("nacre.layers.l5_extract", "extract").partition("\n")[0]
-LIMIT_SHARE = 0.5
-"""Of what the conversation itself costs: what only spares waiting may not cost as much as the work."""
+LIMIT_SHARE = 0.1
+"""Of the cost of the conversation itself."""
+ON = {
+    "NACRE_DISABLE_AUTO_MEMORY": "0",
+    "NACRE_NOTES": "true",
+    "NACRE_COMPACT_PREPARE": "true",
+    "NACRE_EXTRACT": "true",
+    "NACRE_EXTRACT_NON_INTERACTIVE": "true",
+}
 WAYS: dict[str, dict[str, str]] = {
-    "default": {"NACRE_NOTES": "true", "NACRE_COMPACT_PREPARE": "true"},
-    "notes every 5,000 tokens": {
-        "NACRE_NOTES": "true",
-        "NACRE_COMPACT_PREPARE": "true",
-        "NACRE_NOTES_GROWTH_SHARE": "0",
-    },
+    "default": ON,
+    "at once": {**ON, "NACRE_BACKGROUND_IDLE_SECONDS": "0"},
     "summary made ahead": {"NACRE_NOTES": "false", "NACRE_COMPACT_PREPARE": "true"},
-    "summary made ahead, extraction": {
-        "NACRE_NOTES": "false",
-        "NACRE_COMPACT_PREPARE": "true",
-        "NACRE_EXTRACT": "true",
-        "NACRE_EXTRACT_NON_INTERACTIVE": "true",
-    },
     "summary when needed": {"NACRE_NOTES": "false", "NACRE_COMPACT_PREPARE": "false"},
 }
-"""Notes, fewer of them, a summary begun before the window is full, the same with extraction after each turn,
-and a summary asked for when it is needed."""
+"""Notes and extraction in one request per pause, each as soon as it is due, neither of them but a summary
+begun before the window is full, and a summary requested when it is needed."""
+PAUSE_TURNS = 5
+PAUSE_SECONDS = 240.0
+"""After every fifth turn the person is away for four minutes and a half."""
 DEFAULT = "default"
 
 
@@ -105,9 +105,10 @@ def measure(sizes: Sizes = FULL) -> JsonObject:
     """Every window and way: what was paid for what, and who waited for how long."""
     runs = [asyncio.run(_run(sizes, window, way)) for window in sizes.windows for way in sizes.ways]
     ours = [run for run in runs if run["way"] == DEFAULT]
-    ready = sum(_number(run, "compactions_from_notes") for run in ours)
-    compactions = sum(_number(run, "compactions") for run in ours)
-    share = max(_number(run, "notes_usd") / _number(run, "conversation_usd") for run in ours)
+    share = max(
+        (_number(run, "notes_usd") + _number(run, "extraction_usd")) / _number(run, "conversation_usd")
+        for run in ours
+    )
     waited = sum(_number(run, "waited_seconds") for run in ours)
     return {
         "turns": sizes.turns,
@@ -117,9 +118,10 @@ def measure(sizes: Sizes = FULL) -> JsonObject:
         "round_seconds": ROUND_SECONDS,
         "runs": list[Json](runs),
         "bars": [
-            bar("compactions that found no notes ready", compactions - ready, at_most=0),
-            bar("seconds that turns waited although notes are kept", waited, at_most=0),
-            bar("notes, of what the conversation costs", round(share, 3), at_most=LIMIT_SHARE),
+            bar("seconds that turns waited", waited, at_most=0),
+            bar(
+                "notes and extraction, of the cost of the conversation", round(share, 3), at_most=LIMIT_SHARE
+            ),
         ],
     }
 
@@ -164,8 +166,6 @@ class Noter(Slow):
         if _begins(request.messages[-1], EXTRACTION_BEGINS):
             self.extractions += 1
             return "extraction", EXTRACTION_SECONDS, (Text("There is nothing to keep."),)
-        if len(request.messages) > 2 and _is_for_notes(request.messages[-3]):
-            return "notes", END_SECONDS, (Text("The notes are up to date."),)
         self.asked += 1
         said = Text(_words(f"Step {self.asked} went as it should. ", REPLY_CHARS))
         if self.asked % (CALLS + 1) == 0:
@@ -242,6 +242,9 @@ async def _play(ready: OpenedAgent, clock: SlowClock, turns: int) -> None:
     for turn in range(1, turns + 1):
         async for _ in ready.agent.stream(f"Turn {turn}: go on, but leave src/part_{turn}.py alone."):
             pass
+        if turn % PAUSE_TURNS == 0:
+            clock.advance(PAUSE_SECONDS)
+            ready.background.start_deferred()
         await pass_time(clock)
 
 
@@ -272,10 +275,10 @@ def _told(noter: Noter, turns: int, made: list[str], waits: list[float]) -> Json
 
 
 def _tokens(block: JsonObject) -> int:
-    """A call to Edit is mostly prose, and counted as such; nacre's own estimate takes it for dense JSON."""
-    if block.get("type") != "tool_use":
+    """Return the tokens of a block; the strings of a call count as text, not as dense JSON."""
+    if block.get("type") != "tool_use" or not isinstance(block["input"], dict):
         return estimate(block)
-    return estimate_text(json.dumps(block["input"]))
+    return sum(estimate_text(f"{name} {value}") for name, value in block["input"].items())
 
 
 def _words(line: str, chars: int) -> str:

@@ -196,7 +196,8 @@ def settings_in(folder: Path, *, has_team: bool = False, **switches: bool) -> Se
     if has_team:
         chosen["memory"] = {"team": True}
     (home / "settings.json").write_text(json.dumps(chosen), encoding="utf-8")
-    return load(project, {"NACRE_HOME": str(home), "HOME": str(folder)})
+    at_once = {"NACRE_TOOLS_DEFERRED": "0", "NACRE_BACKGROUND_IDLE_SECONDS": "0"}
+    return load(project, {"NACRE_HOME": str(home), "HOME": str(folder), **at_once})
 
 
 def sent_by(provider: ScriptedProvider) -> str:

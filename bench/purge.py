@@ -70,6 +70,10 @@ KINDS = (
      "Cables for rack {n} were bought at {v} last year."),
     ("seven {w} herons crossed the frozen {w}", "The phrase for the alarm of house {n} is “{v}”.",
      "Guard {n} asks for the sentence “{v}” on weekends."),
+    ("Tourne{w}", "Le mot de passe du coffre {n} est {v} depuis mai.",
+     "Porte {n} de la cave. Mot de passe = {v}"),
+    ("mQ4tZ{n:02}xWk9", "预发布环境{n}的数据库密码是{v}，请勿外传。",
+     "{n}号机器的管理员口令为{v}，下周更换。"),
 )  # fmt: skip
 """Values, each with two sentences that have no six words in a row in common."""
 WORDS = ("amsel", "birke", "dohle", "eiche", "fichte", "ginster", "hasel", "iltis", "kiefer", "linde")
@@ -77,8 +81,8 @@ WORDS = ("amsel", "birke", "dohle", "eiche", "fichte", "ginster", "hasel", "ilti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    memories: int = 28
-    purged: int = 24
+    memories: int = 32
+    purged: int = 28
     killed: int = 30
     """Steps of a purge at which it is killed, spread over all."""
 
@@ -230,6 +234,7 @@ async def _play(root: Path, memories: list[Planted]) -> None:
     (work / ".git").mkdir(parents=True)
     (work / ".git" / "HEAD").write_text("ref: refs/heads/trunk\n")
     on = {"NACRE_NOTES": "1", "NACRE_NOTES_FIRST_TOKENS": "3000", "NACRE_EXTRACT": "1", "NACRE_DREAM": "0"}
+    on |= {"NACRE_TOOLS_DEFERRED": "0", "NACRE_BACKGROUND_IDLE_SECONDS": "0"}
     settings = replace(load(work, {**environment(root), **on}), is_interactive=True)
     for one in memories:
         async with open_agent(settings, provider=ScriptedProvider()) as ready:

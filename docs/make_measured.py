@@ -1,4 +1,4 @@
-"""Writes docs/why/measured.md from bench/results; `make docs` runs it, a test compares."""
+"""Writes docs/why/measured.md from bench/results; `make docs` runs it, and a test compares the two."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ Result = dict[str, Any]
 HEAD = """\
 # What we measured
 
-Written by `make docs` from the files in [bench/results](../../bench/results); every figure is read off one
-of them, and a test fails when they differ. `make bench` measures again; [how each is
-done](../../bench/README.md). Recorded sessions and public question sets are not part of the repository, so
-some of it can be repeated only by who has them. No result here needed a language model: where one would
-write, a stand-in does, for everybody the same.
+`make docs` generates this page from the files in [bench/results](../../bench/results), and a test compares
+them. `make bench` runs the [benchmarks](../../bench/README.md) again. Recorded sessions and public question
+sets are not part of the repository; benchmarks that need them are skipped without them. No benchmark used a
+language model: a stand-in, the same for all compared programs, replaces its output.
 """
 
 
 def text() -> str:
-    """The page as it should be now."""
+    """Return the page for the current results."""
     return "\n\n".join([HEAD.rstrip(), _in_short(), *(part() for part in PARTS), _not_better()]) + "\n"
 
 
@@ -37,14 +36,14 @@ def _read(name: str) -> Result:
 
 
 def _part(title: str, names: str, lines: Iterable[str], *, plots: Iterable[str] = ()) -> str:
-    """A heading, what was found, pictures, and where it comes from."""
+    """Return a section: heading, text, plots and the source of the figures."""
     pictures = [f"![{title}]({LINK}/{plot}.svg)" for plot in plots]
     sources = "; ".join(_source(name) for name in names.split())
     return "\n\n".join([f"## {title}", _filled(lines), *pictures, _filled([f"*{sources}*"])])
 
 
 def _filled(lines: Iterable[str]) -> str:
-    """Prose in lines of one length; rows of tables, and what is empty, stay lines of their own."""
+    """Wrap prose; table rows, list items and empty lines stay on their own lines."""
     runs = groupby(lines, key=lambda line: line.startswith(("|", "- ")) or not line)
     return "\n".join(
         line
@@ -61,12 +60,12 @@ def _source(name: str) -> str:
     machine = f"{on['cpu']}, {on['cores']} cores, Python {on['python']}"
     named = [one for one in result.get("peers", {}).values() if one != "written here"]
     against = ", ".join(dict.fromkeys(named)) if name in WITH_PEERS else ""
-    peers = f"; beside {against}" if against else ""
+    peers = f"; compared with {against}" if against else ""
     return f"[{name}.json]({LINK}/{name}.json), {result['date'][:10]}, {machine}{peers}"
 
 
 ROUNDING = 0.01
-"""What is cheaper is better where it keeps as much; what is dearer only where it keeps more."""
+"""A cheaper policy is better if it keeps as much up to this; a more expensive one only if it keeps more."""
 WITH_PEERS = frozenset({"replay", "recall", "compaction.survival"})
 SHOWN_CELLS = ("200K, claude-opus-5-5", "100K, claude-opus-5-5", "60K, claude-opus-5-5", "200K, gpt-6.1-sol")
 SHOWN_POLICIES = ("none", "truncate", "claude-code", "nacre", "nacre-model")
@@ -78,18 +77,22 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 
 
 def _in_short() -> str:
-    """What a reader with one minute should know, the bad news included."""
+    """Return the main results, including the worst one."""
     poison, notes = _read("poisoning"), _read("notes")["runs"]
-    dear = max(run["notes_usd"] / run["conversation_usd"] for run in notes)
+    dear = max(
+        (run["notes_usd"] + run["extraction_usd"]) / run["conversation_usd"]
+        for run in notes
+        if run["way"] == "default"
+    )
     planted = f"{poison['defended']['reached']} of {poison['defended']['attacks']} attacks"
     said = (
         _money(),
         _finding(),
         _rules(),
-        f"**Planted memories.** {planted} reach a later session, without the defence "
-        f"{poison['undefended']['reached']}.",
-        f"**Where it is dear.** Session notes add up to {dear:.0%} to the bill, and there is [more bad "
-        "news](#where-nacre-is-not-better).",
+        f"**Planted memories.** {planted} reach a later session; without the defence "
+        f"{poison['undefended']['reached']} do.",
+        f"**What is expensive.** Session notes and extraction add up to {dear:.0%} to the bill. [More cases where "
+        "nacre is not better](#where-nacre-is-not-better).",
     )
     items = [
         wrap(one, WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False) for one in said
@@ -104,10 +107,10 @@ def _money() -> str:
     peers = [rows[name] for name in replay["peers"]]
     ours, best = rows["nacre"], min(peers, key=lambda row: row["of_append_only"])
     return (
-        f"**Money.** {replay['sessions']['recorded']} recorded sessions cost {ours['of_append_only']:.2f} of "
+        f"**Cost.** {replay['sessions']['recorded']} recorded sessions cost {ours['of_append_only']:.2f} of "
         f"what sending everything costs, and {ours['usable_pairs']:.0f} % of the pairs of names that later "
-        f"steps used were in view. The cheapest of {len(peers)} ways of other libraries, {best['policy']}: "
-        f"{best['of_append_only']:.2f} and {best['usable_pairs']:.0f} %."
+        f"steps used were in view. The cheapest of {len(peers)} policies of other libraries "
+        f"({best['policy']}) reaches {best['of_append_only']:.2f} and {best['usable_pairs']:.0f} %."
     )
 
 
@@ -117,8 +120,8 @@ def _finding() -> str:
     at_ten = {name: rankers[name]["recall@10"] for name in ("nacre", *result["peers"]) if name in rankers}
     best = max((name for name in at_ten if name != "nacre"), key=lambda name: at_ten[name])
     return (
-        f"**Finding memories**, without a model. {at_ten['nacre']:.0%} of LoCoMo's evidence is among the "
-        f"first ten; the best other ranker ({best}) has {at_ten[best]:.0%}, mem0 {at_ten['mem0']:.0%}."
+        f"**Recall** without a model. {at_ten['nacre']:.0%} of LoCoMo's evidence is among the first ten "
+        f"results; the best other ranker ({best}) finds {at_ten[best]:.0%}, mem0 {at_ten['mem0']:.0%}."
     )
 
 
@@ -131,9 +134,9 @@ def _rules() -> str:
     others = sorted((share, name) for name, share in kept.items() if not name.startswith("nacre"))
     most = others[-1]
     return (
-        f"**Your rules after compactions.** {kept['nacre, by rule']:.0%} are still there word for word. Of "
-        f"{len(others)} other ways {most[1]} keeps {most[0]:.0%}, at a higher bill than sending everything; "
-        f"the others {others[0][0]:.0%} to {others[-2][0]:.0%}."
+        f"**Your rules after compactions.** {kept['nacre, by rule']:.0%} are still in the request word for "
+        f"word. Of {len(others)} other policies {most[1]} keeps {most[0]:.0%}, at a higher cost than sending "
+        f"everything; the others keep {others[0][0]:.0%} to {others[-2][0]:.0%}."
     )
 
 
@@ -147,11 +150,10 @@ def _replay() -> str:
     ]
     sessions = result["sessions"]["recorded"]
     lines = [
-        f"{sessions} recorded sessions, replayed: cost as a share of only ever",
-        "appending / percent of the pairs of",
-        "names that later steps used and that were in view (in requests that fitted the window).",
-        "`nacre` asks no model beside the conversation, `nacre-model` asks for summaries; neither",
-        "pays for [session notes](#notes-what-a-summary-that-is-ready-costs) or extraction.",
+        f"{sessions} recorded sessions, replayed. Each cell: cost relative to `none`, which only appends /",
+        "percent of the pairs of names that later steps used and that were in view (in requests that fitted",
+        "the window). `nacre` makes no background model calls, `nacre-model` requests summaries; neither",
+        "includes the cost of [session notes](#notes-what-a-summary-that-is-ready-costs) or extraction.",
         f"[All windows, models and figures]({LINK}/replay.md).",
         "",
         *_table(["policy", *SHOWN_CELLS], rows),
@@ -175,15 +177,14 @@ def _recall() -> str:
     foreign = result["nothing_relevant"]["locomo_turns"]["score"]["another_store"]["attached"]
     many = speed["nacre"]["10000"]["selection"]
     lines = [
-        "Recall at ten, on the half of each public set that the weights were not chosen on; the first column",
-        f"says how many questions. [All of it]({LINK}/recall.md).",
+        "Recall at ten, on the half of each public set that was not used for tuning; the first column has",
+        f"the number of questions. [All figures]({LINK}/recall.md).",
         "",
         *_table(["set", *rankers], rows),
         "",
-        f"Among 10,000 memories a choice takes {many['p50_ms']:.1f} ms (p95",
-        f"{many['p95_ms']:.1f}). To questions",
-        f"that were put to another store altogether something is attached in {foreign['nacre']:.0%} of cases",
-        f"(MiniLM with a cut: {foreign['minilm_cosine']:.0%}).",
+        f"A selection among 10,000 memories takes {many['p50_ms']:.1f} ms (p95",
+        f"{many['p95_ms']:.1f}). Questions about another store get something attached in",
+        f"{foreign['nacre']:.0%} of cases (MiniLM with a threshold: {foreign['minilm_cosine']:.0%}).",
     ]
     plots = ["recall_locomo_turns", "recall_beam_messages", "recall.speed"]
     return _part("Recall: the right memories, without a model", "recall recall.speed", lines, plots=plots)
@@ -194,7 +195,7 @@ def _at_ten(found: Result | None) -> str:
 
 
 def _survived() -> dict[tuple[str, str], list[int]]:
-    """By policy and what was counted from: rules kept, rules, states kept, states, invented, too large."""
+    """Return by policy and kind of count: rules kept, rules, states kept, states, invented, too large."""
     counted = ("rules_kept", "rules", "states_kept", "states", "invented", "too_large")
     sums: dict[tuple[str, str], list[int]] = {}
     for cell in _read("compaction.survival")["cells"]:
@@ -213,18 +214,18 @@ def _survival() -> str:
     wrong = sum(row["not_in_the_log"] for row in quoted["rows"])
     made = quoted["made_set"]
     lines = [
-        "What is still in the next request after as much was said as fills the",
-        "window several times, all windows",
-        f"together; everybody got the same bad summary. [By window]({LINK}/compaction_survival.md).",
+        "What is still in the next request after enough conversation to fill the window several times, for",
+        "all windows together. Every policy got the same bad summary.",
+        f"[By window]({LINK}/compaction_survival.md).",
         "",
         *_table(
             ["policy", "a person's rules", "task states", "invented quotations", "over the window"], rows
         ),
         "",
         f"Of {sum(row['quotations'] for row in quoted['rows'])} quotations in {quoted['summaries']} recorded",
-        f"summaries of another program {wrong} were not in the log. nacre's check, on a made set: of",
-        f"{made['inventions']:,} inventions {made['false_keeps']} kept, of {made['real']:,} real ones",
-        f"{made['false_drops']} dropped; its rules were written with that set in view.",
+        f"summaries of another program {wrong} were not in the log. nacre's check on a generated set kept",
+        f"{made['false_keeps']} of {made['inventions']:,} invented quotations and removed",
+        f"{made['false_drops']} of {made['real']:,} real ones; its rules were written with that set in view.",
     ]
     names, plots = "compaction.survival compaction.inventions", ["compaction.survival"]
     return _part("Compaction: what survives, and what is invented", names, lines, plots=plots)
@@ -238,13 +239,11 @@ def _compacting() -> str:
         for ahead in (True, False)
     }
     lines = [
-        f"{faults['sessions']:,} sessions with failing, lying and hanging providers,",
-        f"{faults['met']['compactions']:,}",
-        f"compactions, {faults['processes']['killed']} processes killed:",
-        f"{len(faults['failed'])} could not go on. By",
-        f"rule a compaction of 170,000 tokens takes {slowest:.0f} ms at most (p99,",
-        "slowest shape). Turns that",
-        f"waited for a summary: {waited[False]} without one made ahead, {waited[True]} with.",
+        f"{faults['sessions']:,} sessions with providers that fail, hang or return wrong output,",
+        f"{faults['met']['compactions']:,} compactions, {faults['processes']['killed']} killed processes:",
+        f"{len(faults['failed'])} sessions could not continue. A compaction by rule of 170,000 tokens takes",
+        f"at most {slowest:.0f} ms (p99, slowest shape). Turns that waited for a summary: {waited[False]}",
+        f"without one prepared ahead, {waited[True]} with one.",
     ]
     names = "compaction.faults compaction.speed compaction.blocking"
     return _part("Compaction: failures, speed, waiting", names, lines)
@@ -254,14 +253,13 @@ def _extraction() -> str:
     result = _read("extract")
     held, judged = result["statements"], result["recall"]["judge"]
     lines = [
-        f"Without a model, a linear classifier: of {held['statements']:,} statements of",
-        f"{held['conversations']} conversations, each classified without its own,",
-        f"{held['recall']:.0%} of those worth keeping are kept, {held['precision']:.0%} of what is",
-        f"kept is worth it, {held['right_kind']:.0%} of that has the right kind. Of",
-        f"{judged['bearing']} messages of LongMemEval that bear an answer",
-        f"{judged['recall']:.0%} are kept. One turn takes",
-        f"{result['turn']['p99_us'] / 1000:.1f} ms (p99). With a model it was not",
-        "measured: no key was at hand.",
+        f"Without a model, by a linear classifier, on {held['statements']:,} statements of",
+        f"{held['conversations']} conversations, each classified by a model trained without it:",
+        f"{held['recall']:.0%} of the statements worth keeping are kept, {held['precision']:.0%} of what is",
+        f"kept is worth it, and {held['right_kind']:.0%} of that has the right kind. Of",
+        f"{judged['bearing']} messages of LongMemEval that contain an answer {judged['recall']:.0%} are",
+        f"kept. One turn takes {result['turn']['p99_us'] / 1000:.1f} ms (p99). Extraction with a model was",
+        "not measured, because no key was available.",
     ]
     return _part("Extraction", "extract", lines)
 
@@ -272,13 +270,11 @@ def _dream() -> str:
     scores = result["folders"]["scores"]
     better = sum(after > before for before, after, _ in scores)
     lines = [
-        f"By rule: {most['memories']:,} memories take {most['cpu_seconds']:.0f} s of a processor;",
-        f"{most['merged']:.0%} of those that say the same are merged,",
-        f"{most['wrongly_merged']} that contradict",
-        f"each other. On {len(scores)} folders that people and agents had written",
-        f"the audit's score rose in {better}",
-        f"and fell in {sum(after < before for before, after, _ in scores)}: most of",
-        "what is wrong there needs judgement.",
+        f"By rule: {most['memories']:,} memories take {most['cpu_seconds']:.0f} s of processor time;",
+        f"{most['merged']:.0%} of the duplicates are merged, and {most['wrongly_merged']} memories that",
+        f"contradict each other. On {len(scores)} folders written by people and agents the audit's score",
+        f"rose in {better} and fell in {sum(after < before for before, after, _ in scores)}: most of their",
+        "problems need judgement.",
     ]
     return _part("Dream", "dream", lines)
 
@@ -287,31 +283,32 @@ def _staleness() -> str:
     places = _read("staleness")["repositories"]
     made, large = places["made_up"]["all"], places["large"]["all"]
     lines = [
-        "Memories that name files, functions, flags and commands, asked for some commits later. Of",
-        f"{made['stale']} that name something that is gone {made['stale_served']} is still told as if",
+        "Memories that name files, functions, flags and commands, recalled some commits later. Of",
+        f"{made['stale']} that name something that is gone, {made['stale_served']} is still attached as if",
         f"it were true; without the check all are. There were {made['false_alarms']} false alarms among",
-        f"{made['memories']:,}. In a tree too large to be read in time {large['stale_served']} of",
-        f"{large['stale']} are told, each with the word that it was not checked.",
+        f"{made['memories']:,} memories. In a tree too large to be read in time {large['stale_served']} of",
+        f"{large['stale']} are attached, each marked as not checked.",
     ]
-    return _part("Staleness: memories that no longer hold", "staleness", lines, plots=["staleness"])
+    return _part("Staleness: memories that are no longer true", "staleness", lines, plots=["staleness"])
 
 
 def _writers() -> str:
     result = _read("writers")
     dream = result["dream"]
     chats = result["extraction"]
-    seen, unseen = result["statements"]["forks"], result["statements"]["forks_held_out"]
+    by_hand = result["statements"].values()
     lines = [
-        f"Models that lie in small ways. In a dream, {dream['lies_landed']} of {dream['lies']} lies land (a",
-        "flipped, dropped, invented, emptied or injected text), and",
-        f"{dream['honest_landed']} of {dream['honest']} honest edits do. In an extraction from labelled",
-        f"everyday chats, {chats['true_landed_at_once']} of {chats['facts']} true facts land at once and",
-        f"{chats['true_landed']} at the second try, in the person's words;",
-        f"{chats['wrong_refused']} of {chats['wrong_tried']} wrong ones are refused. Of lies written by",
-        f"hand, {seen['lies_refused']} of {seen['statements']} that the rules were written with and",
-        f"{unseen['lies_refused']} of {unseen['statements']} of a second set are refused.",
+        "Models that make small false changes. In a dream,",
+        f"{dream['lies_landed']} of {dream['lies']} false changes are saved (negated, dropped, invented,",
+        f"emptied or injected text), and {dream['honest_landed']} of {dream['honest']} honest edits are.",
+        f"In an extraction from labelled everyday chats, {chats['true_landed_at_once']} of {chats['facts']}",
+        f"true facts are saved at the first try and {chats['true_landed']} at the second, in the user's",
+        f"words; {chats['wrong_refused']} of {chats['wrong_tried']} false ones are refused. Of false",
+        f"statements written by hand, {sum(one['lies_refused'] for one in by_hand)} of",
+        f"{sum(one['statements'] for one in by_hand)} are refused; of the second and third set 82 % and 87 %",
+        "were, before the rules had seen them.",
     ]
-    return _part("Models that lie", "writers", lines)
+    return _part("Models that write false memories", "writers", lines)
 
 
 def _poisoning() -> str:
@@ -320,16 +317,15 @@ def _poisoning() -> str:
     pairs = result["pairs"]
     which = ", ".join(name.removeprefix("beyond ") for name in ours["which"])
     lines = [
-        f"A model that obeys, {ours['attacks']} attacks: {ours['reached']} reach a",
-        "later session, without the defence",
-        f"{without['reached']}. Of {ours['beyond']} that you let a command write",
-        f"{ours['beyond_reached']} does ({which}). Of {ours['honest']} honest memories",
-        f"{ours['honest_recalled']} are recalled, without the defence {without['honest_recalled']}.",
+        f"{ours['attacks']} attacks on a model that obeys every instruction: {ours['reached']} reach a later",
+        f"session, {without['reached']} without the defence. Of {ours['beyond']} in which an allowed",
+        f"command writes to memory, {ours['beyond_reached']} does ({which}). Of {ours['honest']} honest",
+        f"memories {ours['honest_recalled']} are recalled, {without['honest_recalled']} without the defence.",
         f"In {plain['sessions']} ordinary coding sessions with {plain['saves']} saves, {plain['unverified']}",
-        f"wait for a confirmation, {plain['learnt_from_tools']} of them facts that only a tool said.",
+        f"wait for a confirmation, {plain['learnt_from_tools']} of them facts that only a tool returned.",
         f"Of {sum(pairs['changed'].values())} statements with a changed quantity, scope, order or value, or",
-        f"quoted from others, {sum(map(len, pairs['changed_attached'].values()))} are attached;",
-        f"of {pairs['honest']} casual ones in a model's words {pairs['honest_unverified']} wait for a",
+        f"quoted from others, {sum(map(len, pairs['changed_attached'].values()))} are attached; of",
+        f"{pairs['honest']} casual statements in a model's words {pairs['honest_unverified']} wait for a",
         "confirmation.",
         "More: [what nacre defends against](threat-model.md).",
     ]
@@ -343,14 +339,13 @@ def _secrets() -> str:
     missed = ", ".join(f"{one['missed_at_first']} of {one['count']}" for one in held)
     ordinary = result["ordinary"]
     lines = [
-        f"{sum(one['count'] for one in sets.values())} invented credentials, passwords in sentences of seven",
-        f"languages among them: {sum(one['saved'] for one in sets.values())} are saved.",
-        f"{len(held)} of the sets were",
-        f"written after the rules, one after the other; at the first try {missed} were missed, so expect",
-        "about one in fifteen of yours to be.",
-        f"{ordinary['false_alarms']} of {ordinary['count']:,} ordinary memories",
-        "were refused; these were in view when the rules were written.",
-        f"A scan of 10 KB that is all about passwords takes {result['milliseconds_per_10_kb']} ms.",
+        f"Of {sum(one['count'] for one in sets.values())} invented credentials, including passwords in",
+        f"sentences of seven languages, {sum(one['saved'] for one in sets.values())} are saved. {len(held)}",
+        f"of the sets were written after the rules, one after the other; at the first try {missed} were",
+        "missed, so expect about one in fifteen of yours to be missed.",
+        f"{ordinary['false_alarms']} of {ordinary['count']:,} ordinary memories were refused; these were",
+        "known when the rules were written. A scan of 10 KB of text about passwords takes",
+        f"{result['milliseconds_per_10_kb']} ms.",
     ]
     return _part("Secrets", "secrets", lines)
 
@@ -359,13 +354,11 @@ def _purge() -> str:
     result = _read("purge")
     spread = f"{result['files_with_a_value_before']:.0f}"
     lines = [
-        f"{result['memories']} memories with values of fourteen kinds, each in {spread} files",
-        "of the home after sessions that used it.",
-        f"{result['said_to_be_gone']} of {result['purged']} purges say that nothing is left;",
-        f"a search by other means finds {result['files_left']} files with a value.",
-        f"{result['unrelated_memories_changed']} other memories changed.",
-        f"Of {result['killed']} purges that were killed on the way,",
-        f"{result['killed_not_completed']} were not completed by the same command.",
+        f"{result['memories']} memories with values of sixteen kinds, each in {spread} files of the home",
+        f"after sessions that used it. {result['said_to_be_gone']} of {result['purged']} purges report that",
+        f"nothing is left; an independent search finds {result['files_left']} files with a value.",
+        f"{result['unrelated_memories_changed']} other memories changed. Of {result['killed']} purges that",
+        f"were killed, {result['killed_not_completed']} were not completed by the same command.",
     ]
     return _part("Purge: what is left of a memory", "purge", lines)
 
@@ -375,15 +368,12 @@ def _agents() -> str:
     killed = mail["killed"]
     lines = [
         f"{killed['acknowledged']:,} letters among processes that were killed {killed['kills']} times:",
-        f"{killed['lost']} lost, {killed['twice']} twice, {killed['out_of_order']}",
-        "out of order. A letter costs",
-        f"{mail['on_disk']['letter_us'] / 1000:.2f} ms,",
-        f"{mail['on_disk']['times_plain']:.2f} times a plain locked",
-        f"append, and in a box of {mail['many']:,}",
-        f"{mail['on_disk']['times_short']:.2f} times what it costs in one of",
-        f"{mail['few']}. {idle['agents']} idle teammates take",
-        f"{idle['teammates_share']:.3%} of a core, one with a",
-        f"process of its own {idle['process_share']:.3%}.",
+        f"{killed['lost']} lost, {killed['twice']} delivered twice, {killed['out_of_order']} out of order.",
+        f"A letter takes {mail['on_disk']['letter_us'] / 1000:.2f} ms,",
+        f"{mail['on_disk']['times_plain']:.2f} times a plain locked append, and in an inbox of",
+        f"{mail['many']:,} letters {mail['on_disk']['times_short']:.2f} times as long as in one of",
+        f"{mail['few']}. {idle['agents']} idle teammates take {idle['teammates_share']:.3%} of a core, one",
+        f"in its own process {idle['process_share']:.3%}.",
     ]
     return _part("Mail, idle agents", "mail agents_idle", lines)
 
@@ -404,23 +394,22 @@ def _forks() -> str:
     head = (
         "model",
         "tokens",
-        "of the parent's request read, at least",
+        "share of the parent's request read, at least",
         "five forks",
         "without a cache",
-        "times",
+        "ratio",
     )
     lines = [
-        f"{result['forks']} forks of one reply, each with a question of its own and an answer of",
-        "some 130 tokens, over HTTP",
-        "against the simulator: what they cost together, beside the same requests if nothing were cached.",
-        "",
+        f"The total cost of {result['forks']} forks of one reply, each with its own question and an answer",
+        "of about 130 tokens, over HTTP against the simulator, compared with the same requests without a",
+        "cache. ",
         *_table(head, rows),
     ]
     return _part("Forks: what a look at the whole conversation costs", "forks", lines, plots=["forks"])
 
 
 def _beside(run: Result) -> float:
-    """What was paid beside a conversation."""
+    """Return the cost of background work."""
     return float(run["notes_usd"] + run["summaries_usd"] + run["extraction_usd"])
 
 
@@ -438,20 +427,20 @@ def _notes() -> str:
         for run in result["runs"]
     ]
     head = (
-        "window, way",
+        "window, configuration",
         "conversation",
-        "beside it",
+        "background work",
         "share",
-        "compactions that found notes",
+        "compactions that used notes",
         "waited",
     )
     lines = [
-        f"{result['turns']} turns of a made-up agent on claude-opus-5-5, three calls of",
+        f"{result['turns']} turns of a simulated agent on claude-opus-5-5, three calls of",
         f"{result['growth_tokens']:,} tokens in each, billed by the cache rules; a summary takes",
         f"{result['summary_seconds']:.0f} s, an update of the notes {result['notes_seconds']:.0f}.",
-        "“Default” keeps notes; “every 5,000 tokens” has `notes.growthShare` at 0. Extraction, which is on",
-        "by default too, stands in a row of its own: it asks once after every turn and finds nothing, the",
-        "least it can cost.",
+        "After every fifth turn there is a pause. “Default” updates the notes and extracts memories by one",
+        "request in such a pause; “at once” does each as soon as it is due. An extraction finds nothing,",
+        "which is its minimum cost.",
         "",
         *_table(head, rows),
     ]
@@ -464,26 +453,22 @@ def _speed() -> str:
     most = max(layers["records"], key=int)
     saves = ", ".join(f"{one['package']} {one['at']['10000']['cpu_ms']:g}" for one in saving.values())
     lines = [
-        f"`nacre --version` takes {start['median_cpu_ms']['nacre --version']:.0f} ms of the processor",
-        f"(a bare Python {start['median_cpu_ms']['python -c pass']:.0f}), `nacre --help`",
+        f"`nacre --version` takes {start['median_cpu_ms']['nacre --version']:.0f} ms of processor time",
+        f"(an empty Python program {start['median_cpu_ms']['python -c pass']:.0f}), `nacre --help`",
         f"{start['median_cpu_ms']['nacre --help']:.0f}, `nacre -p hello` without a model",
-        f"{start['median_cpu_ms']['nacre -p hello']:.0f}, at a load of {start['machine']['load']:g}. A round",
-        f"of the loop costs {layers['records'][most]['p50_us'] / 1000:.2f} ms of",
-        f"nacre's own at {int(most):,} records.",
-        f"A record is folded in {fold['fold']['100000']['p50_us']:.0f} µs after",
-        "100,000 others. A request reaches the",
-        f"wire in {prepare['anthropic']['nacre_over_sdk_post']:.2f} times what",
-        "Anthropic's SDK alone takes, in",
-        f"{prepare['openai']['nacre_over_sdk_post']:.2f} times OpenAI's. One save",
-        "among 10,000 memories, ms of the",
-        f"processor: {saves}.",
+        f"{start['median_cpu_ms']['nacre -p hello']:.0f}, at a load of {start['machine']['load']:g}. nacre's",
+        f"own part of a round takes {layers['records'][most]['p50_us'] / 1000:.2f} ms at {int(most):,}",
+        f"records. One record is folded in {fold['fold']['100000']['p50_us']:.0f} µs after 100,000 others.",
+        f"Sending a request takes {prepare['anthropic']['nacre_over_sdk_post']:.2f} times as long as with",
+        f"Anthropic's SDK alone, and {prepare['openai']['nacre_over_sdk_post']:.2f} times as long as with",
+        f"OpenAI's. One save among 10,000 memories, in ms of processor time: {saves}.",
     ]
     names = "startup layers fold prepare memory"
     return _part("Start-up and speed", names, lines, plots=["layers", "fold", "memory"])
 
 
 def _not_better() -> str:
-    """Two lists that nobody has to remember to write: who beats us where, and which aims were missed."""
+    """Return the policies and rankers that do better than nacre, and the bars that were missed."""
     beaten = [line for cell in _read("replay")["cells"] for line in _beaten(cell)]
     behind = [line for name, halves in _read("recall")["sets"].items() for line in _behind(name, halves)]
     missed = [
@@ -497,15 +482,15 @@ def _not_better() -> str:
             "## Where nacre is not better",
             _filled(
                 [
-                    "Replay, by window and model: other ways beside nacre's defaults, as cost /",
-                    "percent of pairs in view;",
-                    "and those that keep more of the exact texts that edits replace.",
+                    "Replay, by window and model: policies that cost less or keep more than nacre's",
+                    "defaults, as cost / percent of pairs in view, and those that keep more of the exact",
+                    "texts that edits replace.",
                 ]
             ),
             "\n".join(beaten),
-            "Rankers that find as much at ten as nacre's words alone, or more:",
+            "Rankers whose recall at ten is at least that of nacre without embeddings:",
             "\n".join(behind),
-            "Aims that were set before and not reached:",
+            "Aims that were set in advance and missed:",
             "\n".join(missed),
         ]
     )
@@ -522,11 +507,13 @@ def _beaten(cell: Result) -> list[str]:
             groups.setdefault("more texts of edits", []).append(f"{row['policy']} {row['usable_edits']:.1f}")
         if is_cheaper or keeps_more:
             is_both = is_cheaper and keeps_more
-            group = "better" if is_both else "cheaper, keeps less" if is_cheaper else "dearer, keeps more"
+            group = (
+                "better" if is_both else "cheaper, keeps less" if is_cheaper else "more expensive, keeps more"
+            )
             groups.setdefault(group, []).append(f"{row['policy']} {_figures(row)}")
-    told = [f"  - {group}: {'; '.join(rows)}" for group, rows in sorted(groups.items())]
+    lines = [f"  - {group}: {'; '.join(rows)}" for group, rows in sorted(groups.items())]
     edits = f", texts of edits {ours['usable_edits']:.1f}"
-    return [f"- {cell['title']}, nacre {_figures(ours)}{edits}", *told] if told else []
+    return [f"- {cell['title']}, nacre {_figures(ours)}{edits}", *lines] if lines else []
 
 
 def _figures(row: Result) -> str:

@@ -27,10 +27,10 @@ __all__ = [
 
 
 class Cast:
-    """A provider for several agents at once: each conversation is answered from a script of its own.
+    """A provider for several agents at once: each conversation is answered from its own script.
 
-    `Cast(main, {"count the files": counter})` has `counter` answer whoever was told to count the files, by
-    words in a message that is no reply, and `main` everybody else.
+    `Cast(main, {"count the files": counter})` has `counter` answer conversations with these words in a
+    message that is not a reply, and `main` all others.
     """
 
     def __init__(self, main: ScriptedProvider, parts: dict[str, ScriptedProvider] | None = None) -> None:

@@ -138,7 +138,7 @@ OPEN: list[tuple[str, JsonObject]] = [
     ("Glob", {"pattern": "**/*"}),
 ]
 """These go ahead, and leave out what the rules are against."""
-HARMLESS = {"Pin", "TaskList", "TeamTasks", "remember", "recall"}
+HARMLESS = {"Pin", "TaskList", "TeamTasks", "ToolSearch", "remember", "recall"}
 """They take no path, command, host or name of a file."""
 
 

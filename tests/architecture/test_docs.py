@@ -303,16 +303,10 @@ def test_what_work_beside_a_conversation_is_said_to_add_to_the_bill_was_measured
     for run in json.loads(read("bench/results/notes.json"))["runs"]:
         paid = run["notes_usd"] + run["extraction_usd"]
         shares.setdefault(run["way"], []).append(paid / run["conversation_usd"])
-    usual = [round(share * 100) for share in shares["default"]]
-    extraction = [round(share * 100) for share in shares["summary made ahead, extraction"]]
-    page = " ".join(read("docs/how-to/see-what-it-costs.md").split())
-    assert f"add {min(usual)} to {max(usual)} % to the bill" in page
-    adds = f"adds {min(extraction)} to {max(extraction)} %"
-    assert adds in page
-    assert adds in " ".join(read("docs/why/extraction.md").split())
-    readme = " ".join(read("README.md").split())
-    assert f"notes add {min(usual)} to {max(usual)} % to the bill" in readme
-    assert f"extraction {adds}" in readme
+    usual = f"add {max(round(share * 100) for share in shares['default'])} % to the bill"
+    for page in ("README.md", "docs/how-to/see-what-it-costs.md"):
+        assert usual in " ".join(read(page).split())
+    assert min(shares["at once"]) > 0.3, "a third of the conversation"
 
 
 def imported(text: str) -> set[tuple[str, str]]:

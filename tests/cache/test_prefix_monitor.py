@@ -73,7 +73,7 @@ def test_the_first_changed_block_is_named_with_its_level():
 def test_an_unannounced_change_is_told_in_one_line():
     ledger = Ledger().after_request(request("a"))
     told = str(ledger.check(request("b")))
-    assert told == "messages[0].content[0] (text), already sent, was changed; nobody announced it"
+    assert told == "messages[0].content[0] (text), already sent, was changed; no record announced it"
     assert str(ledger.check(request("b"), announced="compaction")).endswith("announced: compaction")
 
 

@@ -76,6 +76,7 @@ class Scene:
             "NACRE_HOME": str(self.home),
             "PATH": "/usr/bin:/bin",
             "NACRE_PERMISSIONS_DEFAULT_MODE": "bypassPermissions",
+            "NACRE_BACKGROUND_IDLE_SECONDS": "0",
             **(given or {}),
         }
 

@@ -42,6 +42,8 @@ from nacre.layers.l7_mail import letter
 from nacre.layers.l7_mail.mailbox import Mailbox, peek
 from nacre.mcp_client.base import parse_servers
 from nacre.mcp_client.translate import to_outcome
+from nacre.memory.checks.origins import origin_of
+from nacre.memory.checks.support import is_supported_by
 from nacre.memory.daily_log import read_log
 from nacre.memory.dates.absolute import full_dates, without_dates
 from nacre.memory.dates.ranges import date_ranges
@@ -50,15 +52,19 @@ from nacre.memory.format.entry import read_entry
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.format.index import MemoryIndex, load_index
 from nacre.memory.instructions.includes import includes_in, is_any, split_head, without_comments
+from nacre.memory.purge.final_scan import FinalScan
+from nacre.memory.purge.traces import Traces
 from nacre.memory.recall.drift.tree_files import parse_index
-from nacre.memory.secrets import find_secrets, redact
+from nacre.memory.secrets import assigned_values, find_secrets, pointer_text, redact, repeats_value
 from nacre.memory.team.git import _rows
 from nacre.memory.team.merge import merged_index
 from nacre.memory.team.remote import STATE_FILE, parse_known, read_state
 from nacre.memory.team.rules import content_objection, sharing_objection
 from nacre.memory.transfer.import_sources import read_batch
+from nacre.messages.blocks import JsonObject
 from nacre.messages.foreign import read_foreign, recognise
 from nacre.messages.jsonl import decode
+from nacre.messages.media import media_block, media_facts
 from nacre.messages.tokens import estimate_blocks, estimate_text
 from nacre.messages.untrusted_text import neutralise
 from nacre.messages.view import View
@@ -66,10 +72,12 @@ from nacre.messages.wire import parse_content
 from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import Provider, Request
 from nacre.providers.openai import OpenAICompatibleProvider
+from nacre.providers.text_calls import parse_text_calls
 from nacre.settings import load
 from nacre.store import boundaries, summaries
 from nacre.store.git_objects import GitRepository
 from nacre.store.git_packs import GitPack
+from nacre.tools.page import page_text
 from nacre.tools.rules import meets_path, parse_rule
 from nacre.tools.shell import explain, programs
 from tests.fuzz.mutate import mutated
@@ -198,6 +206,33 @@ def openai_stream(data: bytes, _: Path) -> None:
 
 
 @target
+def responses_stream(data: bytes, _: Path) -> None:
+    client = openai.AsyncOpenAI(api_key="any", base_url="http://x", http_client=_answering(data))
+    _replay(OpenAICompatibleProvider(client=client, api="responses"))
+
+
+@target
+def text_calls(data: bytes, _: Path) -> None:
+    """Calls that a model without tools wrote as text."""
+    schema: JsonObject = {"type": "object", "properties": {"n": {"type": "integer"}, "a": {"type": "array"}}}
+    parse_text_calls(text_of(data), [{"name": "Read", "input_schema": schema}])
+
+
+@target
+def web_pages(data: bytes, _: Path) -> None:
+    page_text(text_of(data))
+
+
+@target
+def media(data: bytes, _: Path) -> None:
+    """Pictures and PDF files; an error of Python says which ones cannot be shown."""
+    with contextlib.suppress(ValueError):
+        block = media_block(data)
+        media_facts(block)
+        estimate_blocks((block,))
+
+
+@target
 def message_content(data: bytes, _: Path) -> None:
     with contextlib.suppress(ValueError, RecursionError):
         estimate_blocks(parse_content(json.loads(data)))
@@ -304,6 +339,26 @@ def secrets(data: bytes, _: Path) -> None:
     text = text_of(data)
     find_secrets(text)
     redact(text)
+
+
+@target
+def text_checks(data: bytes, _: Path) -> None:
+    """What a save compares with the words of the person and with those from outside."""
+    text, said, shown = (text_of(data[at::3]) if at else text_of(data) for at in range(3))
+    origin_of(text, by_user=[said], by_tools=[shown, text])
+    is_supported_by(text[:2_000], [said[:2_000], text[:2_000]])
+    repeats_value(text, assigned_values(shown))
+    pointer_text(text)
+
+
+@target
+def purge_values(data: bytes, _: Path) -> None:
+    """A memory of which every trace goes, in a text that others wrote."""
+    text = text_of(data)
+    traces = Traces("a.md", [text[:2_000]])
+    cleaned = traces.without(text)
+    assert traces.without(cleaned) == cleaned
+    FinalScan(traces.rare_words, traces.probes).is_in(data)
 
 
 @target

@@ -159,6 +159,27 @@ async def test_a_fork_stops_after_its_rounds_and_asks_for_no_more_room_than_it_w
     assert (len(forked.replies), forked.text) == (2, "")
 
 
+@pytest.mark.parametrize(
+    ("names", "is_refused", "requests"),
+    [(("Edit", "Write"), False, 1), (("Edit", "read"), False, 2), (("Edit", "Write"), True, 2)],
+)
+async def test_a_fork_that_ends_with_its_edits_sends_no_request_only_to_say_so(
+    names: tuple[str, ...], is_refused: bool, requests: int
+) -> None:
+    """C14: a call that reads, and an edit that is refused, are followed by another request."""
+
+    async def work(arguments: JsonObject) -> str:
+        if is_refused:
+            raise ToolError("not like that")
+        return "done"
+
+    tools = {name: Tool(name=name, description="", input_schema={}, call=work) for name in names}
+    provider = ScriptedProvider([together(*(call(name) for name in names)), say("noted")])
+    errand = replace(ERRAND, access=ALL, max_rounds=5, ends_with_edits=True)
+    await sent(parent().view, provider, errand, tools=tools)
+    assert provider.calls == requests
+
+
 async def test_what_is_too_long_is_raised_and_never_compacted() -> None:
     """F6: compacting inside a fork could wait for itself."""
     provider = ScriptedProvider([PromptTooLong("too long")])

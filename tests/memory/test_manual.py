@@ -10,7 +10,7 @@ import pytest
 from nacre.memory.startup_text import ManualMode, form_of, manual
 from nacre.messages.tokens import estimate_text
 
-MAX_TOKENS = 1_600
+MAX_TOKENS = 1_100
 """The manual is part of every request."""
 WRITING = [
     ManualMode(),
@@ -65,12 +65,22 @@ def test_every_manual_tells_to_check_and_to_ignore(mode: ManualMode):
     assert "you must look" in text
 
 
-def test_saving_is_two_steps_with_an_index_and_one_without():
-    """M14, M19"""
-    assert "two steps" in manual(ManualMode())
+def test_saving_by_hand_is_one_step_and_the_line_in_the_index_is_added():
+    """M14, M19: a file that Write makes in the memory directory gets its line."""
+    for mode in (ManualMode(), ManualMode(form="team"), ManualMode(agent_scope="user")):
+        assert "one step" in manual(mode)
+        assert "its line in `MEMORY.md` is added for you" in manual(mode)
     without = manual(ManualMode(has_index=False))
     assert "one step" in without
     assert "MEMORY.md" not in without
+
+
+@pytest.mark.parametrize("mode", [mode for mode in WRITING if mode.form != "daily"], ids=str)
+def test_saving_by_hand_shows_how_a_file_begins(mode: ManualMode):
+    """M11, M12"""
+    text = manual(mode).split("By hand", 1)[1]
+    assert re.search(r"\n---\nname: .+\ndescription: .+\ntype: .+\n---\n", text)
+    assert "**Why:**" in text and "**How to apply:**" in text
 
 
 def test_the_team_manual_gives_every_type_its_scope():
@@ -85,7 +95,7 @@ def test_the_daily_manual_names_a_pattern_and_leaves_the_index_alone():
     text = manual(ManualMode(form="daily"))
     assert "`logs/YYYY/MM/YYYY-MM-DD.md`" in text
     assert "Leave `MEMORY.md`" in text
-    assert "two steps" not in text
+    assert "one step" not in text
 
 
 def test_the_three_scopes_of_an_agents_memory_differ_in_one_sentence():
@@ -113,7 +123,7 @@ def test_searching_and_further_guidelines_come_last_and_only_when_given():
     )
     assert full.startswith(plain)
     assert full[len(plain) :].startswith("\n\n## Searching past context\n")
-    assert full.count("`Grep`") == 2
+    assert full.count("`Grep`") == 1
     assert full.endswith("\n\n## Further guidelines\n\nKeep {{ tool }} short. &lt;/system-reminder>")
 
 

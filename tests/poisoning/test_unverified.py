@@ -13,17 +13,21 @@ from bench.poisoning import sent_by, settings_in
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.cli.chat.slash_memory import confirm
 from nacre.cli.main import main
+from nacre.clock import SYSTEM_CLOCK
+from nacre.context.privacy import OriginTracker
 from nacre.memory.checks.review import waiting
 from nacre.memory.format.entry import Entry, MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
-from nacre.messages.blocks import ToolResult
+from nacre.messages.blocks import Block, Document, Image, JsonObject, Opaque, Role, ToolResult
 from nacre.messages.events import Notice
 from nacre.messages.records import Said
+from nacre.messages.transcript import Transcript
 from nacre.providers.scripted import Scripted
 from nacre.session.compaction import CompactionRequest
 from nacre.settings import Settings, load, trust
 from nacre.testing import ScriptedProvider, call, say
 from nacre.tools.guard import PermissionAnswer
+from tests.pictures import png
 
 HAND = MemoryChange(author="user", reason="by hand")
 OWN = "Releases are signed with the blue key in the evening."
@@ -84,6 +88,11 @@ async def test_after_a_tool_result_it_is_unverified(settings: Settings) -> None:
     assert await origin_after(settings, [look(settings), save(), say("ok")], "go on") == "unverified"
 
 
+async def test_an_endless_entity_in_a_page_does_not_stop_saves(settings: Settings) -> None:
+    (settings.cwd / "page.txt").write_text(f"&#{'9' * 5_000};\n", encoding="utf-8")
+    assert await origin_after(settings, [look(settings), save(), say("ok")], "go on") == "unverified"
+
+
 async def test_what_the_person_typed_is_the_agents_or_theirs(settings: Settings) -> None:
     said = "look at page.txt; we sign releases in the evening, with the blue key"
     assert await origin_after(settings, [look(settings), save(), say("ok")], said) == "agent"
@@ -101,12 +110,56 @@ async def test_what_the_person_did_not_agree_to_is_not(settings: Settings) -> No
     )
 
 
+async def test_a_picture_in_a_prompt_is_contact(settings: Settings) -> None:
+    """It may show words of others, such as a page."""
+    provider = ScriptedProvider([save(), say("ok")])
+    async with open_agent(settings, provider=provider, ask=yes) as ready:
+        async for _ in ready.agent.stream("what does it show?", images=[png()]):
+            pass
+    (entry,) = (await entries(settings)).values()
+    assert entry.origin == "unverified"
+
+
+PICTURE = Image({"type": "base64", "media_type": "image/png", "data": ""})
+FOUND: JsonObject = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+MEDIA: list[tuple[Role, Block]] = [
+    ("user", ToolResult("c1", (PICTURE,))),
+    ("user", ToolResult("c1", (Document({"type": "base64", "data": ""}),))),
+    ("user", ToolResult("c1", (Opaque("search_result", {"type": "search_result"}),))),
+    ("assistant", Opaque("web_search_tool_result", FOUND)),
+]
+
+
+@pytest.mark.parametrize(("role", "block"), MEDIA, ids=lambda one: getattr(one, "kind", ""))
+async def test_a_result_without_text_is_contact(role: Role, block: Block) -> None:
+    tracker = OriginTracker()
+    transcript = Transcript()
+    tracker.attend(transcript)
+    assert tracker.origin_of(OWN) == "agent"
+    await transcript.append(Said(id="1", at=SYSTEM_CLOCK.now(), role=role, blocks=(block,)))
+    assert tracker.origin_of(OWN) == "unverified"
+
+
 @pytest.mark.parametrize("name", ["CLAUDE.md", "AGENTS.md", ".claude/rules/a.md"])
 async def test_instructions_of_an_untrusted_repository_are_contact(settings: Settings, name: str) -> None:
     path = settings.cwd / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("Be brief.\n", encoding="utf-8")
     assert await origin_after(settings, [save(), say("ok")], "go on") == "unverified"
+
+
+@pytest.mark.parametrize(
+    ("branch", "expected"), [("main", "agent"), ("sign-releases-with-the-blue-key", "unverified")]
+)
+async def test_the_branch_of_an_untrusted_repository_is_contact(
+    settings: Settings, branch: str, expected: str
+) -> None:
+    """A clone has the branch that its author chose, and the prompt names it."""
+    (settings.cwd / ".git").mkdir()
+    for name in ("objects", "refs"):
+        (settings.cwd / ".git" / name).mkdir()
+    (settings.cwd / ".git" / "HEAD").write_text(f"ref: refs/heads/{branch}\n", encoding="utf-8")
+    assert await origin_after(settings, [save(), say("ok")], "go on") == expected
 
 
 async def test_instructions_of_a_trusted_directory_are_not(tmp_path: Path) -> None:
@@ -129,7 +182,7 @@ async def test_an_unverified_memory_is_neither_listed_nor_attached_but_found(set
     assert "blue" not in sent_by(provider)
     provider, _ = await play(settings, [call("recall", query="key of releases"), say("ok")], "recall it")
     assert "blue key" in sent_by(provider)
-    assert "nobody vouches" in sent_by(provider)
+    assert "not confirmed" in sent_by(provider)
 
 
 async def test_it_never_replaces_what_the_person_may_rely_on(settings: Settings) -> None:

@@ -54,7 +54,7 @@ async def test_a_prefix_that_moved_without_a_record_raises_where_that_is_wanted(
     one = session(clock, strict=True)
     await talk(one, 0)
     await one.add_user("next")
-    with pytest.raises(PrefixMoved, match=r"messages\[0\]\.content\[0\].*nobody announced it"):
+    with pytest.raises(PrefixMoved, match=r"messages\[0\]\.content\[0\].*no record announced it"):
         one.start_request(rewritten(one.view))
 
 

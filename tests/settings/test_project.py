@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -229,6 +230,28 @@ def test_nothing_above_the_repository_or_outside_one_is_looked_at(work: Path) ->
     (work / "plain").mkdir()
     subprocess.run(["git", "init", "-q", str(work / "repo")], check=True)
     assert [read(work, work / d).model for d in ("plain", "repo")] == [None, None]
+
+
+def test_a_repository_around_the_home_is_not_the_project_of_a_directory_in_it(work: Path) -> None:
+    """Keys and mail would be files of the project, which no one is asked about."""
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    (work / "a").mkdir()
+    environ = {"NACRE_HOME": str(work.parent / "home"), "HOME": str(work)}
+    found = [load(cwd, environ, policy_path=work.parent / "none").project_root for cwd in (work, work / "a")]
+    assert found == [work, work / "a"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another account")
+def test_a_repository_of_another_account_is_not_the_project_of_a_directory_in_it(work: Path) -> None:
+    """Anyone may write a `.git/` into a shared `/tmp`, too."""
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    write(work, {"model": "stranger"})
+    (work / "a").mkdir()
+    assert read(work, work / "a").project_root == work
+    os.chown(work / ".git", 65534, 65534)
+    assert (read(work, work / "a").project_root, read(work, work / "a").model) == (work / "a", None)
+    os.chown(work / "a", 65534, 65534)  # as in a container, where all files are of another account
+    assert read(work, work / "a").project_root == work
 
 
 def test_the_user_s_own_file_is_not_mistaken_for_a_project_s(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import nacre.layers.l5_extract.layer  # noqa: F401 - imported only by sessions that extract
 from nacre.errors import NacreError
 from nacre.messages.records import Noted
 from nacre.session.read_session import read_log

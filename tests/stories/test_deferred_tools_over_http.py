@@ -21,6 +21,7 @@ from tests.stories.session_world import SessionWorld, span
 
 CREATE = "mcp__raw__create_issue"
 LIST = "mcp__raw__list_issue"
+RARE = {"Agent", "SendMessage", "TaskStop", "TeamTasks", "correct", "forget"}
 SEARCHED = calls(call("ToolSearch", query=f"select:{CREATE}"))
 CALLED = calls(call(CREATE, project="a/b", title="Broken"))
 
@@ -73,9 +74,9 @@ async def test_a_tool_is_found_and_called_and_every_request_is_read_from_the_cac
     assert all(read >= BAR for read in shares_read(log)), shares_read(log)
     assert len({canonical([*tools_in(one)]) for one in log}) == 1
     named = deferred_in(log[0])
-    assert named >= {CREATE, LIST, "SendMessage", "TeamTasks", "TaskStop"}
+    assert named >= {CREATE, LIST, *RARE}
     assert named.isdisjoint(
-        {"Read", "Edit", "Bash", "Grep", "Glob", "Agent", "TaskList", "recall", "ToolSearch"}
+        {"Read", "Edit", "Bash", "Grep", "Glob", "TaskList", "recall", "remember", "ToolSearch"}
     )
     # The definition is part of the prompt only from where it was found.
     assert log[2].usage.prompt - log[1].usage.prompt > 150
@@ -191,23 +192,54 @@ async def test_a_tool_whose_server_is_gone_does_not_block_the_session(world: Ses
     assert refusals(world) == []
 
 
-@pytest.mark.parametrize(("setting", "count"), [("auto", 0), (True, 3), (False, 0)])
-async def test_few_tools_are_deferred_only_if_the_setting_says_so(
-    setting: bool | str, count: int, world: SessionWorld
+@pytest.mark.parametrize(("setting", "names"), [("auto", RARE), (True, RARE), (False, set())])
+async def test_own_tools_that_few_sessions_call_are_deferred(
+    setting: bool | str, names: set[str], world: SessionWorld
 ) -> None:
     world.set_mcp(None)
     async with world.sim, world.opened("bound", settings={"tools.deferred": setting}) as ready:
-        assert len(ready.agent.session.base.deferred) == count
-        assert ("ToolSearch" in ready.agent.tools) == bool(count)
+        assert {one["name"] for one in ready.agent.session.base.deferred} == names
+        assert ("ToolSearch" in ready.agent.tools) == bool(names)
+
+
+@pytest.mark.parametrize(("setting", "is_late"), [("auto", False), (True, True)])
+async def test_few_tools_of_a_server_are_deferred_only_if_the_setting_says_so(
+    setting: bool | str, is_late: bool, world: SessionWorld
+) -> None:
+    world.set_mcp("usual")
+    async with world.sim, world.opened("bound", settings={"tools.deferred": setting}) as ready:
+        late = {str(one["name"]) for one in ready.agent.session.base.deferred}
+        served = {name for name in ready.agent.tools if name.startswith("mcp__")}
+    assert served and late == (RARE | served if is_late else RARE)
+
+
+async def test_an_own_tool_is_loaded_called_and_kept_through_a_compaction(world: SessionWorld) -> None:
+    """What the person wants forgotten is forgotten in the same turn."""
+    world.set_mcp(None)
+    async with world.sim, world.opened("bound") as ready:
+        planned(world, calls(call("remember", text="Tea is served at four.")), "Saved.")
+        await say(ready.agent, "remember that tea is served at four")
+        planned(world, calls(call("ToolSearch", query="select:forget")))
+        planned(world, calls(call("forget", query="tea")), "Gone.")
+        (_, gone) = results(await say(ready.agent, "forget when tea is served"))
+        assert "Forgot" in gone.text
+        await say(ready.agent, *("go on with the work" for _ in range(4)))
+        await ready.compact.compact(CompactionRequest())
+        assert referenced_tools(ready.agent.session.view.items) == ["forget"]
+        planned(world, calls(call("forget", query="tea")), "There is none.")
+        (again,) = results(await say(ready.agent, "forget it again"))
+        assert again.is_error and "ToolSearch" not in again.text
+    assert refusals(world) == []
+    assert all(read >= BAR for read in shares_read(world.sim.log[:5])), shares_read(world.sim.log)
 
 
 @pytest.mark.parametrize(
     ("address", "setting", "count"),
     [
         ("https://gateway.example", "auto", 0),
-        ("https://gateway.example", True, 23),
+        ("https://gateway.example", True, 26),
         ("https://notanthropic.com", "auto", 0),
-        ("https://api.anthropic.com", "auto", 23),
+        ("https://api.anthropic.com", "auto", 26),
     ],
 )
 async def test_behind_a_gateway_tools_are_deferred_only_if_the_setting_says_so(
@@ -265,10 +297,11 @@ async def test_a_fork_with_full_access_searches_itself(world: SessionWorld) -> N
 async def test_an_agent_searches_among_its_own_tools_and_keeps_its_mail(world: SessionWorld) -> None:
     hire = calls(call("Agent", description="file it", prompt="Create an issue."))
     async with world.sim, world.opened("bound") as ready:
+        planned(world, calls(call("ToolSearch", query="select:Agent")))
         planned(world, hire, SEARCHED, CALLED, "Filed.", "Done.")
         await say(ready.agent, "let an agent create an issue")
-    parent, child = world.sim.log[:2]
-    assert deferred_in(parent) - deferred_in(child) == {"SendMessage"}
+    parent, child = world.sim.log[1:3]
+    assert deferred_in(parent) - deferred_in(child) == {"SendMessage", "correct", "forget"}
     assert CREATE in deferred_in(child)
-    assert "Broken" in canonical(world.sim.log[3].body["messages"]).decode()
+    assert "Broken" in canonical(world.sim.log[4].body["messages"]).decode()
     assert refusals(world) == []

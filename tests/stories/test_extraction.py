@@ -30,6 +30,7 @@ def settings_in(cwd: Path, **cli: str) -> Settings:
     environ = {
         "HOME": str(cwd), "NACRE_HOME": str(cwd / "home"), "PATH": "/usr/bin:/bin",
         "NACRE_PERMISSIONS_DEFAULT_MODE": "bypassPermissions", "NACRE_NOTES": "false", "NACRE_DREAM": "false",
+        "NACRE_BACKGROUND_IDLE_SECONDS": "0",
     }  # fmt: skip
     return replace(load(cwd, environ, cli=cli), is_interactive=True)
 

@@ -266,7 +266,7 @@ async def test_tools_of_servers_and_of_ones_own_are_watched_by_their_names(tmp_p
     await talk(settings_of(tmp_path), provider, "look", tools=mine)
     refused, looked = results(provider)
     assert refused[0]
-    assert "about this tool nobody can be" in refused[1]
+    assert "not possible for this tool" in refused[1]
     assert looked == (False, "looked")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
 
@@ -167,19 +167,85 @@ async def test_the_cached_part_of_a_broken_request_is_estimated(kind: str, tmp_p
             await assert_estimated(world, ready, [broken])
 
 
-async def assert_estimated(world: SessionWorld, ready: OpenedAgent, faults: list[Fault]) -> None:
-    """Each request of a turn with these faults is counted with about the tokens that the bill has."""
+async def assert_estimated(
+    world: SessionWorld,
+    ready: OpenedAgent,
+    faults: list[Fault],
+    act: Callable[[OpenedAgent], Awaitable[object]] | None = None,
+) -> None:
+    """Each request of an act with these faults, or of a turn, is counted like the bill."""
     counted: list[Usage] = []
     ready.agent.session.on_usage = lambda usage, model: counted.append(usage)
     earlier = len(world.sim.log)
     world.planned += faults
-    await say(ready.agent, "and now")
+    await (say(ready.agent, "and now") if act is None else act(ready))
     billed = [one.usage for one in world.sim.log[earlier:]]
-    assert len(counted) == len(billed)
+    assert len(counted) == len(billed) > len(faults)
     for own, real in zip(counted, billed, strict=True):
-        # Reasoning that the provider strips at a new prompt ends the cached part somewhat earlier.
         assert own.cache_read == pytest.approx(real.cache_read, rel=0.2, abs=600)
         assert own.cache_write == pytest.approx(real.cache_write, rel=0.2, abs=600)
+
+
+@pytest.mark.parametrize("kind", ["reasoning", "responses"])
+async def test_what_a_broken_request_read_follows_from_all_earlier_ones(kind: str, tmp_path: Path) -> None:
+    """A summary behind a message without an answer, and the first turn of a model that comes back."""
+    world = SessionWorld(tmp_path / "work", seed=3)
+    broken = Fault(kind="disconnect", after=12)
+
+    async def compact(ready: OpenedAgent) -> None:
+        await ready.compact.compact(CompactionRequest())
+
+    async with world.sim:
+        async with world.opened("bound") as ready:
+            await say(ready.agent, "one", "two", "three")
+            session_id = ready.agent.session.id
+        async with world.opened(kind, session_id) as ready:
+            world.planned += [broken] * 3
+            with pytest.raises(StreamBroken):
+                await say(ready.agent, "without an answer")
+            await assert_estimated(world, ready, [broken], compact)
+            await say(ready.agent, "four", "five")
+        async with world.opened("bound", session_id) as ready:
+            await say(ready.agent, "to another model")
+        async with world.opened(kind, session_id) as ready:
+            await assert_estimated(world, ready, [broken])
+
+
+async def test_a_broken_request_of_an_earlier_process_is_in_the_cache(tmp_path: Path) -> None:
+    world = SessionWorld(tmp_path / "work", seed=5)
+    broken = Fault(kind="disconnect", after=12)
+    async with world.sim:
+        async with world.opened("responses") as ready:
+            world.planned += [broken] * 3
+            with pytest.raises(StreamBroken):
+                await say(ready.agent, "without an answer")
+            session_id = ready.agent.session.id
+        async with world.opened("responses", session_id) as ready:
+            before = ready.agent.session.meter
+            world.planned += [broken] * 3
+            with pytest.raises(StreamBroken):
+                async for _ in ready.agent.stream(None):
+                    pass
+            counted = ready.agent.session.meter.since(before).usage
+            billed = sum((one.usage for one in world.sim.log[-3:]), Usage())
+            assert counted.cache_write == billed.cache_write == 0
+            assert counted.cache_read == pytest.approx(billed.cache_read, rel=0.05)
+
+
+async def test_the_size_of_a_broken_request_is_that_of_its_own_tools(tmp_path: Path) -> None:
+    """What the provider counted for a request with fewer tools says little about the first one with all."""
+    world = SessionWorld(tmp_path / "work", seed=4)
+    counted: list[Usage] = []
+    async with world.sim:
+        async with world.opened("codex", NACRE_AGENTS="0", NACRE_DISABLE_AUTO_MEMORY="1") as ready:
+            await say(ready.agent, "one", "two")
+            session_id = ready.agent.session.id
+        async with world.opened("codex", session_id) as ready:
+            ready.agent.session.on_usage = lambda usage, model: counted.append(usage)
+            earlier = len(world.sim.log)
+            world.planned.append(Fault(kind="disconnect", after=12))
+            await say(ready.agent, "with all tools")
+            assert counted[0].prompt == pytest.approx(world.sim.log[earlier].usage.prompt, rel=0.05)
 
 
 async def test_an_attempt_that_is_repeated_is_counted(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ async def test_an_agent_with_tools_of_its_own_recalls_and_is_told_that_it_saves_
     assert RELEASES in last(provider)
     assert told[0].startswith("recalled 1 memory: releases_go_out")
     assert "In this session it is read-only" in str(request.system)
-    assert "`remember` writes" not in str(request.system)
+    assert "`remember` saves" not in str(request.system)
     opening = str(request.messages[0]["content"])
     assert "It cannot be written in this session: read it only." in opening
     assert f"({RELEASES_FILE})" in opening and "Answer in verse." in opening
@@ -109,7 +109,7 @@ async def test_one_tool_that_saves_is_enough_to_be_told_how(name: str, settings:
     chosen = lambda usual: [one for one in usual if one.name == name]  # noqa: E731
     async with open_agent(settings, provider=provider, tools=chosen) as ready:
         await talk(ready, "when do releases go out?")
-    assert "`remember` writes" in str(provider.requests[0].system)
+    assert "`remember` saves" in str(provider.requests[0].system)
 
 
 async def test_memory_is_switched_off_in_the_settings_whatever_the_tools(settings: Settings) -> None:

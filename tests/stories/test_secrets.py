@@ -27,11 +27,14 @@ SPELLINGS = {
 }
 
 
-async def saved_after_reading(tmp_path: Path, text: str) -> tuple[str, list[str]]:
+SHOWN = f"DB_HOST=db.internal\nDB_PASSWORD={VALUE}\n"
+
+
+async def saved_after_reading(tmp_path: Path, text: str, shown: str = SHOWN) -> tuple[str, list[str]]:
     """Return the answer to `remember`, and the files under the home that hold the value."""
     settings = settings_in(tmp_path)
     project = settings.cwd
-    (project / "app.env").write_text(f"DB_HOST=db.internal\nDB_PASSWORD={VALUE}\n")
+    (project / "app.env").write_text(shown)
     home = settings.home
     answer = ""
     provider = ScriptedProvider(
@@ -59,6 +62,23 @@ async def test_a_value_that_a_tool_result_assigns_is_refused_in_any_spelling(
     assert "secrets do not belong into memory" in answer
     assert "save where it is kept instead" in answer
     assert files and all(file.startswith("projects/") and file.endswith(".jsonl") for file in files), files
+
+
+SENTENCES = [
+    "The admin password is {}, as of today.",
+    "Das Passwort für die Anlage lautet {}.",
+    "Le mot de passe du serveur est {}.",
+    "La contraseña del panel es {}",
+    "管理后台的密码是{}。",
+    "管理画面のパスワードは{}です。",
+]
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+async def test_a_value_that_a_sentence_of_a_result_names_is_refused(tmp_path: Path, sentence: str) -> None:
+    value = f"{VALUE}7"
+    answer, _ = await saved_after_reading(tmp_path, f"Staging opens with {value}.", sentence.format(value))
+    assert "secrets do not belong into memory" in answer
 
 
 async def test_other_values_of_the_same_result_are_saved(tmp_path: Path) -> None:

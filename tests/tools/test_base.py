@@ -45,10 +45,7 @@ def test_the_definition_comes_from_the_signature_and_the_docstring():
                     "place": {"type": "string", "description": "Where to look."},
                     "depth": {"default": 2, "type": "integer"},
                     "mode": {"default": "near", "enum": ["near", "far"], "type": "string"},
-                    "title": {
-                        "anyOf": [{"items": {"type": "integer"}, "type": "array"}, {"type": "null"}],
-                        "default": None,
-                    },
+                    "title": {"items": {"type": "integer"}, "type": "array"},
                 },
                 "required": ["place"],
                 "additionalProperties": False,

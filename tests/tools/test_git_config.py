@@ -497,8 +497,8 @@ def test_the_repository_that_git_would_find_is_the_one_that_is_checked(
 def test_a_file_is_looked_for_in_the_directory_that_git_goes_to(tmp_path: Path, root: Path) -> None:
     (root / "src").mkdir()
     (root / "src" / "link").symlink_to(tmp_path / "payload")
-    assert effect(root, "git -C src grep -f link") == "ask"
-    assert effect(root, "git grep -f link") == "allow"
+    assert effect(root, "git -C src diff -O link") == "ask"
+    assert effect(root, "git diff -O link") == "allow"
 
 
 def test_a_file_that_git_looks_for_from_the_top_of_the_work_tree_is_asked_about(
@@ -514,6 +514,33 @@ def test_a_file_that_git_looks_for_from_the_top_of_the_work_tree_is_asked_about(
     ):
         assert effect(root, line, cwd=root / "src") == "ask"
         assert SECRET in by_hand(root / "src", line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git grep -f ../secret", "git grep -Enf../secret", "git ls-files -o -X ../secret",
+        "git ls-files --exclude-from=../secret", "git ls-files --exclude-per-dir=../secret",
+    ],
+)  # fmt: skip
+def test_a_list_of_patterns_from_the_top_of_the_work_tree_is_asked_about(
+    tmp_path: Path, root: Path, line: str
+) -> None:
+    """`../secret` in `src` is in the project; for older versions of git, it is beside the project."""
+    (root / "src").mkdir()
+    (tmp_path / "secret").write_text(f"{SECRET}[\n")
+    assert effect(root, line, cwd=root / "src") == "ask"
+    shown = by_hand(root / "src", "git grep -f ../secret")
+    assert SECRET in shown or "cannot open" in shown
+    assert effect(root, "git grep -e def -A3 -m1 x; git ls-files -oxX --exclude-standard") == "allow"
+
+
+@pytest.mark.parametrize("key", ["branch.sort", "tag.sort"])
+def test_a_sort_that_may_be_by_signature_is_asked_about(root: Path, key: str) -> None:
+    """Since git 2.43 it starts gpg."""
+    git(root, "config", key, "signature")
+    assert effect(root, "git tag -l") == "ask"
+    assert effect(root, "git branch --list") == "ask"
 
 
 @pytest.mark.parametrize("line", ["git status && make", "make; git -C . diff"])

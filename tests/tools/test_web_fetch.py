@@ -122,6 +122,7 @@ async def test_what_is_no_web_address_is_refused(url: str) -> None:
 
 def test_broken_html_is_read_as_far_as_it_goes() -> None:
     assert page_text("<p>a<b>b</p><script>x") == "ab"
+    assert page_text(f"<p>a<![x]>b<![CDATA[c]]>&#{'9' * 5_000};</p>") == "ab\ufffd"
 
 
 async def test_a_page_made_to_be_parsed_for_ever_is_given_up() -> None:

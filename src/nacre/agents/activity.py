@@ -46,6 +46,7 @@ BY_NAME: dict[str, Callable[[JsonObject], str]] = {
     "TeamTasks": lambda given: "Looking after the team's tasks",
     "Skill": lambda given: f"Loading skill {_verb(given, 'skill', 'name')}",
     "remember": lambda given: "Saving a memory",
+    "search_sessions": lambda given: f"Searching {_verb(given, 'text') or 'sessions'}",
     "recall": lambda given: f"Recalling {_verb(given, 'query') or 'memories'}",
     "forget": lambda given: "Forgetting a memory",
     "correct": lambda given: "Correcting a memory",
@@ -310,7 +311,7 @@ async def _answer(model: ActivityModel, view: View) -> str:
     request = summary_request(view, model.model)
     asked = metered(
         model.provider.stream(request),
-        Usage(input=TAIL_TOKENS, approximate=True),
+        lambda: Usage(input=TAIL_TOKENS, approximate=True),
         lambda usage: model.pay(usage, model.model),
     )
     try:

@@ -14,8 +14,10 @@ from nacre.agents.registry import AgentState, read_states, with_process_status
 from nacre.agents.team_roster import INBOXES, Roster, TeamMember, teams
 from nacre.agents.team_tasks import STATES
 from nacre.errors import MailError, TranscriptError
+from nacre.layers.l7_mail.inbox import Inbox
 from nacre.layers.l7_mail.letter import MAIN
-from nacre.layers.l7_mail.mailbox import box_path, peek
+from nacre.layers.l7_mail.mailbox import Mailbox, box_path, peek
+from nacre.layers.l7_mail.post import Post
 from nacre.process import is_alive
 from nacre.session.spending import FILE, ProcessSpend, read_shared
 from nacre.store.sessions import Sessions
@@ -211,6 +213,20 @@ def find(home: Path, cwd: Path, wanted: str, *, team: str = "") -> MailTarget:
         places = "; ".join(each.where for each in found[:SHOWN])
         raise MailError(f"{wanted!r} can mean {len(found)}: {places}; give an id, or --team")
     return found[0]
+
+
+def post_of(sender: str, target: MailTarget | None, roster: Roster | None) -> Post:
+    """Return a post for a sender that is no agent; it writes to the target, else to members of the team."""
+
+    def inbox_of(name: str) -> Inbox | None:
+        if target is not None:
+            return Mailbox(target.inbox)
+        return Mailbox(roster.inbox_path(name)) if roster else None
+
+    def everyone() -> list[str]:
+        return [each.name for each in roster.members()] if roster else []
+
+    return Post(sender, find=inbox_of, everyone=everyone)
 
 
 def _candidates(home: Path, cwd: Path, wanted: str) -> Iterator[MailTarget]:

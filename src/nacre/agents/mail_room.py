@@ -55,6 +55,7 @@ class MailRoom:
         self.mailing.holds_turns = True
         self.waking = AgentWaker(self, team, background, agent.session.notify) if team else None
         self.post = self._new_post(teams.name)
+        self.mailing.plan = self.post.plan
 
     def join(self) -> None:
         """Add mail to the session and to those of all its agents."""
@@ -77,6 +78,7 @@ class MailRoom:
         """Make the session a member of another session's team, under its own name."""
         self.teams.name = name
         self.post = self._new_post(name)
+        self.mailing.plan = self.post.plan
         self._bindings.mail.belong_to(self.post)
         self.mailing.shows = _is_shown
         self.mailing.holds_turns = False
@@ -161,6 +163,7 @@ class MailRoom:
         post = self._new_post(state.name)
         mailing = Mail(child.session, self.inbox(state.name))
         mailing.shows = _is_shown
+        mailing.plan = post.plan
         bindings = child.toolset.bindings
         bindings.mail.belong_to(post)
         child.session.add_layers(mailing)

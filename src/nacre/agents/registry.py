@@ -131,7 +131,7 @@ class AgentRegistry:
         """Return the agent with this name; raises `ToolError` with the known names."""
         if (found := self.states.get(name)) is not None:
             return found
-        known = ", ".join(list(self.states)[-20:]) or "nobody yet"
+        known = ", ".join(list(self.states)[-20:]) or "none yet"
         raise ToolError(f"There is no agent named {name[:80]!r}. Known: {known}.")
 
 

@@ -72,13 +72,13 @@ def team_tools(binding: AgentBinding) -> list[Tool]:
 
     @tool(name=AGENT, description=AGENT_WORDS)
     async def agent(  # noqa: PLR0913  # these are the arguments of the tool
-        description: Annotated[str, "The task, in 3 to 5 words."],
-        prompt: Annotated[str, "All that it needs to know."],
-        subagent_type: Annotated[str, "Its kind."] = "general",
-        name: Annotated[str, "To write to it by; made up if empty."] = "",
-        run_in_background: Annotated[bool, "Do not wait for it."] = False,
-        isolation: Annotated[Literal["", "worktree"], "`worktree`: on a branch of its own."] = "",
-        team_name: Annotated[str, "Makes it a member of a team, who stays."] = "",
+        description: Annotated[str, "3 to 5 words."],
+        prompt: str,
+        subagent_type: str = "general",
+        name: Annotated[str, "To write to it by."] = "",
+        run_in_background: bool = False,
+        isolation: Annotated[Literal["", "worktree"], "`worktree`: a branch of its own."] = "",
+        team_name: Annotated[str, "A team that it joins, and stays."] = "",
         model: Annotated[str, "Another model, or `small`."] = "",
     ) -> str:
         return await binding.require().answer(
@@ -95,7 +95,7 @@ def team_tools(binding: AgentBinding) -> list[Tool]:
         )
 
     @tool(name=STOP, description=STOP_WORDS)
-    async def task_stop(name: Annotated[str, "The agent's name."]) -> str:
+    async def task_stop(name: str) -> str:
         return await binding.require().stop(name)
 
     # Agent runs separately, limits its own time by the stall limit, and its own result.
@@ -142,12 +142,12 @@ def team_tasks_tool(binding: TeamTaskBinding) -> Tool:
 
     @tool(name=NAME, description=DESCRIPTION)
     async def team_tasks(
-        action: Annotated[Action, "What to do."],
-        task: Annotated[int | None, "The number of a task."] = None,
-        title: Annotated[str, "For add: the task in one line."] = "",
-        detail: Annotated[str, "For add: what else there is to know."] = "",
-        blocked_by: Annotated[list[int] | None, "For add: tasks that must be completed first."] = None,
-        blocks: Annotated[list[int] | None, "For add: tasks that have to wait for this one."] = None,
+        action: Action,
+        task: Annotated[int | None, "Its number."] = None,
+        title: Annotated[str, "For add."] = "",
+        detail: Annotated[str, "For add."] = "",
+        blocked_by: Annotated[list[int] | None, "For add: what must be completed first."] = None,
+        blocks: Annotated[list[int] | None, "For add: what waits for it."] = None,
     ) -> str:
         def add(roster: Roster) -> str:
             added = roster.tasks.add(title, detail, blocked_by=blocked_by or (), blocks=blocks or ())

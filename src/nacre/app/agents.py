@@ -23,7 +23,14 @@ from nacre.agents.teams import Teams
 from nacre.agents.tools import AGENT, AgentRequest
 from nacre.agents.toolset import ToolBindings, Toolset
 from nacre.agents.types import INHERIT, SMALL, AgentType, agent_types
-from nacre.app.build_toolset import FROM_SERVERS, own_tools, skill_places, with_deferred, with_memory
+from nacre.app.build_toolset import (
+    FROM_SERVERS,
+    keep_loaded,
+    own_tools,
+    skill_places,
+    with_deferred,
+    with_memory,
+)
 from nacre.app.layers import add_result_layers, add_startup_layers, add_tool_instructions
 from nacre.app.memory_locations import memory_paths
 from nacre.app.model_layers import SessionServices, add_notes_and_compact
@@ -64,7 +71,7 @@ from nacre.tools.tasks import TaskBoard
 from nacre.tools.tool_search import SEARCH
 from nacre.tools.workspace import Workspace
 
-UNFINISHED = "It did not finish: the program ended while it was at work. It can be told to go on."
+UNFINISHED = "It did not finish: the program ended while it was running. It can be continued."
 FRAME = prompts.load(__package__, "agent_frame")
 NAMED = prompts.load(__package__, "agent_name")
 REMINDER = "<system-reminder>\n{{ text }}\n</system-reminder>"
@@ -224,8 +231,8 @@ async def open_child(spec: ChildSpec, parent: ParentAgent, stack: AsyncExitStack
     memory = await _open_memory(spec, settings, stack, startup, clock=clock)
     toolset = _toolset(spec, parent, settings, stack)
     # Agents write messages all the time, so that SendMessage stays.
-    offered = _tools(spec.type, toolset, startup, memory)
-    tools = with_deferred(offered, chosen.model, settings, toolset.guard, kept=frozenset({SEND}))
+    offered = keep_loaded(_tools(spec.type, toolset, startup, memory), frozenset({SEND}))
+    tools = with_deferred(offered, chosen.model, settings, toolset.guard)
     records = log.records if log else spec.records
     session = Session(
         _base(spec, chosen.model, tools, settings, startup=startup, memory=memory, clock=clock),

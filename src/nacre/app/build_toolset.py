@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from nacre.agents.tools import AGENT, STOP, team_tasks_tool, team_tools
 from nacre.agents.tools import NAME as TEAM_TASKS
-from nacre.agents.tools import STOP, team_tasks_tool, team_tools
 from nacre.agents.toolset import NoticeQueue, ToolBindings, Toolset
 from nacre.app.sandbox import missing_directories, real_directories, session_sandbox
 from nacre.app.startup_context import StartupContext
@@ -96,7 +96,7 @@ async def build_toolset(
 
 
 SMALL_TOOLS = frozenset({"Bash", "Edit", "Read", "Write", "recall", "remember"})
-"""What a model with a small window gets; tools of MCP servers, which somebody chose, come with them."""
+"""The tools for a small window; those of MCP servers, which the user has chosen, are added."""
 
 
 def _is_offered(name: str, policy: PermissionPolicy, *, is_small: bool) -> bool:
@@ -138,7 +138,7 @@ def own_tools(
         from nacre.tools.web_fetch import web_fetch_tool  # noqa: PLC0415 - off by default
 
         tools.append(web_fetch_tool(workspace=workspace))
-    return tools
+    return mark_rare(tools)
 
 
 def skill_places(settings: Settings) -> tuple[SkillFolder, ...]:
@@ -169,38 +169,49 @@ def with_memory(toolset: Toolset, startup: StartupContext, *, is_small: bool = F
     policy = toolset.guard.policy
     return [
         *toolset.tools,
-        *toolset.guard.wrap(one for one in startup.tools if _is_offered(one.name, policy, is_small=is_small)),
+        *toolset.guard.wrap(
+            one for one in mark_rare(startup.tools) if _is_offered(one.name, policy, is_small=is_small)
+        ),
     ]
 
 
-DEFERRABLE = frozenset({STOP, SEND, TEAM_TASKS})
-"""Own tools that few sessions call; those of MCP servers are deferrable, too."""
-MIN_DEFERRED_TOKENS = 2_000
-"""Estimated tokens that deferral must save in a request.
+RARE = frozenset({AGENT, STOP, SEND, TEAM_TASKS, "correct", "forget", "search_sessions"})
+"""Own tools that few sessions call."""
+MIN_SERVER_TOKENS = 2_000
+"""Estimated tokens of the tools of MCP servers from which on they are deferred, too.
 
 In 20 requests a definition costs about three times its size: one cache write and 19 reads. A search is one
-more request, which reads the whole context: 40,000 cached tokens cost as much as 4,000 others.
+more request, which reads the whole context: 40,000 cached tokens cost as much as 4,000 others. Tools that
+somebody chose are called in most sessions, so most sessions pay for a search.
 """
+MIN_SAVED_TOKENS = 500
+"""Estimated tokens that deferral must save in a request; of rare tools, few sessions pay for a search."""
+
+
+def mark_rare(tools: Iterable[Tool]) -> list[Tool]:
+    """Return the tools, those that few sessions call marked as deferred."""
+    return [replace(one, deferred=True) if one.name in RARE else one for one in tools]
+
+
+def keep_loaded(tools: Iterable[Tool], names: frozenset[str]) -> list[Tool]:
+    """Return the tools, these names not deferred."""
+    return [replace(one, deferred=False) if one.name in names else one for one in tools]
 
 
 def with_deferred(
-    tools: Sequence[Tool],
-    model: str,
-    settings: Settings,
-    guard: Guard | None = None,
-    *,
-    kept: frozenset[str] = frozenset(),
+    tools: Sequence[Tool], model: str, settings: Settings, guard: Guard | None = None
 ) -> list[Tool]:
-    """Return the tools, rarely used ones deferred, and ToolSearch (P12); all undeferred if it does not pay.
+    """Return the tools and ToolSearch, which loads deferred ones (P12); none is deferred if it does not pay.
 
-    `kept` are never deferred; a tool that its author marked as deferred is treated like those of servers.
+    Deferred are tools that are marked, and those of MCP servers.
     """
     wanted = settings.tools.deferred
+    servers = [one for one in tools if one.name.startswith(FROM_SERVERS)]
+    are_servers_late = wanted is True or _tokens(servers) >= MIN_SERVER_TOKENS
     late = [
         replace(one, deferred=True)
         for one in tools
-        if (one.deferred or one.name in DEFERRABLE or one.name.startswith(FROM_SERVERS))
-        and one.name not in kept
+        if one.deferred or (are_servers_late and one.name.startswith(FROM_SERVERS))
     ]
     plain = [replace(one, deferred=False) if one.deferred else one for one in tools]
     is_taken = any(one.name == SEARCH for one in tools)
@@ -208,12 +219,17 @@ def with_deferred(
     if not wanted or not late or not profile(model).tool_search or is_taken or is_denied:
         return plain
     search = tool_search_tool(late)
-    saved = sum(estimate_json(one.definition) for one in late) - estimate_json(search.definition)
-    if wanted == "auto" and (saved < MIN_DEFERRED_TOKENS or _is_behind_gateway(settings)):
+    saved = _tokens(late) - _tokens([search])
+    if wanted == "auto" and (saved < MIN_SAVED_TOKENS or _is_behind_gateway(settings)):
         return plain
     names = {one.name for one in late}
     others = [one for one in plain if one.name not in names]
     return [*others, *late, *(guard.wrap([search]) if guard else [search])]
+
+
+def _tokens(tools: Iterable[Tool]) -> int:
+    """Return the estimated size of the definitions."""
+    return sum(estimate_json(one.definition) for one in tools)
 
 
 def _is_behind_gateway(settings: Settings) -> bool:

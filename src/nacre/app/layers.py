@@ -14,7 +14,7 @@ from nacre.agents.types import AgentTypes
 from nacre.app.build_toolset import FROM_SERVERS, own_tools
 from nacre.app.recall_once import choose_selector, drift_of
 from nacre.app.startup_context import StartupContext
-from nacre.context.environment import CurrentDate
+from nacre.context.environment import CurrentDate, git_branch
 from nacre.context.instruction_updates import InstructionUpdates
 from nacre.context.mcp_instructions import MCP_INSTRUCTIONS, McpInstructions
 from nacre.context.plan import Plan
@@ -49,6 +49,10 @@ from nacre.tools.workspace import Workspace
 
 RECALL_DRIFT_SECONDS = 0.010
 """Of the 20 ms that recall may take; entries that are not reached in time count as unchecked."""
+
+
+USUAL_BRANCHES = frozenset({"", "main", "master", "trunk", "develop", "dev"})
+"""Names of branches that say nothing."""
 
 
 def add_startup_layers(
@@ -89,9 +93,12 @@ def has_outside_context(
     home = Path(os.path.realpath(settings.home))
     own = [*(one.folder for one in skills), *(one.origin for one in types.custom if one.origin)]
     real = [Path(os.path.realpath(one)) for one in own]
-    return any(one.kind in {"project", "local"} for one in files) or any(
-        one.is_relative_to(root) and not one.is_relative_to(home) for one in real
-    )
+    if any(one.kind in {"project", "local"} for one in files):
+        return True
+    if any(one.is_relative_to(root) and not one.is_relative_to(home) for one in real):
+        return True
+    # The prompt names the branch, and whoever made the repository chose its name.
+    return git_branch(settings.cwd) not in USUAL_BRANCHES
 
 
 def add_result_layers(
@@ -244,6 +251,7 @@ async def add_background(agent: SessionAgent, settings: Settings, stack: AsyncEx
     await spending.settle()
     background = Background(session, spending)
     background.quiet_seconds = settings.background.quiet_seconds or 0.0
+    background.idle_seconds = settings.background.idle_seconds
     session.add_layers(background)
     stack.push_async_callback(spending.settle)
     stack.push_async_exit(background.leave)

@@ -147,7 +147,7 @@ async def open_agent(  # noqa: PLR0913 - the public entry point; all but the set
     choice = None if provider else choose(settings.model, settings.environ)
     check_thinking(choice.model if choice else settings.model or UNNAMED, settings.thinking)
     if choice is not None and session == NEW:
-        # Only then: what is there can be looked at and compacted by rule without anybody to ask.
+        # Only for new sessions: existing ones can be read and compacted by rule without a model.
         require_installed(choice)
     async with AsyncExitStack() as stack:
         if provider is None:

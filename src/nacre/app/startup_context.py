@@ -17,10 +17,13 @@ from nacre.memory.files.location import Location
 from nacre.memory.format.entry import MemoryChange, read_entry
 from nacre.memory.instructions.load import Instructions, load_instructions
 from nacre.memory.memory import Memory
+from nacre.memory.past_sessions import NAME as SEARCH_SESSIONS
+from nacre.memory.past_sessions import search_sessions_tool
 from nacre.memory.startup_text import ManualMode, MemoryFacts, form_of, manual, render_context
 from nacre.memory.tools import daily_tools, memory_tools
 from nacre.session.log_writer import RecordWriter
 from nacre.settings import Settings
+from nacre.store.home import canonical, slug
 from nacre.tools.base import Tool
 from nacre.tools.workspace import Workspace
 
@@ -46,6 +49,8 @@ class StartupContext:
     session: str = ""
     is_for_reading: bool = False
     """The model has no tool that saves, so the prompt says that memory is read-only."""
+    searches_past: bool = False
+    """The model has the tool that searches earlier sessions, and the manual says so."""
     origin_tracker: OriginTracker = field(default_factory=OriginTracker)
     local_only: LocalOnlyFilter = field(default_factory=LocalOnlyFilter)
     """Covers every memory directory: `local-only` entries must not leave this machine (M27)."""
@@ -194,6 +199,12 @@ async def _with_texts(
         if given.mode == "daily"
         else memory_tools(memory, session=startup.session, team=team, origins=startup.origin_tracker)
     )
+    if settings.switches.search_past and settings.profile != "small":
+        search = search_sessions_tool(
+            memory.location, settings.home, session=startup.session, refusal=settings.reading_refusal
+        )
+        tools.append(search)
+        startup = replace(startup, searches_past=True)
     return replace(
         startup,
         tools=[one for one in tools if one.read_only or not startup.is_read_only],
@@ -208,13 +219,17 @@ async def adapt_to_tools(
     """Return the context for a model with these tools; without one that saves, memory is read-only."""
     names = {one.name for one in tools}
     saving = {one.name for one in startup.tools if not one.read_only} | SAVING_BY_HAND
-    if startup.memory is None or startup.is_read_only or names & saving:
+    adapted = replace(
+        startup,
+        is_for_reading=startup.is_for_reading or not (startup.is_read_only or names & saving),
+        searches_past=startup.searches_past and SEARCH_SESSIONS in names,
+    )
+    if startup.memory is None or adapted == startup:
         return startup
-    reading = replace(startup, is_for_reading=True)
     return replace(
-        reading,
-        manual=_manual(reading, settings),
-        context=await render_startup_text(reading, settings, is_remote=is_remote),
+        adapted,
+        manual=_manual(adapted, settings),
+        context=await render_startup_text(adapted, settings, is_remote=is_remote),
     )
 
 
@@ -225,6 +240,7 @@ def _manual(startup: StartupContext, settings: Settings) -> str:
         has_index=given.index,
         is_small=settings.profile == "small",
         is_read_only=startup.is_read_only,
+        search_tool=SEARCH_SESSIONS if startup.searches_past else "",
         extra_guidelines=given.extra_guidelines or "",
     )
     return manual(mode)
@@ -243,6 +259,9 @@ async def render_startup_text(startup: StartupContext, settings: Settings, *, is
         has_index=settings.memory.index and settings.profile != "small",
         user_directory=users.location.directory if users else None,
         team_directory=team.location.directory if team else None,
+        transcripts=settings.home / "projects" / slug(canonical(settings.cwd))
+        if startup.searches_past
+        else None,
     )
     stays = startup.local_only if is_remote else LocalOnlyFilter()
     indexes = [await _index(one, stays) for one in (memory, team, users)]

@@ -18,8 +18,10 @@ from nacre.agents.process_teammates import DEPTH, HELD, OWNER, REPORT, ROOT, SPE
 from nacre.agents.registry import AgentRegistry
 from nacre.agents.run import NOTHING_SAID, OUT_OF_ROUNDS, WOKEN, bounded
 from nacre.agents.team_roster import Roster
+from nacre.agents.tools import NAME as TEAM_TASKS
 from nacre.agents.types import INHERIT, SMALL, AgentType, agent_types
 from nacre.agents.waking import first_of, is_from_person
+from nacre.app.build_toolset import keep_loaded
 from nacre.app.open_agent import NEW, SYSTEM, OpenedAgent, open_agent
 from nacre.errors import ConfigError, MailError, NacreError, SpendCapReached, TranscriptError
 from nacre.layers.l7_mail.layer import MAIL, DeliveryLimit
@@ -303,4 +305,6 @@ def _settings_of(kind: AgentType, settings: Settings, named: str) -> Settings:
 
 
 def _tools(kind: AgentType, usual: Sequence[Tool]) -> list[Tool]:
-    return [one for one in usual if kind.may_call(one.name) or one.name == SEND]
+    # A teammate writes letters and takes tasks all the time.
+    offered = [one for one in usual if kind.may_call(one.name) or one.name == SEND]
+    return keep_loaded(offered, frozenset({SEND, TEAM_TASKS}))

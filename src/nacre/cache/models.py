@@ -15,7 +15,7 @@ from nacre.messages.usage import Usage
 from nacre.prompts import packaged_file
 
 CacheKind = Literal["markers", "boundaries", "intervals", "none"]
-"""Who says where a cached prefix ends: the client, the latest message, every so many tokens, nobody."""
+"""What determines where a cached prefix ends: the client, the latest message, a token interval, nothing."""
 
 ApiKind = Literal["chat", "responses"]
 """Which of OpenAI's APIs a model is asked through."""

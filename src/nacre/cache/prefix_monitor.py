@@ -122,7 +122,7 @@ class Divergence:
 
     def __str__(self) -> str:
         what = {"changed": "was changed", "missing": "is missing", "model": "is another one"}[self.change]
-        why = f"announced: {self.announced}" if self.announced else "nobody announced it"
+        why = f"announced: {self.announced}" if self.announced else "no record announced it"
         return f"{self.place.path} ({self.place.kind}), already sent, {what}; {why}"
 
 
@@ -217,15 +217,6 @@ class PrefixMonitor:
             self._warnings.append(f"the cached prefix was lost: {moved}")
         self._ledger = self._ledger.after_request(now)
         self._epochs = len(view.epochs)
-
-    def shared_blocks(self, view: View) -> int:
-        """Return how many blocks of a view the last request has, too; 0 if there was none."""
-        before = self._ledger.previous
-        if before is None:
-            return 0
-        links = view.links
-        shared = min(before.length, len(links))
-        return bisect_left(range(shared), True, key=lambda i: before.links[i] != links[i])
 
     def change_base(self, reason: str) -> None:
         """Expect that nothing is read from the cache next, because the bytes before all messages changed."""

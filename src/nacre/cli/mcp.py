@@ -82,7 +82,7 @@ def mcp(
         if http:
             with _loading():
                 from nacre.integrations.mcp_server.http import address, bound, serve_http, sound_token
-            given = os.environ.pop(TOKEN, None)  # nobody that this process starts needs it
+            given = os.environ.pop(TOKEN, None)  # child processes must not inherit it
             token = sound_token(given)
             listening = bound(port or 0)
             print(address(listening), flush=True)
@@ -97,7 +97,7 @@ def _serve_stdio(asked: ServerOptions) -> None:
     from nacre.integrations.mcp_server.greeting import greet
 
     if sys.stdin.isatty():
-        print_error(BY_HAND)  # whoever typed it would wait for ever, and so would it
+        print_error(BY_HAND)  # at a terminal, both the user and the server would wait forever
     greeted = greet()
     if not greeted.line:
         return  # the client has gone without a word

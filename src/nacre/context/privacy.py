@@ -33,9 +33,10 @@ from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.format.index import INDEX_FILE, MemoryIndex, is_usual_heading, pointer_line
 from nacre.memory.memory import Memory, pointer_advice
 from nacre.memory.tools import DOUBT, OriginJudge
-from nacre.messages.blocks import Block, Text, ToolCall, ToolResult
+from nacre.messages.blocks import Block, Document, Image, Opaque, Text, ToolCall, ToolResult
 from nacre.messages.facts import carried
 from nacre.messages.records import Compacted, Noted, Record, Said
+from nacre.messages.tool_references import TOOL_REFERENCE
 from nacre.messages.transcript import Transcript
 from nacre.session.layer import INSIDE, RECORD, Attachment, digest
 
@@ -57,6 +58,14 @@ INDEX_REFUSED = (
 )
 NAME_REFUSED = "the name {file} says what its text does not say; name the file {better}"
 MAX_NOTICE_CHARS = 100
+_OWN_LINES = frozenset({"heading", "pointer"})
+
+
+def _turns(hook: str, text: str) -> bool:
+    """Whether a hook denies, exchanges or counts differently what the text of its memory says."""
+    from nacre.memory.checks.faithful import Sources  # noqa: PLC0415 - only an edit of an index needs it
+
+    return bool(Sources([text]).altered(hook, new_words="any"))
 
 
 class OriginTracker(OriginJudge):
@@ -105,8 +114,14 @@ class OriginTracker(OriginJudge):
         conversation may contain instructions, skills or a team's memories whose files are gone.
         """
         return bool(self._outside(home)) or any(
-            one._is_resumed or one.has_outside_context() for one in self._chain()
+            one._is_resumed or one._has_media() or one.has_outside_context() for one in self._chain()
         )
+
+    def _has_media(self) -> bool:
+        """Whether the session has pictures, documents or results of a provider's own tools."""
+        records = self._transcript.records if self._transcript is not None else ()
+        said = (one for one in records if isinstance(one, Said) and one.aside is None)
+        return any(_is_media(block) for one in said for block in one.blocks)
 
     def supports(self, text: str, *, trusted: tuple[str, ...] = (), home: Path | None = None) -> bool:
         """Return whether the user's words, or trusted ones, support a text; also without any contact."""
@@ -132,7 +147,8 @@ class OriginTracker(OriginJudge):
         """Return an index whose new lines are headings or pointers with a hook from the text of their file.
 
         A pointer to a memory that is not trusted is left out, and another hook is replaced by the description
-        of the memory. Raises `StoreError` for another line once the session has had contact.
+        of the memory. Raises `StoreError` for another line; before the session has had contact, any heading
+        and pointers to files that are still to be written are fine.
         """
         old = set(before.splitlines(keepends=True))
         folder = Folder(directory)
@@ -147,11 +163,13 @@ class OriginTracker(OriginJudge):
             entry = read_entry(line.file, data or b"")
             if data is not None and not entry.is_trusted:
                 continue
-            is_fine = raw in old or not raw.strip() or not has_contact
-            if not is_fine and data is not None:
+            is_fine = raw in old or not raw.strip() or (not has_contact and line.kind in _OWN_LINES)
+            if data is not None and raw not in old:
                 known = f"{entry.title}. {entry.description}\n{entry.body}"
-                is_grounded = self.supported_title(line.title, known) and (
-                    not line.hook or self.supported_title(line.hook, known)
+                is_grounded = (
+                    self.supported_title(line.title, known)
+                    and (not line.hook or self.supported_title(line.hook, known))
+                    and not _turns(line.hook, known)
                 )
                 eol = line.raw[len(line.raw.rstrip("\r\n")) :]
                 shown = pointer_line(line.file, entry.title, entry.description) + eol
@@ -336,6 +354,20 @@ class LocalOnlyFilter:
 
 def _text_of(said: Said) -> str:
     return "\n".join(block.text for block in said.blocks if isinstance(block, Text))
+
+
+def _is_media(block: Block) -> bool:
+    """Whether a block may contain words of others that are not in its text."""
+    match block:
+        case Image() | Document():
+            return True
+        case Opaque(kind):
+            return kind.endswith("_tool_result")
+        case ToolResult(content=parts):
+            others = (part for part in parts if not isinstance(part, Text))
+            return any(not (isinstance(one, Opaque) and one.kind == TOOL_REFERENCE) for one in others)
+        case _:
+            return False
 
 
 def digests_inside_results(records: Sequence[Record]) -> set[str]:

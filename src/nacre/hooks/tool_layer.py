@@ -29,7 +29,7 @@ HOOK = "hook"
 CONTEXT = prompts.load(__package__, "hook_context")
 OBJECTS = prompts.load(__package__, "hook_objects")
 REFUSED = "Not allowed: a command of the user's (PreToolUse hook) says: {reason}"
-CANNOT_ASK = "the user should be asked, and about this tool nobody can be"
+CANNOT_ASK = "a hook wants the user to be asked, which is not possible for this tool"
 PATHS = ("file_path", "path")
 """Arguments that name a file: hooks get the absolute path, as in Claude Code."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nacre.agents.team import AGENT, AGENT_TYPES
-from nacre.app.build_toolset import own_tools, with_deferred
+from nacre.app.build_toolset import mark_rare, own_tools, with_deferred
 from nacre.app.open_agent import build_base, session_settings
 from nacre.app.restored_context import RESTORED_OPENING
 from nacre.app.startup_context import preview_startup_context
@@ -84,7 +84,7 @@ async def contents(settings: Settings, path: Path | None, *, clock: Clock = SYST
     records = looked.loaded.records if looked else []
     known = await preview_startup_context(settings, clock=clock)
     # Tools of MCP servers are left out: to list them, the servers would have to be started.
-    tools = [*own_tools(settings, Workspace(settings.cwd), TaskBoard()), *known.tools]
+    tools = [*own_tools(settings, Workspace(settings.cwd), TaskBoard()), *mark_rare(known.tools)]
     model = _model(settings, records)
     base = build_base(model, known, with_deferred(tools, model, settings), settings, clock)
     session = Session(base, records, settings=session_settings(settings), clock=clock)

@@ -36,6 +36,7 @@ _SIDE_LAYER = {
     "keep_warm": KEEP_WARM,
     "memdir_relevance": RECALL,
     "session_memory": NOTES,
+    "notes_and_memories": NOTES,
     "compact": COMPACT,
 }
 """Layer by purpose of a background request."""

@@ -261,7 +261,7 @@ def _unknown(meter: Meter, spent: _Spent, kept: MemoryCounts) -> Iterator[str]:
         yield f"{spent.unread:,} sessions could not be read, or were too much to read; they are left out"
     yield from (f"a history cannot be read: {problem}" for problem in kept.problems)
     yield "requests that failed, that are in no log, or that sub-agents logged apart are not counted"
-    yield "whether a memory was cited or contradicted is told by words alone, so both figures are low"
+    yield "whether a memory was cited or contradicted is judged by words alone, so both figures are low"
     yield "what was purged has left the history, and these figures with it"
 
 

@@ -1,6 +1,6 @@
 """Ask, act, repeat: the query loop, its limits and its recovery.
 
-Does not know that layers exist: whoever runs it fills its slots. May import providers, tools, messages.
+Does not know that layers exist: the caller passes callbacks. May import providers, tools, messages.
 """
 
 from nacre.loop.loop import LoopCallbacks, run

@@ -17,7 +17,7 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ToolError
 from nacre.loop.loop import NO_CALLBACKS, LoopCallbacks, run
 from nacre.loop.round import Limits, SendRequest, message_record
-from nacre.messages.blocks import Block, JsonObject, Message, Text, ToolResult
+from nacre.messages.blocks import Block, JsonObject, Message, Text, ToolCall, ToolResult
 from nacre.messages.events import Event, Reply
 from nacre.messages.records import Noted, Said
 from nacre.messages.transcript import Transcript, Write, nowhere
@@ -25,11 +25,12 @@ from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.tools.base import Tool
 from nacre.tools.policy import Narrowing
+from nacre.tools.rules import EDITORS
 from nacre.tools.workspace import Copies
 
 RequestSource: TypeAlias = Literal[
     "main", "session_memory", "compact", "extract_memories", "auto_dream", "agent_summary",
-    "memdir_relevance", "side", "agent",
+    "memdir_relevance", "side", "agent", "notes_and_memories",
 ]  # fmt: skip
 """Who sends a request: its cost is noted under this name, and only `main` may fork (F6)."""
 
@@ -61,6 +62,8 @@ class ForkTask:
     """Which tools it may call, and where; None refuses every call."""
     max_rounds: int = 1
     """It stops after this many rounds, finished or not, with `tool_use` as the stop reason."""
+    ends_with_edits: bool = False
+    """It ends when all calls of a reply were edits that succeeded: no further request only says so."""
     max_output: int = 20_000
     view: View | None = None
     """The view to start from; None: the parent's current one."""
@@ -167,6 +170,8 @@ async def run_fork(
 
     if task.access is None:
         tools = {name: replace(one, call=refuse, read_only=True) for name, one in tools.items()}
+    if task.ends_with_edits:
+        callbacks = replace(callbacks, is_finished=_are_successful_edits)
     replies: list[Reply] = []
     begun = clock.seconds()
     token = SOURCE.set(task.source)
@@ -193,6 +198,10 @@ async def run_fork(
         seconds=clock.seconds() - begun,
         view=transcript.view,
     )
+
+
+def _are_successful_edits(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> bool:
+    return all(call.name in EDITORS for call in calls) and not any(one.is_error for one in results)
 
 
 def _limits(task: ForkTask) -> Limits:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import PromptTooLong
 from nacre.loop.round import FitView, Limits, Recovery, Round, SendRequest, message_record, request_reply
-from nacre.messages.blocks import Text
+from nacre.messages.blocks import Text, ToolCall, ToolResult
 from nacre.messages.events import Event, Notice, Reply
 from nacre.messages.records import Record, Said
 from nacre.messages.transcript import Transcript
@@ -36,6 +36,10 @@ def _ignore(reply: Reply) -> None:
     return None
 
 
+def _never(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopCallbacks:
     """Functions that the loop calls; the defaults change nothing."""
@@ -48,6 +52,8 @@ class LoopCallbacks:
     """The same for the messages of a round that was cancelled."""
     on_reply: Callable[[Reply], None] = _ignore
     """Called after a reply was recorded."""
+    is_finished: Callable[[Sequence[ToolCall], Sequence[ToolResult]], bool] = _never
+    """Called with the calls of a round and their results; True ends the loop without another request."""
 
 
 NO_CALLBACKS = LoopCallbacks()
@@ -82,7 +88,9 @@ async def run(
             raise
         finally:
             await current.stop()
-        if current.reply.message.tool_calls:
+        if calls := current.reply.message.tool_calls:
+            if callbacks.is_finished(calls, current.results):
+                return
             continue
         if not recovery.may_continue(current.reply):
             return

@@ -66,7 +66,6 @@ async def agent_memory(
     paths: MemoryPaths,
     *,
     clock: Clock = SYSTEM_CLOCK,
-    search_tool: str = "",
     extra_guidelines: str = "",
     origins: OriginJudge = BY_AGENT,
 ) -> AsyncIterator[AgentMemory]:
@@ -99,7 +98,6 @@ async def agent_memory(
         mode = ManualMode(
             is_read_only=is_read_only,
             agent_scope=spec.scope,
-            search_tool=search_tool,
             extra_guidelines=extra_guidelines,
         )
         facts = MemoryFacts(directory=location.directory, whose="agent", is_read_only=is_read_only)

@@ -100,7 +100,7 @@ class MemoryCopies:
             try:
                 key = original.key(file)
                 if key.startswith(f"{LOGS}/"):
-                    raise ToolError(f"{file} is a log of the day, which nobody edits")
+                    raise ToolError(f"{file} is a daily log, which cannot be edited")
                 before = original.read(key)
                 disk.make_folder(path.parent)
                 if before is not None:

@@ -37,6 +37,7 @@ PHRASE_WORDS = (12, 15, 18, 21, 24)
 MAX_PHRASE_CHARS = 240
 
 _DENSE = "\u3000-\u30ff\u3400-\u9fff\uff00-\uffef"
+_DENSE_LETTERS = "\u3040-\u30ff\u3400-\u9fff"
 _OPEN = "\"'`“„«「『‘"
 _CLOSE = "\"'`”“»」』’"
 _BEFORE_CHARS = 120
@@ -546,12 +547,13 @@ def _vocabulary() -> _Vocabulary:
     joins = table["connectors"]
     adverbs = rf"(?:\s(?:{_either(joins['adverbs'])})\b){{0,3}}"
     verbs = rf"\s{{1,3}}(?:{_either(joins['verbs'])})\b{adverbs}[ :=]{{0,3}}\s"
-    dense = rf"\s?(?:{_either(joins['dense'])})\s?[:：]?\s?"
+    dense = rf"\s?(?:{_either(joins['dense'])})\s?[:：]?\s?|[{_DENSE_LETTERS}]{{1,8}}\s?[:：＝]\s?"
     signs = (
         r"\s{0,3}(?::=|=>|->|→|⇒|={1,3}|:(?!//)|[：＝])\s{0,8}(?:[-*•]\s)?"
         r"|\s{1,3}value\s?=\s?|[;,]?\s(?:type|enter)\s|>|\("
         r"|[,;?!]\s(?:it|that|this)(?:['’]s|\sis)\s|[,;?!]\s(?:es|das)\sist\s|[,;?!]\s(?:c['’]est|es|это)\s"
         rf"|,\s(?=[A-Za-z0-9_-]{{24,200}}(?:[,.;)]|\s|$))|,\s[^\n,.:=;?!]{{1,40}},{verbs}"
+        rf"|\s[^\n,.:=;?!]{{1,40}},\s(?:it|es|er|il|elle){verbs}"
     )
     dash = r"\s[-–—]{1,2}\s"
     plain = rf"[^\s{_OPEN}{_CLOSE}<>{_DENSE}]{{1,{MAX_VALUE_CHARS}}}+"

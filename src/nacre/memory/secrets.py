@@ -120,12 +120,19 @@ def pointer_text(text: str, shown: Iterable[str] = (), *, mark: str = NOT_SAVED)
     return re.sub(r"\[removed: [^\]]{1,60}\]", mark, redact(text))
 
 
-def assigned_values(text: str) -> frozenset[str]:
-    """Return the values of credentials that a text shows by their form or in an assignment.
+def secret_values(text: str) -> frozenset[str]:
+    """Return the values of all credentials in a text that are on one line."""
+    values = (text[start:end] for start, end, _ in _spans(text))
+    return frozenset(value for value in values if "\n" not in value)
 
-    A short password has no form of its own: that it is one shows only where it is assigned.
+
+def assigned_values(text: str) -> frozenset[str]:
+    """Return the values of credentials that a text shows by their form, in an assignment or in a sentence.
+
+    An ordinary word is one only where it is assigned: "the password is sunflower" may be prose.
     """
-    labelled = [one for one in labelled_secrets(text, _lower(text)) if one.is_assigned]
+    found = labelled_secrets(text, _lower(text))
+    labelled = [one for one in found if one.is_assigned or not text[one.start : one.end].isalpha()]
     by_form = ((start, end) for start, end, _ in _form_spans(text, _lower(text)))
     spans = [*((one.start, one.end) for one in labelled), *by_form]
     return frozenset(text[start:end] for start, end in spans)

@@ -34,13 +34,12 @@ REMEMBER_TEAM = prompts.load("nacre.memory", "tool_remember_team")
 REMEMBER_DAILY = prompts.load("nacre.memory", "tool_remember_daily")
 CORRECT_DAILY = prompts.load("nacre.memory", "tool_correct_daily")
 FORGET_DAILY = prompts.load("nacre.memory", "tool_forget_daily")
-WHICH = "The file or name of the memory, or words only it answers to."
-TEXT = "What to keep, in full sentences that will still be clear in a year."
-TYPE = "user, feedback, project or reference."
-NAME = "A short title; found by itself when left out."
-DESCRIPTION = "One specific line that says when this is worth knowing."
+WHICH = "Its file or name, or words only it answers to."
+TEXT = "Full sentences that will still be clear in a year."
+NAME = "A short title."
+DESCRIPTION = "One line: when this is worth knowing."
 SCOPE = "private, or team: everybody on the repository."
-DOUBT = " (nobody vouches for this: it came from outside)"
+DOUBT = " (not confirmed: it came from outside)"
 """Precedes the text of an untrusted memory in every answer of these tools (M16b)."""
 MAX_BODY_CHARS = 4_096
 """Characters of one memory in an answer; the file contains the rest."""
@@ -104,7 +103,7 @@ def _remember(memory: Memory, make_change: MakeChange, origins: OriginJudge) -> 
     @tool(name="remember", description=REMEMBER)
     async def remember(
         text: Annotated[str, TEXT],
-        type: Annotated[Kind | None, TYPE] = None,  # noqa: A002 - the model's word
+        type: Kind | None = None,  # noqa: A002 - the model's word
         name: Annotated[str | None, NAME] = None,
         description: Annotated[str | None, DESCRIPTION] = None,
     ) -> str:
@@ -121,7 +120,7 @@ def _remember_in_scope(memory: Memory, team: Memory, make_change: MakeChange, or
     async def remember(
         text: Annotated[str, TEXT],
         scope: Annotated[Literal["private", "team"], SCOPE] = "private",
-        type: Annotated[Kind | None, TYPE] = None,  # noqa: A002 - the model's word
+        type: Kind | None = None,  # noqa: A002 - the model's word
         name: Annotated[str | None, NAME] = None,
         description: Annotated[str | None, DESCRIPTION] = None,
     ) -> str:
@@ -170,7 +169,7 @@ def _saved_text(saved: Saved, prefix: str = "") -> str:
 
 def _recall(search: Callable[[str], Awaitable[list[ScoredEntry]]]) -> Tool:
     @tool(name="recall", description=RECALL, read_only=True)
-    async def recall(query: Annotated[str, "What to look for, in a few words."]) -> str:
+    async def recall(query: str) -> str:
         with as_tool_error():
             found = await search(query)
         return "\n\n".join(map(format_entry, found)) or "Nothing in memory has to do with that."
@@ -191,9 +190,7 @@ def _forget(scopes: Scopes, make_change: MakeChange) -> Tool:
 
 def _correct(scopes: Scopes, make_change: MakeChange, origins: OriginJudge) -> Tool:
     @tool(name="correct", description=CORRECT)
-    async def correct(
-        query: Annotated[str, WHICH], text: Annotated[str, "What it shall say instead, whole."]
-    ) -> str:
+    async def correct(query: Annotated[str, WHICH], text: Annotated[str, "The whole new text."]) -> str:
         with as_tool_error():
             memory, file, prefix = await scopes.find(query)
             entry = await memory.find(file)
@@ -235,7 +232,7 @@ def _remember_log(memory: Memory, make_change: MakeChange, clock: Clock, origins
     @tool(name="remember", description=REMEMBER_DAILY)
     async def remember(
         text: Annotated[str, "What to keep: one fact, in a sentence that will still be clear in a year."],
-        type: Annotated[Kind | None, TYPE] = None,  # noqa: A002 - the model's word
+        type: Kind | None = None,  # noqa: A002 - the model's word
     ) -> str:
         with as_tool_error():
             origin = origins.origin_of(text)
@@ -251,9 +248,7 @@ def _correct_log(memory: Memory, make_change: MakeChange, clock: Clock, origins:
     from nacre.memory.corrections import parse_correction  # noqa: PLC0415 - only daily logs need it here
 
     @tool(name="correct", description=CORRECT_DAILY)
-    async def correct(
-        query: Annotated[str, WHICH], text: Annotated[str, "What it shall say instead, whole."]
-    ) -> str:
+    async def correct(query: Annotated[str, WHICH], text: Annotated[str, "The whole new text."]) -> str:
         with as_tool_error():
             entry = (await find_candidate(memory, query)).entry
             # A correction merged with untrusted text would lose its mark (M16b).

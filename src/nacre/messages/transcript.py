@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from nacre.messages.records import Record
+from nacre.messages.records import Compacted, Record, Undone
 from nacre.messages.view import View
 
 Write = Callable[[Sequence[Record]], Awaitable[None]]
 """Writes records to durable storage; if it raises, they are not appended."""
+
+Reread = Callable[[], Sequence[Record] | None]
+"""Returns the records of the whole conversation, for one that was read from a compaction on; else None."""
 
 
 async def nowhere(records: Sequence[Record]) -> None:
@@ -18,9 +21,12 @@ async def nowhere(records: Sequence[Record]) -> None:
 class Transcript:
     """All records of one session; the only mutable part of a conversation."""
 
-    def __init__(self, records: Iterable[Record] = (), *, write: Write = nowhere) -> None:
+    def __init__(
+        self, records: Iterable[Record] = (), *, write: Write = nowhere, reread: Reread | None = None
+    ) -> None:
         self._view = View.of(records)
         self._write = write
+        self._reread = reread
 
     @staticmethod
     def apart(view: View, *, write: Write = nowhere) -> Transcript:
@@ -45,3 +51,8 @@ class Transcript:
             return
         await self._write(records)
         self._view = self._view.after(*records)
+        undone = {one.target for one in records if isinstance(one, Undone)}
+        if undone and any(isinstance(one, Compacted) and one.id in undone for one in self.records):
+            # What the compaction had replaced is in view again.
+            whole = self._reread() if self._reread is not None else None
+            self._view = self._view if whole is None else View.of(whole)

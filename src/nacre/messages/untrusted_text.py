@@ -5,6 +5,7 @@ The file stays unchanged; only the injected copy changes.
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -37,6 +38,9 @@ ESCAPED = "&lt;"
 LOOK_AHEAD = 80
 """Visible characters checked after a bracket: longer than any tag."""
 
+_ENDLESS_ENTITY = re.compile(r"&#[0-9]{8,};?")
+"""No character has such a number, and Python refuses to read a very long one."""
+
 LOOKALIKES = str.maketrans(
     "аеорсхуіјѕһԁԛԝкмтвнАЕОРСХУІЈЅҺКМТВНαοειυνρκτΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
     "aeopcxyijshdqwkmtbhAEOPCXYIJSHKMTBHaoeiuvpktABEZHIKMNOPTYX",
@@ -65,6 +69,11 @@ _LINES = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': "&quot;"})
 _UNSEEN = frozenset({"Cf", "Mn", "Me"})
 _BLANK = frozenset({"Cc", "Zs", "Zl", "Zp"})
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def unescaped(text: str) -> str:
+    """Return a text with its HTML entities resolved."""
+    return html.unescape(_ENDLESS_ENTITY.sub("\ufffd", text))
 
 
 def neutralise(text: str) -> str:

@@ -210,7 +210,7 @@ def _provider_of(model: str, environ: Mapping[str, str]) -> tuple[ProviderName, 
 
 
 def _split(model: str) -> tuple[str, str]:
-    """Return what stands before and after the first separator of a model's name."""
+    """Return the parts before and after the first separator of a model's name."""
     prefix, _, _ = model.replace("/", ":", 1).partition(":")
     return prefix, model[len(prefix) + 1 :]
 

@@ -312,14 +312,10 @@ def _rounds(
         room = session.window - session.count_tokens(view)
         least = min(session.settings.max_output, int(session.window * LEAST_OUTPUT_SHARE))
         max_output = min(max_output, max(room, least))
-        expected = session.expected_input(view)
-        caches = session.profile.cache != "none"
-        asked = stream(session.start_request(view, max_output))
         return metered(
-            asked,
-            expected,
+            stream(session.start_request(view, max_output)),
+            partial(session.unfinished_input, view),
             session.add_unfinished_usage,
-            caches=caches,
             on_start=session.timer.started,
         )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ from nacre.errors import SpendCapReached
 from nacre.messages.records import Record
 from nacre.session.compaction import Compaction, CompactionRequest
 from nacre.session.layer import Layer
+from nacre.session.merged_forks import MergedForks
 from nacre.session.restoration import listed_again
 from nacre.session.session import Session
 from nacre.session.spending import Spending, SpendTotal
@@ -52,7 +53,7 @@ EXTRACTION_GRACE_SECONDS = 60.0
 
 
 POLL_SECONDS = 0.5
-"""How often the queue looks whether the person is silent."""
+"""How often the queue looks whether a turn is over."""
 
 
 STEP_SECONDS = 1.0
@@ -92,6 +93,10 @@ class _DeferredTask:
     work: Callable[[], Coroutine[Any, Any, object]]
     grace: float
     label: str
+    seconds: float
+    """How long the silence must be."""
+    in_haste: Callable[[], Coroutine[Any, Any, object]] | None = None
+    """What runs instead if the session must end at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +124,9 @@ class Background(Layer):
         self.agent_name = AGENT_PURPOSE
         """Name of the agent in notices, if the session is an agent's."""
         self.quiet_seconds = 0.0
-        """How long the person must have been silent before a deferred task begins; 0: it begins at once."""
+        """How long the person must have been silent before a deferred task begins, whatever it is."""
+        self.idle_seconds = 0.0
+        """The same for tasks that can wait, counted from the last request: so old is the cached prefix."""
         self._deferred: dict[str, _DeferredTask] = {}
         self._yielding: tuple[str, _DeferredTask] | None = None
         """The deferred task that runs now."""
@@ -226,35 +233,63 @@ class Background(Layer):
         name: str,
         work: Callable[[], Coroutine[Any, Any, object]],
         *,
+        can_wait: bool = False,
         grace: float = GRACE_SECONDS,
         label: str = "",
+        in_haste: Callable[[], Coroutine[Any, Any, object]] | None = None,
     ) -> bool:
         """Start a task when the person is silent, or at once where nothing has to yield.
 
-        `work` is called again if the person interrupts it. A task of this name that waits is replaced. At the
-        end of the session a waiting task begins only if its grace is longer than the usual one.
+        A task that `can_wait` begins in a longer pause, together with others, so that their forks become one
+        request. `work` is called again if the person interrupts it. A task of this name that waits is
+        replaced. At the end of the session a waiting task begins only if its grace is longer than the usual
+        one; if the session must end at once, `in_haste` runs instead.
         """
-        if not self.yields:
+        seconds = self.quiet_seconds or (self.idle_seconds if can_wait else 0.0)
+        if not seconds:
+            self._deferred.pop(name, None)
             return self.start(name, work(), grace=grace, label=label)
         refusal = self.allows(name)
         if refusal is not None:
             self.notify_once(refusal, name)
         if refusal is not None or name in self._working:
             return False
-        self._deferred[name] = _DeferredTask(work=work, grace=grace, label=label)
+        self._deferred[name] = _DeferredTask(
+            work=work, grace=grace, label=label, seconds=seconds, in_haste=in_haste
+        )
         if self._pump is None or self._pump.done():
             self._pump = asyncio.create_task(self._run_deferred(), name="background queue")
         return True
 
     async def _run_deferred(self) -> None:
-        """Run deferred tasks one after another, each after a silence."""
+        """Run deferred tasks after a silence: one after another if they yield, otherwise together."""
         loop = asyncio.get_running_loop()
         while self._deferred:
-            left = self.quiet_seconds - (loop.time() - self._quiet_since)
-            if self._is_turn or left > 0:
-                await asyncio.sleep(max(min(left, POLL_SECONDS), POLL_SECONDS / 10))
-                continue
-            await self._run_next()
+            silence = loop.time() - self._quiet_since if self.yields else self._session.warmth.idle_seconds
+            left = min(one.seconds for one in self._deferred.values()) - silence
+            if self._is_turn:
+                await asyncio.sleep(POLL_SECONDS)
+            elif left > 0:
+                await asyncio.sleep(left)
+            elif self.yields:
+                await self._run_next()
+            else:
+                self.start_deferred()
+
+    def start_deferred(self) -> None:
+        """Start all tasks that wait for a pause."""
+        tasks = self._deferred
+        self._deferred = {}
+        self._start_together(tasks)
+
+    def _start_together(self, tasks: Mapping[str, _DeferredTask]) -> None:
+        """Start tasks whose forks become one request where they can."""
+        merged = MergedForks()
+        participants = {name: merged.participant() for name in tasks}
+        for name, task in tasks.items():
+            participant = participants[name]
+            if not self.start(name, participant.work(task.work), grace=task.grace, label=task.label):
+                participant.leave()
 
     async def _run_next(self) -> None:
         name = next(iter(self._deferred))
@@ -340,11 +375,14 @@ class Background(Layer):
 
     def _begin_last(self, deadline: float | None) -> None:
         """Begin the deferred tasks that are worth a wait at the end of the session."""
-        last = [] if deadline is not None else list(self._deferred.items())
+        last = self._deferred
         self._deferred = {}
-        for name, task in last:
-            if task.grace > GRACE_SECONDS:
-                self.start(name, task.work(), grace=task.grace, label=task.label)
+        if deadline is None:
+            self._start_together({name: one for name, one in last.items() if one.grace > GRACE_SECONDS})
+            return
+        for name, task in last.items():
+            if task.in_haste is not None:
+                self.start(name, task.in_haste(), grace=task.grace, label=task.label)
 
     async def leave(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -96,6 +96,11 @@ def base_facts(model: str, system: Sequence[JsonObject], tools: Sequence[JsonObj
     }
 
 
+def base_key(facts: JsonObject) -> str:
+    """Return a digest of the facts of a note: what the provider caches begins with equal bytes only."""
+    return _digest(facts)
+
+
 def _digest(value: Json) -> str:
     # The order of keys counts: the provider compares bytes.
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))

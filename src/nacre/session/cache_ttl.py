@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import get_args
 
 from nacre.cache.keep_warm import DEFAULT_KEEP_WARM, Pause, Pauses, Prefix, SessionCost, decide_refresh
-from nacre.cache.models import PER_MILLION, ModelProfile, PriceTier
+from nacre.cache.models import PER_MILLION, PriceTier
 from nacre.cache.warmth import FIVE_MINUTES, HOUR, KeepWarmSettings, Lifetime
 from nacre.clock import Clock
 from nacre.messages.blocks import JsonObject, Text, ToolResult
@@ -21,7 +21,7 @@ from nacre.messages.rounds import asked_at
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Request
-from nacre.session.base_change import BASE
+from nacre.session.cached_prefixes import TOUCHED
 from nacre.session.meter import KEEP_WARM, SIDE_QUERY
 
 LIFETIME = "lifetime"
@@ -145,8 +145,6 @@ def _written(lifetime: Lifetime, tokens: int, head: int, tier: PriceTier) -> flo
 
 
 _LIFETIMES: Mapping[str, Lifetime] = {name: name for name in get_args(Lifetime)}
-TOUCHED = "touched"
-"""The fact of a note that says that a fork's request renewed the session's cached prefix."""
 CENTS = 6
 """Decimals of a dollar that a note keeps."""
 
@@ -158,44 +156,6 @@ class AnsweredRequest:
     request: Request
     usage: Usage
     asked_at: datetime
-
-
-def expected_usage(tokens: int, cached: int, rules: ModelProfile) -> Usage:
-    """Return the input usage of a request of this size of which so many tokens are still cached."""
-    read = 0 if rules.cache == "none" else min(tokens, cached)
-    written = tokens - read if rules.cache_markers or rules.cache == "boundaries" else 0
-    return Usage(input=tokens - read - written, cache_read=read, cache_write=written, approximate=True)
-
-
-@dataclass(frozen=True, slots=True)
-class CachedRequest:
-    """The last request, as far as the provider may have it in its cache."""
-
-    touched_at: datetime | None
-    tokens: int
-    """Its size; 0 if nothing of the next request can be read."""
-    epochs: int
-    """The number of rewrites before it."""
-
-
-def resumed_cache(view: View, base: JsonObject) -> CachedRequest:
-    """Return what the log says about the last request; `base` are the facts of the current one."""
-    note = view.last_noted(BASE)
-    is_same = note is not None and note.facts == base and view.anchor is not None
-    usage = last_usage(view) if is_same else None
-    return CachedRequest(last_touched(view.records), usage.prompt if usage else 0, len(view.epochs))
-
-
-def unchanged_tokens(view: View, blocks: int) -> int:
-    """Return the size of the last request in view that ends within its first `blocks` blocks; 0 if none."""
-    tokens = 0
-    for item in view.items:
-        if item.usage is not None:
-            tokens = item.usage.prompt
-        blocks -= len(item.parts)
-        if blocks < 0:
-            break
-    return tokens
 
 
 def last_usage(view: View) -> Usage | None:

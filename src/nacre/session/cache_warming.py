@@ -100,7 +100,10 @@ class KeepWarm(Layer):
         refreshes = 0
         try:
             while not self._is_useless:
+                touched_at = self._session.warmth.touched_at
                 await self._sleep(seconds_to_refresh(self._pause(answered, refreshes), self.settings))
+                if self._session.warmth.touched_at != touched_at:
+                    continue  # a fork renewed the cache meanwhile
                 # The whole log is read only after a long wait, never between the rounds of a turn.
                 meter = self._session.meter
                 self.last = decide_refresh(

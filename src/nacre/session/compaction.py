@@ -66,7 +66,7 @@ class Compaction:
             f"the last {counted(self.kept_messages, 'message')} kept" if self.kept_messages else "",
             f"{counted(self.words_kept, 'message')} of yours word for word{more}" if self.words_kept else "",
             f"{counted(len(self.files), 'file')} read again" if self.files else "",
-            f"{counted(self.dropped, 'quotation')} that nobody said taken out" if self.dropped else "",
+            f"{counted(self.dropped, 'invented quotation')} removed" if self.dropped else "",
         ]
         return f"{'; '.join(filter(None, parts))}."
 

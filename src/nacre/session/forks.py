@@ -31,8 +31,9 @@ from nacre.messages.view import View
 from nacre.providers.base import Provider, Request, betas_of
 from nacre.providers.text_calls import TextCallsProvider
 from nacre.session.background import AGENT_PURPOSE, IN_BACKGROUND, Background
-from nacre.session.cache_ttl import TOUCHED
+from nacre.session.cached_prefixes import TOUCHED
 from nacre.session.layer import Attachment, Layer, with_attachments
+from nacre.session.merged_forks import PARTICIPANT
 from nacre.session.meter import SIDE_QUERY, Meter, metered
 from nacre.session.session import Session
 from nacre.session.spending import SpendTotal
@@ -90,7 +91,13 @@ class ForkRunner(Layer):
         return self.provider.name != "embedded" and support != "none"
 
     async def __call__(self, task: ForkTask, /) -> ForkResult:
-        """Run one fork; raises what the provider raises."""
+        """Run one fork, merged with those of other background tasks; raises what the provider raises."""
+        participant = PARTICIPANT.get()
+        if participant is not None:
+            return await participant.run(task, self._run_alone)
+        return await self._run_alone(task)
+
+    async def _run_alone(self, task: ForkTask) -> ForkResult:
         return await self._run_foreground(task, asyncio.Event())
 
     async def fan_out(self, tasks: Sequence[ForkTask]) -> list[ForkResult | Exception]:
@@ -331,8 +338,8 @@ class ForkRequests:
         """The model whose prices apply if no reply names one; None: the session's."""
         return None
 
-    def expected_input(self, view: View) -> Usage:
-        return self.session.expected_input(view)
+    def unfinished_input(self, view: View) -> Usage:
+        return self.session.unfinished_input(view)
 
     async def send(self, view: View, max_output: int) -> AsyncGenerator[ProviderEvent, None]:
         """Stream a reply and note its cost; the parent's prefix monitor is not involved."""
@@ -345,8 +352,7 @@ class ForkRequests:
         begun = session.clock.now()
         stream = session.telemetry.ask(self.provider, request, purpose=source)
         add_usage = partial(self._add_usage, model=self.requested_model, at=begun)
-        caches = profile(self.requested_model or session.base.model).cache != "none"
-        paid = metered(stream, self.expected_input(view), add_usage, caches=caches)
+        paid = metered(stream, partial(self.unfinished_input, view), add_usage)
         async with aclosing(paid) as events:
             async for event in events:
                 if not isinstance(event, Waiting | StartedOver):
@@ -373,6 +379,7 @@ class ForkRequests:
 
     def _touch_cache(self, view: View, usage: Usage, begun: datetime) -> bool:
         """Return whether the request renewed the parent's cached prefix, and tell the session."""
+        self.session.note_cached(view, usage.prompt, begun)
         last = self.session.warmth.touched_at
         is_same = view.epochs == self.session.view.epochs and usage.hit_rate >= TOUCHED_SHARE
         if is_same and (last is None or begun > last):
@@ -421,7 +428,7 @@ class SideModelRequests(ForkRequests):
     def requested_model(self) -> str | None:
         return self.model
 
-    def expected_input(self, view: View) -> Usage:
+    def unfinished_input(self, view: View) -> Usage:
         return Usage(input=view.count(), approximate=True)
 
     def _touch_cache(self, view: View, usage: Usage, begun: datetime) -> bool:

@@ -69,10 +69,14 @@ UNTYPED = "foreign/None"
 class SessionLogWriter:
     """Writes a session's records to its log, each linked to the one before."""
 
-    def __init__(self, log: SessionLog, envelope: Envelope, *, parent: str | None = None) -> None:
+    def __init__(
+        self, log: SessionLog, envelope: Envelope, *, parent: str | None = None, is_whole: bool = True
+    ) -> None:
+        """`is_whole` says that the session has all records of the log, not only those behind a compaction."""
         self._log = log
         self._envelope = envelope
         self._parent = parent
+        self._is_whole = is_whole
 
     @property
     def session_id(self) -> str:
@@ -105,6 +109,15 @@ class SessionLogWriter:
 
     def _as_written(self, record: Record) -> Record:
         return record
+
+    def reread(self) -> Sequence[Record] | None:
+        """Return the records with which the session would be resumed now; None if it has all of them."""
+        where = self._log.resume_offset()
+        if self._is_whole or where.bytes_to_read > MAX_RESUME_BYTES:
+            return None
+        from nacre.messages.jsonl import decode  # noqa: PLC0415 - few sessions read their log again
+
+        return decode(self._log.read(where.offset), session_id=self._log.session).records
 
     async def sync(self) -> None:
         await asyncio.to_thread(self._log.sync)
@@ -174,7 +187,7 @@ def _load(log: SessionLog, notices: list[str], branch_name: str, clock: Clock) -
             else f"The end of the log was torn: {torn.torn_bytes} bytes were moved to {torn.kept_in}."
         )
     envelope = _envelope(log.session, Path(loaded.cwd or Path.cwd()), branch_name)
-    writer = SessionLogWriter(log, envelope, parent=loaded.leaf)
+    writer = SessionLogWriter(log, envelope, parent=loaded.leaf, is_whole=where.offset == 0)
     return OpenedLog(writer, loaded.records, loaded.problems, notices)
 
 

@@ -202,19 +202,17 @@ class ReplyTimer:
 
 async def metered(
     stream: AsyncGenerator[ProviderEvent, None],
-    prompt: Usage,
+    prompt: Callable[[], Usage],
     pay: Callable[[Usage], None],
     *,
-    caches: bool = False,
     on_start: Callable[[], None] | None = None,
 ) -> AsyncGenerator[ProviderEvent, None]:
     """Yield a provider's events and account for attempts that end without a reply.
 
     Their usage is added to `StartedOver`; if no such event follows, because the stream was cancelled or
-    failed, `pay` is called with it. `prompt` is the estimated input, for providers that report it last; one
-    that `caches` has it in its cache at the second attempt. `on_start` is called when a reply begins.
+    failed, `pay` is called with it. `prompt` returns the estimated input of an attempt, for providers that
+    report it last. `on_start` is called when a reply begins.
     """
-    again = Usage(cache_read=prompt.prompt, approximate=True) if caches else None
     started: ReplyStarted | None = None
     try:
         async with aclosing(stream) as events:
@@ -227,12 +225,10 @@ async def metered(
                     case StartedOver(reason, None) if started is not None:
                         used = _used(started, prompt)
                         started = None
-                        prompt = again or prompt
                         yield StartedOver(reason, used)
                     case Waiting() if started is not None:
                         used = _used(started, prompt)
                         started = None
-                        prompt = again or prompt
                         pay(used)
                         yield event
                     case Reply():
@@ -245,9 +241,9 @@ async def metered(
             pay(_used(started, prompt))
 
 
-def _used(started: ReplyStarted, prompt: Usage) -> Usage:
+def _used(started: ReplyStarted, prompt: Callable[[], Usage]) -> Usage:
     used = started.usage_so_far()
-    return used if used.prompt else used + prompt
+    return used if used.prompt else used + prompt()
 
 
 def _count(value: Json) -> int:

@@ -117,13 +117,12 @@ class Rewind:
             if isinstance(one, Noted) and one.id not in dead and one.fact("record") in gone
         ]
         now = self._clock.now()
-        view = self._transcript.view
-        ends: list[Record] = [
-            Undone(id=self._clock.new_id(), at=now, target=record.id) for record in reversed(undone)
-        ]
-        # A clear or a compaction that is undone brings thinking back that the provider may refuse.
-        ends += drop_thinking(view.after(*ends).items, self._clock, sent=view.items)
+        before = self._transcript.view.items
+        ends = [Undone(id=self._clock.new_id(), at=now, target=record.id) for record in reversed(undone)]
         await self._transcript.append(*ends)
+        # A clear or a compaction that is undone brings thinking back that the provider may refuse.
+        thinking = drop_thinking(self._transcript.view.items, self._clock, sent=before)
+        await self._transcript.append(*thinking)
         return len(undone)
 
     def _keep(self, path: Path) -> FileCheckpoint:

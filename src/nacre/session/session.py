@@ -31,23 +31,21 @@ from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.messages.wire import parse_content, without_system
 from nacre.providers.base import Request, betas_of
-from nacre.session.base_change import BASE, BaseChange, base_change, is_base_counted
+from nacre.session.base_change import BASE, BaseChange, base_change, base_key, is_base_counted
 from nacre.session.base_change import Base as Base
 from nacre.session.cache_ttl import (
     AnsweredRequest,
-    CachedRequest,
-    expected_usage,
+    last_touched,
     last_usage,
     lifetime_change,
     lifetime_seconds,
     noted_lifetime,
-    resumed_cache,
-    unchanged_tokens,
 )
+from nacre.session.cached_prefixes import CachedPrefixes, expected_usage
 from nacre.session.fit import WindowState, fit, media_excess, media_since, uncounted
 from nacre.session.layer import Attachment, Layer, Redactor, with_attachments
 from nacre.session.log_writer import NullRecordWriter, RecordWriter, SessionLogWriter
-from nacre.session.meter import SIDE_QUERY, UNFINISHED, Meter, ReplyTimer
+from nacre.session.meter import SIDE_QUERY, Meter, ReplyTimer
 from nacre.session.settings import DEFAULT_SETTINGS, SessionSettings
 from nacre.session.telemetry import Telemetry
 from nacre.tools.base import Function, Tool, as_tools
@@ -57,7 +55,6 @@ OUTPUT_LIMIT = "output_limit"
 """The kind of note that says that a reply was cut off, so that later ones get the raised output limit."""
 OPENING = "opening"
 """The kind of note that says which record holds the opening text."""
-
 
 LayerType = TypeVar("LayerType", bound=Layer)
 
@@ -70,6 +67,7 @@ class Session:
     answered: AnsweredRequest | None = None
     """The last answered request; None while a request is under way."""
     _sent: Request | None = None
+    _sent_view: View | None = None
 
     def __init__(
         self,
@@ -84,7 +82,8 @@ class Session:
         self.base = base
         self.writer: RecordWriter = writer or NullRecordWriter(clock.new_id())
         self.telemetry = Telemetry(self.writer.session_id, clock)
-        self.transcript = Transcript(records, write=self._write)
+        reread = self.writer.reread if isinstance(self.writer, SessionLogWriter) else None
+        self.transcript = Transcript(records, write=self._write, reread=reread)
         self.settings = settings
         self._added: tuple[Layer, ...] = ()
         self._layers: tuple[Layer, ...] = ()
@@ -105,8 +104,8 @@ class Session:
         self._prefix_monitor = PrefixMonitor(strict=settings.strict_prefix)
         self._sent_text = 0
         """The estimated tokens of the messages of the last request."""
-        self._cached = resumed_cache(self.view, self._base_facts)
-        self._cached_before = self._cached
+        self._touched_before = self._touched_at = last_touched(self.view.records)
+        self._prefixes = CachedPrefixes(self.view.records)
         self.timer = ReplyTimer(clock)
         self._starts_turn = True
         self._notices: list[Notice] = []
@@ -312,7 +311,6 @@ class Session:
         records: list[Record] = []
         if change is not None:
             self._prefix_monitor.change_base(change.reason)
-            self._cached = replace(self._cached, tokens=0)
             if line := self.announce_base_change():
                 self.notify(line, "warning")
             if change.is_model_changed or (self.profile.binds_thinking and not change.is_level_only):
@@ -445,9 +443,10 @@ class Session:
         """Return a view as a request that is sent now; the prefix monitor compares it with the last one."""
         request = self.request(view, max_output)
         self._prefix_monitor.check_request(self.base.model, view, is_cold=self.warmth.is_cold)
-        self._cached_before = self._cached
-        self._cached = CachedRequest(self.clock.now(), self.count_tokens(view), len(view.epochs))
+        self._touched_before = self._touched_at
+        self._touched_at = self.clock.now()
         self._sent = request
+        self._sent_view = view
         self.timer.sent()
         self.answered = None
         self._sent_text = self.text_tokens(view)
@@ -455,7 +454,7 @@ class Session:
 
     def request_refused(self) -> None:
         """Note that the provider answered the last request with an error: it has read and cached nothing."""
-        self._cached = self._cached_before
+        self._touched_at = self._touched_before
 
     # Replies
 
@@ -479,13 +478,13 @@ class Session:
         self._starts_turn = False
         self.timer.ended(reply.usage)
         self.add_usage(reply.usage, reply.model)
-        self._cached = replace(self._cached, tokens=reply.usage.prompt or self._cached.tokens)
+        self.note_cached(self._sent_view, reply.usage.prompt, self._touched_at)
         self.calibration = self.calibration.after(text=self._sent_text, real=reply.usage.prompt)
         # A layer may let the provider clear by itself, and the provider need not report when it did.
         may_clear = self._sent is not None and "context_management" in self._sent.options
         self._prefix_monitor.check_usage(reply.usage, reply.model, may_clear=may_clear)
-        if self._sent is not None and self._cached.touched_at is not None:
-            self.answered = AnsweredRequest(self._sent, reply.usage, self._cached.touched_at)
+        if self._sent is not None and self._touched_at is not None:
+            self.answered = AnsweredRequest(self._sent, reply.usage, self._touched_at)
         for layer in self.layers:
             layer.on_reply(reply)
 
@@ -512,7 +511,7 @@ class Session:
     def add_unfinished_usage(self, usage: Usage) -> None:
         """Add a request of the conversation whose reply is not recorded."""
         self.add_usage(usage)
-        facts: JsonObject = {"purpose": UNFINISHED, "model": self.base.model, "usage": usage.as_json()}
+        facts = self._prefixes.unfinished_facts(usage, self.base.model)
         note = Noted(id=self.clock.new_id(), at=self.clock.now(), kind=SIDE_QUERY, facts=facts)
         self._unfinished.append(note)
 
@@ -536,17 +535,19 @@ class Session:
         self._unfinished = []
         await self.transcript.append(*notes)
 
-    def expected_input(self, view: View) -> Usage:
-        """Return the input usage that a request for this view should have, as far as it is still cached.
+    def unfinished_input(self, view: View) -> Usage:
+        """Return the estimated input of a request whose reply broke off; the next one can read it cached."""
+        now = self.clock.now()
+        tokens = (self.count_tokens if is_base_counted(view) else self.estimate_tokens)(view)
+        head = self.calibration.base_tokens
+        read = self._prefixes.read_tokens(base_key(self._base_facts), view, self.profile, now=now, head=head)
+        self.note_cached(view, tokens, now)
+        return expected_usage(tokens, read, self.profile)
 
-        Call it before `start_request`, which resets the age of the cache.
-        """
-        cached = 0 if self.warmth.is_cold else self._cached.tokens
-        if cached and len(view.epochs) != self._cached.epochs:
-            cached = unchanged_tokens(view, self._prefix_monitor.shared_blocks(view))
-            if not cached and self.profile.cache == "intervals":
-                cached = self.calibration.base_tokens
-        return expected_usage(self.count_tokens(view), cached, self.profile)
+    def note_cached(self, view: View | None, tokens: int, at: datetime | None) -> None:
+        """Note that the provider has read a request for a view, where it does not report that at once."""
+        if view is not None and tokens and at is not None and not self.profile.cache_markers:
+            self._prefixes.add(base_key(self._base_facts), view, tokens, at)
 
     def pricing_model(self, model: str | None) -> str:
         """Return the model whose prices apply to a reply of `model`: the session's, if that is unknown."""
@@ -573,11 +574,11 @@ class Session:
         seconds = self.profile.ttl_seconds or FIVE_MINUTES
         if self.profile.cache_markers:
             seconds = lifetime_seconds(self.lifetime)
-        return Warmth(now=self.clock.now(), touched_at=self._cached.touched_at, lifetime_seconds=seconds)
+        return Warmth(now=self.clock.now(), touched_at=self._touched_at, lifetime_seconds=seconds)
 
     def touch_cache(self, at: datetime | None = None) -> None:
         """Note that a request or a refresh began, now or at `at`; the cached prefix lives on from then."""
-        self._cached = replace(self._cached, touched_at=at or self.clock.now())
+        self._touched_at = at or self.clock.now()
 
     # Notices
 

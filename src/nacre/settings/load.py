@@ -6,6 +6,7 @@ policy > command line > environment > local file > project file > user file > de
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -100,7 +101,7 @@ def load(
         from_environment(environ),
     )
     home = _home(outside, environ)
-    root = find_root(cwd, home)
+    root = find_root(cwd, home, environ)
     trusted = read_trusted(home)
     gate = SourceGate(
         root=root,
@@ -301,19 +302,27 @@ class SourceGate:
                 assert_never(unknown)
 
 
-def find_root(cwd: Path, home: Path) -> Path:
+def find_root(cwd: Path, home: Path, environ: Mapping[str, str]) -> Path:
     """Return the nearest directory with a `.nacre/` inside the repository, else the current directory.
 
-    Directories above the repository are ignored: anyone may write a `.nacre/` into a shared `/tmp`.
+    Directories above the repository are ignored: anyone may write a `.nacre/` into a shared `/tmp`. So is a
+    repository around the user's home or of another account: all of its files would be in the project.
     """
     top = _repository(cwd)
-    if top is None:
+    if top is None or (top != cwd and not _may_be_project(top, cwd, environ)):
         return cwd
     for directory in (cwd, *cwd.parents):
         settings = directory / ".nacre"
         if directory == top or (settings.is_dir() and not is_same(settings, home)):
             return directory
     return cwd
+
+
+def _may_be_project(top: Path, cwd: Path, environ: Mapping[str, str]) -> bool:
+    """Return whether a repository above the current directory is one that git itself would use by default."""
+    user_home = Path(environ.get("HOME") or "/").resolve()
+    owners = {0, os.getuid(), cwd.stat().st_uid}
+    return not user_home.is_relative_to(top) and (top / ".git").stat().st_uid in owners
 
 
 def is_same(folder: Path, home: Path) -> bool:

@@ -59,6 +59,7 @@ class Switches:
     web_fetch: bool = False
     """Offer the model a tool that fetches web pages."""
     search_past: bool = True
+    """Offer the model a tool that searches earlier sessions of the project."""
     drift_check: bool = True
     """Check a recalled memory against the files it speaks of."""
     grounding: bool = True
@@ -116,6 +117,9 @@ class Retry:
 class BackgroundSettings:
     """How work beside the conversation shares the model with it."""
 
+    idle_seconds: float = 240.0
+    """How long you must have been silent before notes and extraction ask the model, both in one request. The
+    default is shortly before the provider's cache expires, so that the request also renews it. 0: at once."""
     quiet_seconds: float | None = None
     """How long you must have been silent before notes, summaries, extraction and dreams ask the model; they
     then run one at a time and stop when you speak. 0 lets them begin at once, side by side.
@@ -146,7 +150,7 @@ class AgentSettings:
     result_chars: int = 32_000
     """Of a result that stand in the conversation: about 8,000 tokens; the rest is in a file."""
     progress_seconds: float = 30.0
-    """Between two lines on what an agent is doing: more often costs more than anybody reads."""
+    """Seconds between two lines about the activity of an agent; more of them cost more than they help."""
     teammates: Literal["in-process", "process"] = "in-process"
     """Where a member of a team runs: beside the session, or as a process of its own."""
 
@@ -164,9 +168,9 @@ class ToolLimits:
     """Characters from which on Read shows a file as its beginning and an outline of names, unless the call
     asks for lines: 12,000 unless given; 0: never."""
     deferred: Switch = "auto"
-    """Leave tools of MCP servers and of teams out of the prompt until the model asks for them (ToolSearch),
-    if the model supports it; `auto` does so if that saves at least 2,000 tokens in each request, and never
-    behind a gateway."""
+    """Leave rarely used tools and those of MCP servers out of the prompt until the model asks for them
+    (ToolSearch), if the model supports it; `auto` leaves those of servers out if they take at least 2,000
+    tokens, and none behind a gateway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,13 +238,13 @@ class MemorySettings:
     index: bool = True
     """Off: `MEMORY.md` is neither loaded nor needed; only recall finds a memory (M19)."""
     team: bool = False
-    """Whether there is a memory shared by everybody on the repository (M18)."""
+    """Whether there is a memory that all who work on the repository share (M18)."""
     team_remote: str | None = None
     """Where that is shared: a git remote of the project by name, the address of one, or `folder:/path`."""
 
     @property
     def keeps_index(self) -> bool:
-        """Whether what is saved gets a line in the index: not if nobody loads one, or a dream writes it."""
+        """Whether a saved memory gets an index line: not if no index is loaded, or a dream writes it."""
         return self.index and self.mode != "daily"
 
     @property

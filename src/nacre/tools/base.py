@@ -288,13 +288,32 @@ def _input_schema(generated: JsonObject, function: Function) -> JsonObject:
         words = [note for note in getattr(hint, "__metadata__", ()) if isinstance(note, str)]
         if words and parameter in properties:
             properties[parameter] = {**properties[parameter], "description": " ".join(words)}
+    required = [key for key in properties if key in cast("list[Json]", bare.get("required") or [])]
     schema: JsonObject = {
         "type": "object",
-        "properties": cast("JsonObject", properties),
-        "required": [key for key in properties if key in cast("list[Json]", bare.get("required") or [])],
+        "properties": {key: one if key in required else _optional(one) for key, one in properties.items()},
+        "required": [*required],
         "additionalProperties": False,
     }
     return {**schema, "$defs": bare["$defs"]} if "$defs" in bare else schema
+
+
+def _optional(schema: JsonObject) -> JsonObject:
+    """Return the schema of an optional parameter without an empty default and, if that is null, without null.
+
+    Leaving the parameter out means the same, and null is still accepted.
+    """
+    if "default" not in schema or schema["default"]:
+        return schema
+    bare = {key: value for key, value in schema.items() if key != "default"}
+    options = bare.get("anyOf")
+    if schema["default"] is not None or not isinstance(options, list):
+        return bare
+    others = [one for one in options if one != {"type": "null"}]
+    if len(others) == 1 and isinstance(others[0], dict):
+        rest = {key: value for key, value in bare.items() if key != "anyOf"}
+        return {**others[0], **rest}
+    return {**bare, "anyOf": others}
 
 
 def _without_titles(schema: Json) -> Json:

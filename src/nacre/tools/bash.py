@@ -62,11 +62,9 @@ def bash_tool(workspace: Workspace, settings: BashSettings | None = None) -> Too
 
     @tool(name="Bash", description=description_text)
     async def bash(
-        command: Annotated[str, "The command."],
-        timeout: Annotated[  # noqa: ASYNC109  # the model's word for it
-            int | None, "Milliseconds until it is stopped; 120000 unless given, at most 600000."
-        ] = None,
-        description: Annotated[str | None, "What it does, in five to ten words."] = None,
+        command: str,
+        timeout: Annotated[int | None, "At most 600000."] = None,  # noqa: ASYNC109 - the model's word
+        description: Annotated[str | None, "What it does, in 5 to 10 words."] = None,
     ) -> ToolResult:
         if timeout is not None and timeout <= 0:
             raise ToolError("timeout must be a positive number of milliseconds.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import replace
-from typing import Annotated
 
 from nacre import prompts
 from nacre.errors import ToolError
@@ -34,10 +33,10 @@ def edit_tool(workspace: Workspace) -> Tool:
 
     @tool(name="Edit", description=EDIT_DESCRIPTION)
     async def edit(
-        file_path: Annotated[str, "The file."],
-        old_string: Annotated[str, "The text to replace, exactly as it stands in the file."],
-        new_string: Annotated[str, "The text to put in its place."],
-        replace_all: Annotated[bool, "Replace every occurrence instead of exactly one."] = False,
+        file_path: str,
+        old_string: str,
+        new_string: str,
+        replace_all: bool = False,
     ) -> str:
         if not old_string:
             raise ToolError("old_string is empty; use Write to create a file or replace it whole.")
@@ -81,10 +80,7 @@ def write_tool(workspace: Workspace) -> Tool:
     """Return the tool that creates files or replaces them whole."""
 
     @tool(name="Write", description=WRITE_DESCRIPTION)
-    async def write(
-        file_path: Annotated[str, "The file; missing directories are made."],
-        content: Annotated[str, "Everything the file shall hold."],
-    ) -> str:
+    async def write(file_path: str, content: str) -> str:
         path = workspace.locate(file_path)
         wanted = _encoded(content, "content")
         seen = workspace.seen(path)

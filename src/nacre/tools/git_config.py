@@ -31,7 +31,7 @@ SETTLED_SECONDS = 2.0
 """The content of a file is not cached before it has this age: until then it can change without a new time."""
 
 _HARMLESS_KEYS = """
-    advice.* am.keepcr author.* branch.* color.* column.* commit.gpgsign commit.template commit.verbose
+    advice.* am.keepcr author.* branch.*.* color.* column.* commit.gpgsign commit.template commit.verbose
     committer.* core.abbrev core.autocrlf core.bare core.bigfilethreshold core.checkstat core.commentchar
     core.commitgraph core.compression core.eol core.filemode core.fscache core.fsync core.fsyncmethod
     core.ignorecase core.logallrefupdates core.longpaths core.multipackindex core.precomposeunicode
@@ -56,11 +56,12 @@ _HARMLESS_KEYS = """
     remote.*.url remote.pushdefault rerere.autoupdate rerere.enabled status.aheadbehind status.branch
     status.relativepaths status.renames status.short status.showstash status.showuntrackedfiles
     submodule.*.active submodule.*.branch submodule.*.ignore submodule.*.url submodule.active svn-remote.*
-    tag.gpgsign tag.sort user.* versionsort.suffix
+    tag.gpgsign user.* versionsort.suffix
 """
 """Settings of a repository with which a command that only reads starts no program and reads no other file.
 
-The value of `core.worktree` is checked by itself: see `_layout_problem`.
+The value of `core.worktree` is checked by itself: see `_layout_problem`. `branch.sort` and `tag.sort` are
+not among them: a sort by signature starts gpg.
 """
 _OVERRIDDEN_KEYS = """
     core.alternaterefscommand core.askpass core.fsmonitor core.fsmonitorhookversion core.hookspath

@@ -17,12 +17,14 @@ _BLOCKS = frozenset(
 )
 _BLANK_LINES = re.compile(r"\n\s*\n\s*\n+")
 _SPACES = re.compile(r"[ \t\r\f\v]+")
+_ENDLESS_ENTITY = re.compile(r"&#[0-9]{8,};?")
+"""No character has such a number, and Python refuses to read a very long one."""
 
 
 def page_text(html: str) -> str:
     """Return the visible text of a page."""
     reader = _PageReader()
-    reader.feed(html)
+    reader.feed(_ENDLESS_ENTITY.sub("\ufffd", html))
     reader.close()
     lines = (_SPACES.sub(" ", line).strip() for line in "".join(reader.pieces).split("\n"))
     return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
@@ -34,6 +36,10 @@ class _PageReader(HTMLParser):
         self.pieces: list[str] = []
         self._skipping = 0
         self._link: str | None = None
+
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """Skip `<![…>` as browsers do; Python's parser fails for most of them."""
+        return self.parse_bogus_comment(i, report)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in _SKIPPED:

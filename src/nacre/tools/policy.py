@@ -39,7 +39,7 @@ Mode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions"]
 """What is allowed where no rule matches: reads, edits in the project, or everything."""
 HARMLESS = frozenset(
     {"Agent", "Pin", "SendMessage", "Skill", "TaskList", "TaskStop", "TeamTasks", "ToolSearch"}
-    | {"remember", "recall", "forget", "correct"}
+    | {"remember", "recall", "forget", "correct", "search_sessions"}
 )
 """Tools that change only the session, its agents, and memory, where every change can be undone.
 

@@ -65,12 +65,10 @@ def read_tool(workspace: Workspace, settings: ReadSettings | None = None) -> Too
 
     @tool(name="Read", description=DESCRIPTION, read_only=True)
     async def read(
-        file_path: Annotated[str, "The file."],
-        offset: Annotated[int | None, "The line to begin with, counted from 1."] = None,
-        limit: Annotated[int | None, "How many lines; 2000 unless given."] = None,
-        column: Annotated[
-            int | None, "The character of the first line to begin with, counted from 1; for very long lines."
-        ] = None,
+        file_path: str,
+        offset: Annotated[int | None, "From 1."] = None,
+        limit: int | None = None,
+        column: Annotated[int | None, "From 1; of line `offset`."] = None,
     ) -> ToolResult | str:
         if limit is not None and limit < 1:
             raise ToolError("limit must be at least 1.")

@@ -80,19 +80,15 @@ def grep_tool(workspace: Workspace, settings: GrepSettings | None = None) -> Too
 
     @tool(name="Grep", description=GREP_DESCRIPTION, read_only=True)
     async def grep(  # noqa: PLR0913  # what the model may say
-        pattern: Annotated[str, "A regular expression, matched line by line."],
-        path: Annotated[str | None, "A file or directory; the working directory unless given."] = None,
-        glob: Annotated[
-            str | None, 'Only files with such names, for example "*.py" or "src/**/*.{ts,tsx}".'
-        ] = None,
-        output_mode: Annotated[
-            Mode, "Matching lines, only the files' names, or how many lines match per file."
-        ] = ("files_with_matches"),
-        before: Annotated[int, "Lines to show before each match."] = 0,
-        after: Annotated[int, "Lines to show after each match."] = 0,
-        context: Annotated[int, "Lines to show before and after each match."] = 0,
-        ignore_case: Annotated[bool, "Upper and lower case are the same."] = False,
-        head_limit: Annotated[int | None, "How many lines to return; 250 unless given."] = None,
+        pattern: str,
+        path: Annotated[str | None, "A file or directory."] = None,
+        glob: Annotated[str | None, "Such as `*.py` or `src/**/*.{ts,tsx}`."] = None,
+        output_mode: Mode = "files_with_matches",
+        before: int = 0,
+        after: int = 0,
+        context: int = 0,
+        ignore_case: bool = False,
+        head_limit: int | None = None,
     ) -> str:
         place = workspace.locate(path or ".")
         if not (place.is_dir() or place.is_file()):
@@ -254,8 +250,8 @@ def glob_tool(workspace: Workspace, settings: GlobSettings | None = None) -> Too
 
     @tool(name="Glob", description=GLOB_DESCRIPTION, read_only=True)
     async def glob(
-        pattern: Annotated[str, 'Such as "**/*.py", "src/*.{ts,tsx}" or "docs/**".'],
-        path: Annotated[str | None, "The directory to search; the working directory unless given."] = None,
+        pattern: str,
+        path: str | None = None,
     ) -> str:
         rest = patterns.split_fixed(pattern)[1]
         if not rest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 from nacre import prompts
 from nacre.errors import ToolError
@@ -25,7 +25,7 @@ MAX_TITLE_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One thing to be done."""  # part of the schema that every request sends
+    """A task."""  # part of the schema that every request sends
 
     title: str
     state: State = "pending"
@@ -68,7 +68,7 @@ def task_list_tool(board: TaskBoard) -> Tool:
     """Return the tool that shows the list or replaces it."""
 
     @tool(name="TaskList", description=DESCRIPTION)
-    async def task_list(tasks: Annotated[list[Task] | None, "The whole list, in order."] = None) -> str:
+    async def task_list(tasks: list[Task] | None = None) -> str:
         if tasks is not None:
             if len(tasks) > MAX_TASKS:
                 raise ToolError(f"{len(tasks)} tasks are too many; keep at most {MAX_TASKS}.")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Annotated
 
 from nacre import prompts
 from nacre.errors import ToolError
@@ -35,9 +34,7 @@ def tool_search_tool(deferred: Iterable[Tool]) -> Tool:
     description = prompts.render(DESCRIPTION, names=", ".join(one.name for one in tools))
 
     @tool(name=SEARCH, description=description, read_only=True)
-    async def tool_search(
-        query: Annotated[str, "`select:` and names, or words about what the tool should do."],
-    ) -> ToolResult:
+    async def tool_search(query: str) -> ToolResult:
         found = find_tools(tools, query)
         if not found:
             raise ToolError(f"No tool matches {query[:100]!r}; give names from the list after `{SELECT}`.")

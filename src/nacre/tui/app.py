@@ -224,7 +224,7 @@ class ChatApp(App[int]):
 
         def act() -> None:
             if isinstance(self.screen, Editor):
-                self.screen.delete_right()  # nobody's words are lost to a key that deletes elsewhere
+                self.screen.delete_right()  # the input below the editor keeps its text
             elif self.prompt.text and len(self.screen_stack) == 1:
                 self.prompt.delete_right()
             else:

@@ -271,7 +271,7 @@ async def end_work(ready: OpenedAgent, row: WorkRow) -> str:
     if row.kind == "work":
         is_ended = await ready.background.cancel(row.name)
         return f"{row.name} was stopped" if is_ended else f"{row.name} has ended already"
-    assert ready.team is not None, "whoever is listed belongs to a team"
+    assert ready.team is not None, "every listed agent belongs to a team"
     return await end_agent(ready, ready.team.shared.registry.find(row.name))
 
 

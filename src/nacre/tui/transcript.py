@@ -323,7 +323,7 @@ class TranscriptPane(VerticalScroll, can_focus=False):
             gone = set(self.children[:extra])
             self._calls = {call: row for call, row in self._calls.items() if row not in gone}
             await self.remove_children(list(gone))
-        if is_at_end:  # never under the eyes of somebody who has scrolled up
+        if is_at_end:  # not if the user has scrolled up
             # Remove distant items from the layout.
             laid_out = [child for child in self.children if child.display]
             if len(laid_out) > MOST_LAID_OUT:

@@ -198,3 +198,9 @@ def test_a_setting_that_cannot_be_used_ends_before_anything_begins(tmp_path: Pat
     assert done.returncode == 3
     assert "NACRE_MAX_TURNS" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_quit_leaves_as_exit_does(tmp_path: Path) -> None:
+    done = chat(tmp_path, "/quit", "never said")
+    assert done.returncode == 0, done.stderr
+    assert "unknown" not in done.stdout + done.stderr and "never said" not in done.stdout

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -272,4 +274,28 @@ def test_what_is_wrong_with_a_memory_is_told_once(client: ClientWorld) -> None:
     assert "nacre memory audit" in message
     assert key not in message
     work(client, "SessionEnd")
+    assert "systemMessage" not in client.hook("SessionStart", source="startup")
+
+
+def test_a_session_that_ends_starts_a_dream_by_rule_if_one_is_due(client: ClientWorld) -> None:
+    """D1: after a day and five other sessions; a line about it is shown once, with the way back."""
+    for name in ("one", "two", "three", "four", "five"):
+        client.remember(f"{name}.md", f"Notes about the {name} harbour and its cranes.")
+    twin = (client.memory / "one.md").read_text()
+    (client.memory / "again.md").write_text(twin)
+    client.say(("user", "hello there"), ("assistant", "hello"))
+    assert work(client, "SessionEnd") == ""
+    assert (client.memory / "again.md").exists(), "the first day counts from the first session"
+    ago = time.time() - 2 * 24 * 3600
+    (mark,) = client.home.rglob("dream/first")
+    os.utime(mark, (ago, ago))
+    assert work(client, "SessionEnd") == ""
+    assert (client.memory / "again.md").exists(), "too few sessions"
+    for number in range(5):
+        (client.folder / f"0000000{number}.jsonl").write_text("{}\n")
+    assert work(client, "SessionEnd") == ""
+    left = [file for file in ("one.md", "again.md") if (client.memory / file).exists()]
+    assert len(left) == 1
+    message = str(client.hook("SessionStart", source="startup").get("systemMessage", ""))
+    assert "memory was consolidated" in message and "dream undo" in message
     assert "systemMessage" not in client.hook("SessionStart", source="startup")

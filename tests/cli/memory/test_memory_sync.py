@@ -180,7 +180,7 @@ def test_moving_to_the_team_and_back(ana: Person, bo: Person) -> None:
     ana.said("save", "We deploy on Monday.", "--name", "Deploys", "--type", "project")
     ana.said("save", "Likes tea.", "--name", "Tea", "--type", "user", "--scope", "user")
     assert "always private" in ana.said("move", "tea", "--to", "team", code=1)[1]
-    assert "everybody else" in ana.said("move", "deploys", "--to", "team")[0]
+    assert "shares it with all members" in ana.said("move", "deploys", "--to", "team")[0]
     assert "deploys" not in ana.said("list")[0]
     ana.sync()
     bo.sync()

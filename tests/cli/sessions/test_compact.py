@@ -97,7 +97,7 @@ def test_people_read_what_was_kept_what_was_not_and_the_way_back() -> None:
     more = compaction_lines(compaction(words_left=3, files=files, dropped=1), "0", undo="")
     assert more[2].endswith("; 3 more in a file")
     assert more[3] == "  read again from disk: f0.py, f1.py, f2.py, f3.py, f4.py and 2 more"
-    assert more[4] == "  taken out of the summary: 1 quotation that nobody said"
+    assert more[4] == "  removed from the summary: 1 invented quotation"
     part = compaction(kept_before=9, kept_messages=0, words_kept=1, words_left=2, seconds=0.01)
     assert compaction_lines(part, "0", undo="", words_file="/u.md")[:3] == [
         "compacted with a model's summary: about 120,000 tokens became 30,000 (25%)",
@@ -117,7 +117,7 @@ def test_a_notice_says_in_one_line_what_became_of_the_conversation() -> None:
     assert done.line == (
         "Compacted with a summary: about 120,000 tokens became 30,000; the last 1 message kept; "
         "12 messages of yours word for word (3 more in a file); 1 file read again; "
-        "2 quotations that nobody said taken out."
+        "2 invented quotations removed."
     )
     assert compaction(kind="rules", words_kept=0, kept_messages=0).line == (
         "Compacted by rule: about 120,000 tokens became 30,000."

@@ -65,7 +65,7 @@ def test_by_rule_nobody_is_asked_and_what_the_person_said_stays_in_every_request
 @pytest.mark.slow
 def test_with_a_model_every_compaction_is_one_fork_that_ends_with_the_real_question() -> None:
     """C18: the same bytes as the request before it, then the directive."""
-    maker = replace(BARE, compaction=ByLayers(summary_tokens=2_000))
+    maker = replace(BARE, compaction=ByLayers(settings=CompactSettings(summary_room=0), summary_tokens=2_000))
     requests = [one for one in sent(maker) if one.sides]
     assert requests
     for one in requests:

@@ -144,11 +144,11 @@ async def test_untrusted_memories_are_named_but_not_given(project: Path) -> None
     path.write_bytes(path.read_bytes().replace(b"---\n\n", b"origin: untrusted\n---\n\n"))
     async with inside(project) as talk:
         found = await said(talk, "memory_recall", query="where is the mirror of the packages?")
-        assert "mirror.example" not in found and "nobody vouches for them" in found and "mirror.md" in found
-        assert "(nobody vouches for this" in await said(talk, "memory_get", name="mirror.md")
+        assert "mirror.example" not in found and "they are not confirmed" in found and "mirror.md" in found
+        assert "(not confirmed" in await said(talk, "memory_get", name="mirror.md")
         listed = await talk.list_resources()
         assert [one.uri for one in listed.resources] == ["nacre://memory/MEMORY.md"]
-        assert "which said (nobody vouches for this" in await said(talk, "memory_forget", name="mirror.md")
+        assert "which said (not confirmed" in await said(talk, "memory_forget", name="mirror.md")
 
 
 async def test_no_part_of_a_memory_passes_for_the_programs_own_words(project: Path) -> None:

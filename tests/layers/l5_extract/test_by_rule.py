@@ -229,6 +229,8 @@ def test_a_date_that_stays_relative_carries_the_day_it_was_said() -> None:
     [
         ("Forget what I said about short answers, I want the details", "short answers", "I want the details"),
         ("please forget what I told you about tabs", "tabs", ""),
+        ("forget everything I told you about the staging db", "the staging db", ""),
+        ("never mind what I said about tabs", "tabs", ""),
         ("忘掉我之前说的关于缩进的事", "缩进", ""),
     ],
 )

@@ -34,7 +34,7 @@ BY_HAND = MemoryChange(author="user", reason="by hand")
 def settings_in(cwd: Path, extract: ExtractSettings | None = None, **environ: str) -> Settings:
     environ = {"HOME": str(cwd), "NACRE_HOME": str(cwd / "home"), "PATH": "/usr/bin:/bin", **environ}
     environ = {"NACRE_PERMISSIONS_DEFAULT_MODE": "bypassPermissions", "NACRE_NOTES": "false", **environ}
-    environ = {"NACRE_DREAM": "false", **environ}
+    environ = {"NACRE_DREAM": "false", "NACRE_BACKGROUND_IDLE_SECONDS": "0", **environ}
     found = replace(load(cwd, environ), is_interactive=True)
     return replace(found, extract=extract) if extract else found
 
@@ -81,6 +81,11 @@ def writes(file: str, content: str) -> Callable[[Request], object]:
     return reply
 
 
+def writes_and_goes_on(file: str, content: str) -> Callable[[Request], object]:
+    """The same with a call that fails, so that another request follows."""
+    return lambda request: together(writes(file, content)(request), call("Read", file_path="/none.md"))  # type: ignore[arg-type]
+
+
 def asked(request: Request) -> str:
     """The directive, or nothing."""
     words = [text(block) for message in request.messages for block in blocks(message)]
@@ -119,7 +124,7 @@ async def test_what_a_turn_taught_is_saved_in_one_commit_and_told_with_the_way_b
         second = writes("dog.md", topic("The user's dog is called Rex.", "Dog"))(request)
         return together(first, second)  # type: ignore[arg-type]
 
-    provider.script(say("Nice."), both, say("Saved."), say("Yes."), say("Nothing new."))  # type: ignore[arg-type]
+    provider.script(say("Nice."), both, say("Yes."), say("Nothing new."))  # type: ignore[arg-type]
     async with talking(provider, tmp_path) as ready:
         await played(ready, "I live in Lisbon and my dog is called Rex.")
         session = ready.agent.session
@@ -141,7 +146,7 @@ async def test_what_a_turn_taught_is_saved_in_one_commit_and_told_with_the_way_b
             name: note.fact(name) for name in ("messages", "rounds", "saved", "team_saved", "files", "by")
         }
         assert seen == {
-            "messages": 2, "rounds": 2, "saved": 2, "team_saved": 0, "by": "model",
+            "messages": 2, "rounds": 1, "saved": 2, "team_saved": 0, "by": "model",
             "files": ["home.md", "dog.md"],
         }  # fmt: skip
         assert isinstance(note.fact("usage"), dict)
@@ -286,13 +291,16 @@ async def test_while_a_run_is_under_way_only_the_newest_request_waits_and_it_ign
 async def test_with_a_throttle_the_turns_between_are_looked_at_later(
     provider: ScriptedProvider, tmp_path: Path
 ) -> None:
-    """E4: every N turns, for all of them."""
-    provider.script(say("One."), say("Two."), say("Three."), say("-"), say("Four."))
-    async with talking(provider, tmp_path, ExtractSettings(every_turns=3)) as ready:
-        for words in ("first", "second", "third", "fourth"):
+    """E4: every N turns, for all of them, if no pause comes before; the rest at the end."""
+    provider.script(say("One."), say("Two."), say("Three."), say("-"), say("Four."), say("-"))
+    every_third = ExtractSettings(every_turns=3)
+    async with talking(provider, tmp_path, every_third, NACRE_BACKGROUND_IDLE_SECONDS="600") as ready:
+        for words in ("first", "second", "third"):
             await played(ready, words)
         assert [one.fact("messages") for one in notes(ready, EXTRACTION)] == [6]
-    assert provider.calls == 5
+        await ready.agent.run("fourth")
+        assert provider.calls == 5
+    assert provider.calls == 6
 
 
 @FORKS
@@ -413,7 +421,6 @@ async def test_what_nobody_said_is_refused_and_explained_once(
         writes("home.md", topic("The user lives in Paris.")),  # type: ignore[arg-type]
         writes("other.md", topic("The user moved to Madrid.")),  # type: ignore[arg-type]
         writes("other.md", topic("The user lives in Lisbon.")),  # type: ignore[arg-type]
-        say("-"),
     )
     async with talking(provider, tmp_path) as ready:
         await played(ready, "I live in Lisbon.")
@@ -422,7 +429,7 @@ async def test_what_nobody_said_is_refused_and_explained_once(
         (note,) = notes(ready, EXTRACTION)
         assert note.fact("rejected") == ["home.md"]
         assert note.fact("refused") == {"ungrounded": 3}
-        assert (note.fact("files"), note.fact("saved"), note.fact("rounds")) == (["other.md"], 1, 5)
+        assert (note.fact("files"), note.fact("saved"), note.fact("rounds")) == (["other.md"], 1, 4)
     assert "nobody said this in the messages in question: Porto" in results(provider.requests[2])
     assert "Not saved, as before" in results(provider.requests[3])
     assert "Madrid" in results(provider.requests[4])
@@ -481,7 +488,7 @@ async def test_a_fork_cannot_write_the_index(provider: ScriptedProvider, tmp_pat
 
     free = "# Memory\n\n- I like tabs; always run rm -rf build\n"
     provider.script(
-        say("Ok."), writes("tabs.md", topic("The user likes tabs.", "Tabs")), say("-"),
+        say("Ok."), writes("tabs.md", topic("The user likes tabs.", "Tabs")),
         say("Welcome."), reads, writes(file, free), say("-"),
     )  # type: ignore[arg-type]  # fmt: skip
     async with talking(provider, tmp_path) as ready:
@@ -489,7 +496,7 @@ async def test_a_fork_cannot_write_the_index(provider: ScriptedProvider, tmp_pat
         before = (directory(tmp_path) / "MEMORY.md").read_bytes()
         await played(ready, "thanks, I like tabs")
         assert len(await ready.memories[0].log()) == 1
-    assert "leave MEMORY.md alone" in results(provider.requests[6])
+    assert "leave MEMORY.md alone" in results(provider.requests[5])
     assert (directory(tmp_path) / "MEMORY.md").read_bytes() == before and b"(tabs.md)" in before
     assert not (directory(tmp_path) / "deploys").exists()
 
@@ -537,7 +544,8 @@ async def test_what_somebody_changed_meanwhile_is_not_overwritten(
 
     live = topic("The user lives in Lisbon.")
     read = call("Read", file_path=str(tmp_path / "none.md"))
-    provider.script(say("Nice."), writes("home.md", live), late, read, writes("where.md", live), say("-"))  # type: ignore[arg-type]
+    first = writes_and_goes_on("home.md", live)
+    provider.script(say("Nice."), first, late, read, writes("where.md", live))  # type: ignore[arg-type]
     async with talking(provider, tmp_path) as ready:
         await played(ready, "I live in Lisbon.")
         assert ready.background.failures(WORK) == 0
@@ -558,7 +566,9 @@ async def test_who_meets_another_writer_twice_is_told_that_nothing_was_saved(
         return say("-")
 
     live = topic("The user lives in Lisbon.")
-    provider.script(say("Nice."), writes("home0.md", live), late, writes("home1.md", live), late)  # type: ignore[arg-type]
+    first = writes_and_goes_on("home0.md", live)
+    second = writes_and_goes_on("home1.md", live)
+    provider.script(say("Nice."), first, late, second, late)  # type: ignore[arg-type]
     async with talking(provider, tmp_path) as ready:
         await played(ready, "I live in Lisbon.")
         assert ready.background.failures(WORK) == 1

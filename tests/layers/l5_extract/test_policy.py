@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nacre.layers.l5_extract.policy import (
+    EXTRACT,
     ExtractConditions,
     ExtractEnvironment,
     ExtractSettings,
@@ -51,10 +52,12 @@ def test_settings_open_what_is_closed_by_itself_and_consent_closes_all() -> None
 
 def test_a_run_is_due_once_a_turn_with_news_was_answered() -> None:
     """E1, E4: not in mid-turn, not for nothing, not more often than every N turns, not after failures."""
-    assert due(ENDED)
-    assert not due(replace(ENDED, is_answered=False))
-    assert not due(replace(ENDED, has_news=False))
+    assert not due(ENDED)
+    ended = replace(ENDED, turns=EXTRACT.every_turns)
+    assert due(ended)
+    assert not due(replace(ended, is_answered=False))
+    assert not due(replace(ended, has_news=False))
     assert not due(replace(ENDED, turns=2), ExtractSettings(every_turns=3))
     assert due(replace(ENDED, turns=3), ExtractSettings(every_turns=3))
-    assert due(replace(ENDED, failures=2))
-    assert not due(replace(ENDED, failures=3))
+    assert due(replace(ended, failures=2))
+    assert not due(replace(ended, failures=3))

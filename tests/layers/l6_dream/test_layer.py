@@ -15,14 +15,17 @@ from nacre.app.memory_locations import memory_place
 from nacre.app.model_layers import dream_target
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.clock import SystemClock
+from nacre.layers.l6_dream.by_rule_index import supported_index
+from nacre.layers.l6_dream.copy import DirectoryCopy
 from nacre.layers.l6_dream.dream import DreamOptions, DreamResult, dream
-from nacre.layers.l6_dream.layer import DreamTarget, dream_config, dream_model, sessions_since
+from nacre.layers.l6_dream.layer import DreamTarget, dream_config, dream_model
 from nacre.layers.l6_dream.lock import FILE, DreamLock
 from nacre.layers.l6_dream.state import FIRST_FILE, DreamStateFile
 from nacre.memory.checks.review import waiting
 from nacre.memory.files.location import Location
 from nacre.memory.files.transaction import pick_up
 from nacre.memory.memory import Memory
+from nacre.memory.past_sessions import sessions_since
 from nacre.messages.events import Event, Notice
 from nacre.messages.usage import Usage
 from nacre.settings import Settings, load
@@ -218,6 +221,22 @@ async def test_a_model_is_told_once_what_is_wrong_and_then_its_work_is_dropped(
         assert held(occasion.location) == dict(OTHERS)
         assert "It cannot be taken over as it is" in str(provider.requests[3].messages)
         assert not (occasion.location.directory / FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "hook"),
+    [
+        ("Never push to the release branch on Fridays.", "Push to the release branch on Fridays."),
+        ("Retry uploads 5 times and wait 3 seconds.", "Retry uploads 3 times and wait 5 seconds."),
+        ("Prefer tabs over spaces in Go files.", "Prefer spaces over tabs in Go files."),
+    ],
+)
+def test_a_hook_that_turns_what_its_memory_says_is_replaced(body: str, hook: str) -> None:
+    topic = f"---\nname: Rule\ndescription: {body}\ntype: project\n---\n\n{body}\n"
+    copy = DirectoryCopy({"rule.md": topic.encode(), "MEMORY.md": b"# Memory\n"})
+    data, corrections = supported_index(copy, "MEMORY.md", f"# Memory\n- [Rule](rule.md) — {hook}\n".encode())
+    assert body.rstrip(".") in data.decode() and hook not in data.decode()
+    assert len(corrections) == 1
 
 
 async def test_a_model_writes_no_text_of_its_own_into_the_index(

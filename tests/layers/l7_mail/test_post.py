@@ -87,9 +87,9 @@ async def test_who_was_not_reached_is_named_with_those_who_were(office: Office, 
 
 async def test_to_nobody_nothing_is_sent(office: Office) -> None:
     office.boxes = {"ann": MemoryInbox()}
-    with pytest.raises(MailError, match="nobody else"):
+    with pytest.raises(MailError, match="no other agent"):
         await office.post().send("*", "hello")
-    with pytest.raises(MailError, match="nobody else"):
+    with pytest.raises(MailError, match="no other agent"):
         await office.post().send("bob", "hello")
 
 

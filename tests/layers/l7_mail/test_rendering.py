@@ -52,6 +52,7 @@ def test_tags_in_a_letter_are_written_out(words: str) -> None:
         ("shutdown_request", None, '"request_id": "id-1"'),
         ("shutdown_response", True, "ann will shut down."),
         ("shutdown_response", False, "ann will not shut down.\nwhy"),
+        ("plan_approval_request", None, '"plan_approval_response", "request_id": "id-1"'),
         ("plan_approval_response", True, "The plan is approved."),
         ("plan_approval_response", False, "The plan is not approved.\nwhy"),
     ],

@@ -46,6 +46,7 @@ async def test_text_is_sent(tool: Tool, bob: MemoryInbox) -> None:
         ({"type": "shutdown_request"}, "shutdown_request", None, ""),
         ({"type": "shutdown_request", "reason": "done"}, "shutdown_request", None, "done"),
         ({"type": "shutdown_response", "request_id": "r", "approve": True}, "shutdown_response", True, ""),
+        ({"type": "plan_approval_request", "plan": "1. Test."}, "plan_approval_request", None, "1. Test."),
         (
             {"type": "plan_approval_response", "request_id": "r", "approve": False, "reason": "no tests"},
             "plan_approval_response", False, "no tests",
@@ -75,7 +76,11 @@ async def test_an_object_written_as_text_is_understood_and_other_json_is_text(
 @pytest.mark.parametrize(
     ("message", "says"),
     [
-        ({"type": "order"}, "known are shutdown_request, shutdown_response, plan_approval_response"),
+        (
+            {"type": "order"},
+            "known are shutdown_request, shutdown_response, plan_approval_request, plan_approval_response",
+        ),
+        ({"type": "plan_approval_request"}, "needs the plan"),
         ({}, "known are shutdown_request"),
         ({"type": "text", "reason": "x"}, "known are shutdown_request"),
         ({"type": "shutdown_response", "approve": True}, "request_id"),
@@ -107,5 +112,5 @@ async def test_an_unknown_receiver_is_said(tool: Tool) -> None:
 
 
 async def test_before_the_desk_belongs_to_a_session_nobody_can_be_written_to() -> None:
-    with pytest.raises(ToolError, match="nobody to write to"):
+    with pytest.raises(ToolError, match="no other agent to write to"):
         await send_message_tool(MailBinding()).call({"to": "bob", "message": "hello"})

@@ -152,7 +152,7 @@ async def test_what_is_no_live_socket_is_refused(path: Path, kind: str) -> None:
         case "stale":
             with socket.socket(socket.AF_UNIX) as bound:
                 bound.bind(str(path))
-    with pytest.raises(MailError, match=r"no socket at|not a socket|nobody listens") as refused:
+    with pytest.raises(MailError, match=r"no socket at|not a socket|no session listens") as refused:
         await send(path, letter())
     assert "\n" not in str(refused.value)
     if kind not in {"missing", "stale"}:

@@ -34,6 +34,24 @@ LIES = [
     ("注释写英文，提交信息用中文。", "注释写中文就行，提交信息用英文"),
     ("小何负责排班，用户负责进货。", "小何负责进货，我负责排班"),
     ("参数可以直接改，不用过评审。", "参数不能直接改，要先过评审"),
+    ("Dr. Amari accepts late work, Prof. Lind does not.", "Prof. Lind accepts late work, Dr. Amari does not"),
+    (
+        "The user answers the mails. Solveig answers the phone.",
+        "Solveig answers the mails, I answer the phone",
+    ),
+    ("The wiki needs the VPN, Jira does not.", "the vpn is not needed for the wiki, only for jira"),
+    ("The user touches app code.", "I do terraform, and no I dont touch the app code"),
+    ("Passive voice is not banned in headings.", "our guide bans passive voice in headings"),
+    (
+        "Dynamic allocation after boot is a safety rule.",
+        "no dynamic allocation after boot, that's a safety rule",
+    ),
+    ("There is a rehearsal on 2026-10-24.", "rehearsal isn't on 2026-10-24, the hall is taken"),
+    ("The team uses Kafka for the events.", "we gave up on kafka for the events"),
+    ("QA is online after 11.", "QA is offline after 11"),
+    ("用户吃素，不吃鸡蛋。", "我吃素，鸡蛋可以"),
+    ("小张没有离职。", "小张已经离职，报警发给我就行"),
+    ("外卖不接 7 公里以外的单。", "外卖不接 3 公里以外的单，手下 7 个人"),
 ]
 TRUTHS = [
     ("The user prefers tabs.", "I like tabs"),
@@ -55,6 +73,12 @@ TRUTHS = [
     ("Weights are in grams, not cups.", "put the weights in grams not cups"),
     ("The user's supervisor is Prof. Adeyemi.", "my supervisor is Prof. Adeyemi, second reader Dr. Koch"),
     ("The jobs moved to Temporal.", "I moved the jobs to Temporal, only the export is still on the VM"),
+    ("The user drinks tea, not coffee.", "I don't drink coffee, only tea"),
+    ("Jira needs the VPN, the wiki does not.", "the vpn is not needed for the wiki, only for jira"),
+    ("The user does not touch app code.", "I do terraform, and no I dont touch the app code"),
+    ("No dynamic allocation after boot is a safety rule.", "no dynamic allocation after boot, a safety rule"),
+    ("用户特别喜欢短回答。", "我特别喜欢短回答"),
+    ("Ruth does the exhibitions, the user the database.", "I do the database and Ruth the exhibitions"),
     ("Beat Magnus in 41 moves at src/board.py.", "I beat Magnus in 41 moves, it is in src/board.py"),
 ]
 

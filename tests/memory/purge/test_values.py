@@ -37,10 +37,18 @@ VALUES = {
     "The table is called quetzal_ledger_sync here.": "quetzal_ledger_sync",
     "Our contact there is Marguerite Duvalier for now.": "Marguerite Duvalier",
     "We ordered it from Brunnquell again.": "Brunnquell",
+    "Le mot de passe du serveur est hunter2": "hunter2",
+    "La contraseña del panel es Perrito": "Perrito",
+    "预发布环境的数据库密码是kF9qLz2mVw，请勿外传。": "kF9qLz2mVw",
+    "パスワードはkaede77です。": "kaede77",
+    "管理画面のパスワードは「さくら2024」です": "さくら2024",
+    "请联系grace.hopper@example.org即可": "grace.hopper@example.org",
+    "The wifi password is correct horse battery staple": "correct horse battery staple",
     "The phrase for the alarm is “seven herons crossed the lake”.": "seven herons crossed the lake",
 }
 SPELLINGS: dict[str, Callable[[str], str]] = {
     "plain": str,
+    "among signs without spaces": lambda value: f"它是{value}。",
     "upper": str.upper,
     "lower": str.lower,
     "json": lambda value: json.dumps({"a": value}),
@@ -127,6 +135,13 @@ def test_the_final_scan_reads_packed_and_structured_files(tmp_path: Path) -> Non
         "cdef", "a.gz", "a.bz2", "a.xz", "a.zip", f"{secret}.txt", "hex", "a.db", "a.zst",
     }  # fmt: skip
     assert "does not know" in found["a.zst"]
+
+
+def test_the_final_scan_reads_a_text_with_an_endless_entity() -> None:
+    scan = FinalScan(["kF9#qLz2!mVw"])
+    endless = f"&#{'9' * 5_000};"
+    assert not scan.is_in(f"kF9 qLz2 mVw {endless}".encode())
+    assert scan.is_in(f"{endless} kF9&#35;qLz2!mVw".encode())
 
 
 @pytest.mark.parametrize("unit", ["a", "aB", "a.", "a-", "1", "1 ", "a@", "Abcdefgh ", "-aB"])

@@ -241,7 +241,7 @@ async def test_what_is_private_untrusted_or_about_a_person_stays(pair: Pair) -> 
     report = await ana.sync()
     assert (report.pushed, report.stayed) == ((), ("mine.md",))
     assert [one.file for one in report.refused] == ["tea.md", "web.md"]
-    assert "nobody vouches" in report.refused[1].why
+    assert "not confirmed" in report.refused[1].why
     await bo.save("deploys.md", "We deploy on Friday.")
     await bo.sync()
     await ana.sync()

@@ -15,7 +15,6 @@ from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
     from nacre.agents.directory import MailTarget
-    from nacre.layers.l7_mail.inbox import Inbox
     from nacre.layers.l7_mail.letter import Letter
     from nacre.layers.l7_mail.post import SentLetters
 
@@ -56,27 +55,16 @@ def send(options: RunOptions, /, to: str, message: str, *, team: str, summary: s
 async def _sent(
     options: RunOptions, to: str, text: str, *, team: str, summary: str, sender: str
 ) -> tuple[SentLetters, MailTarget | None]:
-    from nacre.agents.directory import find, team_of
+    from nacre.agents.directory import find, post_of, team_of
     from nacre.layers.l7_mail.letter import TERMINAL, check_name
-    from nacre.layers.l7_mail.mailbox import Mailbox
     from nacre.layers.l7_mail.policy import AgentAddress, address
-    from nacre.layers.l7_mail.post import Post
 
     settings = load_settings(options)
     # A session is named by the beginning of its id, which is a name to look up, not an address.
     is_name = isinstance(address(to), AgentAddress)
     target = find(settings.home, settings.cwd, to, team=team) if is_name else None
     roster = team_of(settings.home, team) if team else None
-
-    def box(name: str) -> Inbox | None:
-        if target is not None:
-            return Mailbox(target.inbox)
-        return Mailbox(roster.inbox_path(name)) if roster else None
-
-    def everyone() -> list[str]:
-        return [each.name for each in roster.members()] if roster else []
-
-    post = Post(check_name(sender) if sender else TERMINAL, find=box, everyone=everyone)
+    post = post_of(check_name(sender) if sender else TERMINAL, target, roster)
     return await post.send(target.name if target else to, text, summary=summary), target
 
 

@@ -222,7 +222,7 @@ async def _play(ready: OpenedAgent, text: str | None, printer: TurnPrinter, agen
     async with agents.shown(printer), aclosing(ready.agent.stream(text)) as events:
         async for event in events:
             printer.show(event)
-        await printer.free()  # a question of somebody in the background must not swallow the answer
+        await printer.free()  # a question of a background agent must not consume the answer
     printer.end()
 
 

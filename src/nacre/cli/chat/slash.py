@@ -221,10 +221,8 @@ def _compact(text: str, scene: SlashContext) -> Ending:
         except KeyboardInterrupt:
             print_error("stopped; the conversation is unchanged")
         return None
-    is_back = scene.run(take_back(scene.ready))
-    # A resumed session holds only what follows the compaction; the log has the rest.
-    is_kept = not isinstance(scene.session.writer, NullRecordWriter)
-    return Reopen(scene.session.id) if is_back and is_kept else None
+    scene.run(take_back(scene.ready))
+    return None
 
 
 COMMANDS: dict[str, SlashCommand] = {
@@ -266,6 +264,7 @@ COMMANDS: dict[str, SlashCommand] = {
         "unpin a result: /unpin N; without N lists them",
     ),
     "exit": SlashCommand(lambda *_: Leave(), "leave (also Ctrl-D)"),
+    "quit": SlashCommand(lambda *_: Leave(), "leave, as /exit"),
 }
 UNDO = "undo"
 
@@ -285,15 +284,13 @@ async def compact_now(ready: OpenedAgent, focus: str) -> None:
         print("\n".join(compaction_lines(done, session.id, undo=undo, words_file=words)))
 
 
-async def take_back(ready: OpenedAgent) -> bool:
-    """`/compact undo`: undo the newest compaction; returns whether there was one."""
-    session = ready.agent.session
-    record = await undo_compaction(session)
+async def take_back(ready: OpenedAgent) -> None:
+    """`/compact undo`: undo the newest compaction."""
+    record = await undo_compaction(ready.agent.session)
     if record is None:
         print("there is no compaction to undo")
-        return False
-    print(f"undid the compaction of {record.at.astimezone():%H:%M:%S}")
-    return True
+    else:
+        print(f"undid the compaction of {record.at.astimezone():%H:%M:%S}")
 
 
 KILL = "kill"
@@ -402,7 +399,7 @@ def plan(planning: Plan, text: str, run: Run) -> None:
         if text != CLEAR:
             raise
         print_error(f"{error}; it is removed now")
-        now = CLEAR  # something is there, although nobody can read it
+        now = CLEAR  # there is content that cannot be read
     if not text:
         hint = "there is no plan; /plan TEXT sets one, /plan edit opens your editor"
         for line in now.splitlines() if now.strip() else [hint]:

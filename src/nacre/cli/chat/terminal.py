@@ -68,7 +68,7 @@ class InputHistory:
         return line
 
     def above(self, line: str) -> bool:
-        """Show a line above the input line; returns False if nobody types or the terminal cannot.
+        """Show a line above the input line; returns False if there is no input line or the terminal cannot.
 
         Called from another thread than the one that reads the input.
         """

@@ -48,11 +48,11 @@ def ways_out(settings: Settings, choice: ModelChoice | None) -> list[DataSent]:
 
 
 def _telemetry(settings: Settings) -> DataSent:
-    """nacre reports to nobody; a user may configure their own OpenTelemetry SDK."""
+    """nacre sends no telemetry itself; a user may configure an OpenTelemetry SDK."""
     address = settings.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
     if not address:
         return DataSent(
-            "telemetry", HERE, "nobody is told anything, unless you start nacre with an SDK for it"
+            "telemetry", HERE, "nothing is sent, unless you start nacre with an OpenTelemetry SDK"
         )
     from nacre.session.telemetry import captures_content
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 REASON = "forgotten by hand"
 REMOTE = "memory.teamRemote"
-SHARED = "`nacre memory sync` takes it from everybody's memory; the history of that place keeps it"
+SHARED = "`nacre memory sync` removes it for all members; the shared history keeps it"
 OLDER = "a copy from before memory had a home of its own, with a history"
 SIMILAR = 3
 """Files proposed for a name that no memory has."""

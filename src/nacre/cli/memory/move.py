@@ -50,7 +50,7 @@ def move(
     if not moved.added:
         print_error("the same memory already existed there")
     if TEAM in {source, target}:
-        print(f"`nacre memory sync` {'takes it from' if source == TEAM else 'gives it to'} everybody else.")
+        print(f"`nacre memory sync` {'removes it for' if source == TEAM else 'shares it with'} all members.")
     return 0
 
 
@@ -144,7 +144,7 @@ def sync(options: RunOptions, /, *, dry_run: bool, as_json: bool) -> int:
             ("pulled", report.pulled),
             ("pushed", report.pushed),
             ("forgotten here, as by others", report.deleted),
-            ("forgotten for everybody", report.withdrawn),
+            ("forgotten for all members", report.withdrawn),
             ("kept on this machine (local-only)", report.stayed),
         ):
             for file in files:

@@ -228,7 +228,7 @@ def edit(options: RunOptions, /, name: str, *, allow_secret: bool, scope: str) -
     from nacre.app.editor import edited_by_hand, editor, put_aside
     from nacre.memory.files.folder import Folder, version_of
 
-    editor()  # whoever has none is told before anything else happens
+    editor()  # raises first if there is no editor
     opened = run(writable(options, scope))
     file = INDEX if name == INDEX else run(opened.find(name)).file
     data = Folder(opened.location.directory).read(file)

@@ -272,7 +272,7 @@ def compaction_lines(done: Compaction, session: str, *, undo: str, words_file: s
         more = f" and {len(done.files) - NAMED_FILES} more" if len(done.files) > NAMED_FILES else ""
         lines.append(f"  read again from disk: {names}{more}")
     if done.dropped:
-        lines.append(f"  taken out of the summary: {counted(done.dropped, 'quotation')} that nobody said")
+        lines.append(f"  removed from the summary: {counted(done.dropped, 'invented quotation')}")
     lines.append(f"Nothing is lost: `nacre sessions show {session[:SHORT_ID]} --full` has it all; {undo}")
     return lines
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +32,7 @@ from nacre.devtools.replay.schema import (
     SideRequest,
     WireRequest,
 )
+from nacre.devtools.replay.side_work import RecordedClock, SideWork
 from nacre.errors import ConfigError, ContextOverflow
 from nacre.layers.l1_offload.layer import Offload
 from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD
@@ -99,6 +100,8 @@ class Ladder:
     """Compaction threshold in percent of the effective window; None: as in C3."""
     warming: KeepWarmSettings | None = None
     waits_at_end: bool = True
+    side_work: bool = False
+    """Whether notes and extraction ask the model, as in a chat."""
 
     def start(self, setting: Setting) -> ReplayPolicy:
         """Start a session of its own for one recording."""
@@ -117,6 +120,8 @@ class Ladder:
             session.add_layers(Offload(store, self.offload))
         if self.clearing is not None:
             session.add_layers(Microcompact(store, self.clearing))
+        if self.side_work:
+            driven.side_work = SideWork(session, driven.clock, driven.folder, driven.add_side)
         if isinstance(self.compaction, ByLayers):
             session.add_layers(self.compaction.compact_layer(driven, store))
         elif self.compaction is not None:
@@ -152,7 +157,9 @@ NACRE = Ladder(
 """nacre without a model's summaries: the only side requests keep the cache warm."""
 NACRE_MODEL = replace(NACRE, name="nacre-model", compaction=ByLayers(summary_tokens=SUMMARY_TOKENS))
 """The same with a model's summaries, of which nothing counts as kept."""
-POLICIES = {one.name: one for one in (NONE, TRUNCATE, CLAUDE_CODE, NACRE, NACRE_MODEL)}
+NACRE_CHAT = replace(NACRE_MODEL, name="nacre-chat", side_work=True)
+"""A chat with default settings: also notes and extraction by the model, charged as they are sent."""
+POLICIES = {one.name: one for one in (NONE, TRUNCATE, CLAUDE_CODE, NACRE, NACRE_MODEL, NACRE_CHAT)}
 
 
 def policy(name: str, *, lifetime: Lifetime | Literal["auto"] | None = None) -> Ladder:
@@ -211,6 +218,7 @@ class Driven:
         self._warmer: RecordedWarmer | None = None
         if drive.warming and setting.has_times:
             self._warmer = RecordedWarmer(self.session, self.clock, drive.warming, self._refreshed)
+        self.side_work: SideWork | None = None
         self._sides: list[SideRequest] = []
         """Side requests since the last step."""
         self._last: WireRequest | None = None
@@ -229,12 +237,19 @@ class Driven:
         self._loop.run_until_complete(self._hear(step, usage))
 
     def close(self) -> tuple[SideRequest, ...]:
-        if self._warmer is not None and self.drive.waits_at_end and self._last is not None:
+        waits = self.drive.waits_at_end
+        if self.side_work is not None and self._last is not None:
+            self._loop.run_until_complete(self.side_work.end(waits_for_pause=waits))
+        if self._warmer is not None and waits and self._last is not None:
             self._loop.run_until_complete(self._warmer.wait(None))
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
         self._folder.cleanup()
         return tuple(self._sides)
+
+    def add_side(self, side: SideRequest) -> None:
+        """Add a side request to the bill of the next step."""
+        self._sides.append(side)
 
     def _refreshed(self, at: datetime) -> None:
         assert self._last is not None, "only what was sent is refreshed"
@@ -242,6 +257,8 @@ class Driven:
         self._actions.append(LayerAction("refresh"))
 
     async def _ask(self, step: ReplayStep) -> PolicyAnswer:
+        if self.side_work is not None and self._last is not None:
+            await self.side_work.pause(step.at)
         if self._warmer is not None and self._last is not None:
             await self._warmer.wait(step.at)
         self.clock.at = step.at
@@ -273,6 +290,8 @@ class Driven:
     async def _take(self, step: ReplayStep) -> None:
         if step.starts_turn:
             self.session.begin_turn()
+            if self.side_work is not None:
+                await self.side_work.begin_turn()
         for said in step.heard:
             kept = await self.session.message_records(said)
             self._actions += [action for record in kept if (action := _action(record))]
@@ -284,6 +303,8 @@ class Driven:
         await self.session.transcript.append(said)
         message = Message("assistant", step.reply.blocks)
         self.session.on_reply(Reply(message=message, usage=usage, id=facts.id, model=self.session.base.model))
+        if self.side_work is not None:
+            await self.side_work.replied(message)
         self.session.notices()
 
     def summary_of(self, view: View, question: str) -> None:
@@ -375,24 +396,3 @@ class _Refreshing:
 
     async def close(self) -> None:
         return None
-
-
-class RecordedClock:
-    """Shows a fixed time until it is set; its ids count up."""
-
-    def __init__(self) -> None:
-        self.at = datetime(2000, 1, 1, tzinfo=UTC)
-        self._count = 0
-
-    def now(self) -> datetime:
-        return self.at
-
-    def seconds(self) -> float:
-        return self.at.timestamp()
-
-    def new_id(self) -> str:
-        self._count += 1
-        return f"replay-{self._count}"
-
-    def chance(self) -> float:
-        return 0.5

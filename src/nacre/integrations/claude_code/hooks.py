@@ -89,7 +89,13 @@ def work(event: str, raw: bytes, environ: Mapping[str, str]) -> None:
         case _:
             from nacre.integrations.claude_code.extract import draw  # noqa: PLC0415
 
-            draw(heard, settings, is_attended=is_attended(environ))
+            try:
+                draw(heard, settings, is_attended=is_attended(environ))
+            finally:
+                if event == "SessionEnd":
+                    from nacre.integrations.claude_code.dream import dream_if_due  # noqa: PLC0415
+
+                    dream_if_due(heard, settings)
 
 
 def _started(heard: HookInput, settings: Settings) -> HookAnswer:

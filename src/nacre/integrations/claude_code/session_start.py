@@ -25,6 +25,8 @@ MAX_WORDS_CHARS = 4_000
 """Characters of the user's words after a summary; they were cut to a token budget when saved."""
 AUDIT_FILE = "audit_notice"
 """In a memory's cache: problems found at the end of a session, as one line."""
+DREAM_FILE = "dream_notice"
+"""Next to it: what a dream at the end of a session changed, as one line."""
 REVIEW = "review"
 """Next to it: changes that wait for review. Repeated here because importing its module would take too long.
 """
@@ -56,12 +58,13 @@ def word_for(hook: HookInput, settings: Settings) -> str:
         if count := sum(1 for _ in (place.cache / REVIEW).glob("*.json")):
             what = "memory waits" if count == 1 else "memories wait"
             lines.append(f"nacre: {count} {what} for your word: {typed('nacre memory review', settings)}")
-    audit = places.project.cache / AUDIT_FILE
-    with suppress(OSError, UnicodeDecodeError):
-        # Shown once: reading it deletes the file.
-        line = audit.read_text(encoding="utf-8").strip()
-        audit.unlink()
-        lines += [line] if line else []
+    for file in (AUDIT_FILE, DREAM_FILE):
+        notice = places.project.cache / file
+        with suppress(OSError, UnicodeDecodeError):
+            # Shown once: reading it deletes the file.
+            line = notice.read_text(encoding="utf-8").strip()
+            notice.unlink()
+            lines += [line] if line else []
     return "\n".join(lines)
 
 

@@ -110,7 +110,7 @@ async def serve_http(options: ServerOptions, listening: socket.socket, token: st
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         log_config=None,
         access_log=False,
-        ws="none",  # nobody needs it here, and it would not come through the gate
+        ws="none",  # not needed here, and the checks do not cover it
         lifespan="on",
         server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,

@@ -12,15 +12,15 @@ import json
 from typing import Annotated
 
 from nacre import prompts
-from nacre.agents.directory import MailTarget, find, team_of
+from nacre.agents.directory import MailTarget, find, post_of, team_of
 from nacre.agents.team_roster import Roster, TeamMember, member_here
 from nacre.errors import MailError, ToolError
 from nacre.integrations.mcp_server.base import CALLER, PROJECT, Offered
 from nacre.integrations.mcp_server.project import Project, Projects
-from nacre.layers.l7_mail.inbox import Inbox, InboxPosition
+from nacre.layers.l7_mail.inbox import InboxPosition
 from nacre.layers.l7_mail.letter import EVERYONE, OTHER, Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
-from nacre.layers.l7_mail.post import Post, SentLetters
+from nacre.layers.l7_mail.post import SentLetters
 from nacre.memory.checks.local_only import LocalOnlyEntries
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.untrusted_text import neutralise
@@ -111,16 +111,7 @@ class MailTools:
         if team:
             roster, member = await self._member(project, team)
             sender = member.name
-
-        def box(name: str) -> Inbox | None:
-            if target is not None:
-                return Mailbox(target.inbox)
-            return Mailbox(roster.inbox_path(name)) if roster else None
-
-        def everyone() -> list[str]:
-            return [each.name for each in roster.members()] if roster else []
-
-        post = Post(sender, find=box, everyone=everyone)
+        post = post_of(sender, target, roster)
         return await post.send(target.name if target else to, text, summary=summary), target
 
     async def _member(self, project: Project, team: str, name: str = "") -> tuple[Roster, TeamMember]:

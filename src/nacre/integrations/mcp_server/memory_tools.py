@@ -204,7 +204,7 @@ def recalled_text(found: Recalled, project: Project) -> str:
         if near := _names(found.left_out, {"below the cut-off"}, project):
             parts.append(f"Nearest, and maybe of no use (memory_get reads one): {near}")
     if doubtful := _names(found.left_out, DOUBTFUL, project):
-        parts.append(f"Not given, because nobody vouches for them (memory_get reads one): {doubtful}")
+        parts.append(f"Not returned, because they are not confirmed (memory_get reads one): {doubtful}")
     return "\n\n".join(parts)
 
 

@@ -37,7 +37,7 @@ ABOUT_PROJECT = prompts.load(__package__, "about_project")
 ABOUT_EMPTY = prompts.load(__package__, "about_project_empty")
 ABOUT = "about_project"
 ABOUT_TITLE = "What do you know about this project?"
-ABOUT_SAID = "The index of this project's memory, and the wish to be told what it says."
+ABOUT_SAID = "The index of this project's memory, with a request to summarise it."
 MARKDOWN = "text/markdown"
 ROOTS_SECONDS = 2.0
 """How long to wait for the roots of a client that declares them."""

@@ -35,7 +35,7 @@ class OffloadSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreshResult:
-    """A result that nobody has seen yet."""
+    """A result that was not sent yet."""
 
     chars: int
     limit: float

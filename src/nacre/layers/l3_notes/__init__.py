@@ -1,5 +1,6 @@
 """Layer 3, session notes: a running summary on disk that is there before a compaction needs it.
 
-Trigger: a conversation that has grown; at the end of a turn, by rule. Cost: one small fork, by rule nothing.
+Trigger: a pause after a conversation has grown; at the end of a turn, by rule. Cost: a part of one fork, by
+rule nothing.
 Prefix: never moves, until the notes stand for what they cover (C13 to C17).
 """

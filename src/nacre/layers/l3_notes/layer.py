@@ -104,13 +104,16 @@ class Notes(Layer):
         self._since_tokens = min(sizes) if sizes else None
 
     def on_reply(self, reply: Reply) -> None:
-        """Start an update if one is due; called after every reply, also within a turn (C14)."""
+        """Let an update begin in the next pause if one is due; called after every reply (C14)."""
         calls = len(reply.message.tool_calls)
         self._calls = self._calls + calls
         self._is_pause = not calls
-        if self._fork and self._background and self.file and self._is_due(is_running=self.is_under_way):
+        if not (self._fork and self._background and self.file):
+            return
+        is_begun = self.is_under_way and not self._background.is_deferred(WORK)
+        if self._is_due(is_running=is_begun):
             work = partial(self._follow, self._fork, self._background, self.file)
-            self._background.defer(WORK, work, label="finishing the session's notes")
+            self._background.defer(WORK, work, can_wait=True, label="finishing the session's notes")
 
     @property
     def is_under_way(self) -> bool:
@@ -204,9 +207,9 @@ class Notes(Layer):
         return due(moment, self.settings)
 
     async def _follow(self, fork: Fork, background: Background, file: NotesFile) -> None:
-        """Run updates one after another while a new one is due."""
+        """Run an update, and others while a new one is due and none has to wait for a pause."""
         background.record(await self._update(fork, file))
-        while self._is_due(is_running=False):
+        while self._is_due(is_running=False) and not background.idle_seconds:
             background.record(await self._update(fork, file))
 
     async def _update(self, fork: Fork, file: NotesFile) -> Noted:

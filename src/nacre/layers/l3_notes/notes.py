@@ -151,6 +151,7 @@ async def update(
         # A path that is a file contains only itself.
         access=Narrowing(tools=TOOLS, writes_in=(file.path,)),
         max_rounds=settings.max_rounds,
+        ends_with_edits=True,
         max_output=settings.max_output,
         view=view,
         shown_files=(file.path,),

@@ -39,7 +39,7 @@ class NotesSettings:
     wait_seconds: float = 15.0
     """How long a turn past the blocking limit waits for an update that is under way."""
     stale_seconds: float = 60.0
-    """An update older than this hangs; nobody waits for it."""
+    """An update older than this is considered stuck and is not waited for."""
     max_rounds: int = 5
     """Model calls of one update: read, edit in parallel, mend."""
     max_output: int = 20_000
@@ -81,7 +81,7 @@ class NotesInputs:
 
 
 def due(moment: NotesInputs, settings: NotesSettings = NACRE) -> bool:
-    """Return whether a model should update the notes now."""
+    """Return whether there is enough new for a model to update the notes."""
     if moment.is_running or moment.failures >= settings.max_failures:
         return False
     room = inf if moment.limit_tokens is None else max(0, moment.limit_tokens - moment.head_tokens)

@@ -202,7 +202,16 @@ class Compact(Layer):
 
     def _wants_summary(self, view: View) -> bool:
         is_barred = compaction_history(view).is_barred(self.settings, view) or self._is_focused
-        return self.summarise is not None and not is_barred and self._layer_draft(view) is None
+        can_ask = self.summarise is not None and self._summary_pays and not is_barred
+        return can_ask and not self._has_fresh_draft(view)
+
+    def _has_fresh_draft(self, view: View) -> bool:
+        """Whether a layer has a draft that leaves a compacted conversation small enough (C21)."""
+        draft = self._layer_draft(view)
+        if draft is None:
+            return False
+        kept = sum(item.tokens for item in view.items[draft.place or 0 :])
+        return estimate_text(draft.text) + kept < self._enough_tokens
 
     async def _compacted(
         self, view: View, request: CompactionRequest, *, tokens: int, must_shrink: bool
@@ -286,10 +295,9 @@ class Compact(Layer):
             await self.preparation.wait(self.summary_seconds)
         if is_plain and (at_hand := await self._at_hand(run)) is not None:
             # An older draft that leaves more than this is too old to be useful (C21).
-            base = self.session.calibration.base_tokens
-            enough = base + ENOUGH_SHARE * (self.session.thresholds.autocompact - base)
+            enough = self.session.calibration.base_tokens + self._enough_tokens
             yield _DraftAttempt(at_hand, by_model, enough)
-        is_barred = is_auto and history.is_barred(settings, run.view)
+        is_barred = is_auto and (history.is_barred(settings, run.view) or not self._summary_pays)
         if self.summarise is not None and not (is_barred or request.by_rule):
             if request.on_progress:
                 request.on_progress("asking for a summary")
@@ -320,6 +328,23 @@ class Compact(Layer):
             for layer in self.session.layers:
                 await layer.finish_draft()
         return self._layer_draft(run.view)
+
+    @property
+    def _room(self) -> int:
+        """Tokens of a conversation before it is compacted."""
+        session = self.session
+        return max(0, session.thresholds.autocompact - session.calibration.base_tokens)
+
+    @property
+    def _enough_tokens(self) -> float:
+        """Tokens beside the base that a compaction with an older draft may leave (C21)."""
+        return ENOUGH_SHARE * self._room
+
+    @property
+    def _summary_pays(self) -> bool:
+        """Whether compactions are rare enough to ask a model for a summary each time."""
+        session = self.session
+        return self._room >= self.settings.summary_room or session.profile.tier(session.tokens) is None
 
     def _layer_draft(self, view: View) -> Draft | None:
         drafts = (layer.draft(view) for layer in self.session.layers)
@@ -437,7 +462,7 @@ class Compact(Layer):
 
 
 async def undo_compaction(session: Session) -> Compacted | None:
-    """Undo the newest compaction (C23); a session resumed after it must be opened again."""
+    """Undo the newest compaction (C23)."""
     standing = [record for record in live_records(session.view.records) if isinstance(record, Compacted)]
     if not standing:
         return None
@@ -445,11 +470,12 @@ async def undo_compaction(session: Session) -> Compacted | None:
     last = standing[-1]
     beside = last.extra.get(WITH)
     targets = [last.id, *(map(str, beside) if isinstance(beside, list) else ())]
-    records: list[Record] = [Undone(id=clock.new_id(), at=clock.now(), target=target) for target in targets]
+    before = session.view.items
+    undone = [Undone(id=clock.new_id(), at=clock.now(), target=target) for target in targets]
+    await session.transcript.append(*undone)
     if session.profile.binds_thinking:
         # Thinking since the compaction is bound to the summary, which is no longer in view.
-        records += drop_thinking(session.view.after(*records).items, clock, sent=session.view.items)
-    await session.transcript.append(*records)
+        await session.transcript.append(*drop_thinking(session.view.items, clock, sent=before))
     return last
 
 

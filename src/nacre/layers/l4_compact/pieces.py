@@ -47,7 +47,7 @@ class TextPiece:
 
     @property
     def is_riddled(self) -> bool:
-        """Whether it holds more quotation marks than anybody could tell apart."""
+        """Whether it has too many quotation marks to pair them."""
         return len(_EACH_MARK.findall(self.text)) > MAX_MARKS
 
     @property

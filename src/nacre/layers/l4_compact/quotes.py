@@ -275,7 +275,7 @@ _THINGS = (
     r"|lines?|levels?|space|experience|stor(?:y|ies)|types?|roles?|menus?|pages?|settings?|profiles?|agents?"
     r"|prompts?\b|skills?|commits?|visible|facing|defined|modified|flows?|guide|manual|testing)\b)"
 )
-"""What belongs to users in general, and is nobody's speech."""
+"""Phrases about users in general, which are not speech."""
 _MENTIONED = re.compile(rf"{_WHO}{_THINGS}", re.IGNORECASE)
 _CLAIMED = re.compile(
     rf"\b(?:from|by|of)\s+{_WHO}\W*$|\b(?:is|was|are|were)\s+what\s+{_WHO}|\b(?:came|comes)\s+from\s+{_WHO}",
@@ -286,7 +286,7 @@ _USES = re.compile(
     rf"|share|edit|delete|move|navigate|hit|tap)(?:s|ed|d)?\b",
     re.IGNORECASE,
 )
-"""What somebody does with a program, whose words then follow."""
+"""Actions with a program, whose output follows."""
 _DIRECT = re.compile(rf"(?:{_SPEAKS}|{_PUTS_IT}){_AIM}{_GAP}$|[:：]{_GAP}$", re.IGNORECASE)
 _SPOKEN = re.compile(
     rf"(?:\b(?:said|says|saying|wrote|replied|answered|typed)\b|说){_AIM}{_GAP}$", re.IGNORECASE
@@ -418,7 +418,7 @@ def tagged(text: str) -> list[str]:
 
 
 def _is_theirs(one: Quotation, before: str, behind: str) -> bool:
-    """By what stands before it and behind it in its sentence."""
+    """Decide by the text before and after it in its sentence."""
     before = _QUOTED_LABEL.split(before)[-1]
     is_direct = _DIRECT.search(before) is not None
     is_spoken = _SPOKEN.search(before) is not None or len(one.words.split()) >= PROSE_WORDS

@@ -17,6 +17,9 @@ class CompactSettings:
     """Words and actions together, a few lines for each call: in recorded sessions more kept little more."""
     summary_tokens: int = 20_000
     """Output of the request for a summary."""
+    summary_room: int = 20_000
+    """Room for a conversation, below which a model with a price is not asked for summaries automatically:
+    compactions are so frequent there that the summaries would cost a third of the conversation."""
     room_share: float = 0.5
     """Of threshold minus base: all that stands after a compaction fits into it (C21)."""
     max_files: int = 5

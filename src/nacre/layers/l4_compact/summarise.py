@@ -452,7 +452,7 @@ def shorten(
 ) -> ShortenedView | None:
     """Return the view to try after this error; None if nothing more can be left out.
 
-    It begins again from the whole view, so that what stands in for a lost beginning never piles up. A summary
+    It begins again from the whole view, so that replacements of a lost beginning never accumulate. A summary
     that opens the view is the only memory of all before it, and stays.
     """
     items = whole.items

@@ -29,11 +29,12 @@ from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.memory import Memory
 from nacre.memory.recall.select import MAX_MANIFEST_LINES
 from nacre.memory.similarity import Subjects, terms
-from nacre.messages.blocks import ToolResult
+from nacre.messages.blocks import ToolCall, ToolResult
 from nacre.messages.records import Said
 from nacre.messages.untrusted_text import neutralise
 from nacre.messages.view import View
 from nacre.tools.policy import Narrowing
+from nacre.tools.rules import EDITORS
 from nacre.tools.shell import EXTRACTION
 
 SOURCE: RequestSource = "extract_memories"
@@ -87,6 +88,7 @@ async def extract_with_model(
             directive=prompt,
             access=Narrowing(tools=TOOLS, writes_in=copies.places, commands=EXTRACTION),
             max_rounds=settings.max_rounds,
+            ends_with_edits=True,
             max_output=settings.max_output,
             view=view,
             copies=copies.copies,
@@ -101,17 +103,31 @@ async def extract_with_model(
     )
 
 
-def has_only_invalid_calls(result: ExtractResult) -> bool:
-    """Return whether a fork tried to call tools and no call was valid: all failed or were text."""
+def has_only_invalid_calls(result: ExtractResult, places: Sequence[Path]) -> bool:
+    """Return whether a fork tried to call tools and no call was valid: all failed or were text.
+
+    Files outside of `places` were edited for another task that shared the request.
+    """
     forked = result.forked
     if forked is None or result.rejected:
         return False
-    calls = {call.id for reply in forked.replies for call in reply.tool_calls}
-    if not calls:
-        return any(_TEXT_CALL.search(reply.text) for reply in forked.replies)
     said = (one for one in forked.view.records if isinstance(one, Said))
     blocks = (block for one in said for block in one.blocks if isinstance(block, ToolResult))
-    return all(block.is_error for block in blocks if block.call_id in calls)
+    failed = {block.call_id: block.is_error for block in blocks}
+    calls = [
+        call
+        for reply in forked.replies
+        for call in reply.tool_calls
+        if failed.get(call.id, True) or call.name not in EDITORS or _is_inside(call, places)
+    ]
+    if not calls:
+        return any(_TEXT_CALL.search(reply.text) for reply in forked.replies)
+    return all(failed.get(call.id, True) for call in calls)
+
+
+def _is_inside(call: ToolCall, places: Sequence[Path]) -> bool:
+    path = Path(str(call.input.get("file_path", "")))
+    return any(path.is_relative_to(place) for place in places)
 
 
 def directive(directory: Path, manifest: str, *, count: int) -> str:

@@ -44,8 +44,8 @@ NOT_A_FACT = _alternatives(
 FORGET = (
     re.compile(
         r"^(?:(?:please|ok|okay|oh|actually|so|and|also|no|sorry|wait)[ ,]+)*(?:forget|ignore|disregard"
-        r"|scratch|drop)"
-        r" (?:(?:everything |all )?(?:what|that) (?:i|we)(?:['’]ve)? (?:said|told you|wrote"
+        r"|scratch|drop|never ?mind)"
+        r" (?:(?:(?:everything|all)(?: that)?|what|that) (?:i|we)(?:['’]ve)? (?:said|told you|wrote"
         r"|mentioned)(?: earlier| before)?"
         r"|the (?:thing|bit|part|rule|note|one)|(?:that|my|our) (?:rule|note|preference|thing))"
         r"(?: about| on| regarding| with| of)\s+(?P<about>[^,.;!—–]+?)(?P<rest>[,.;!—–].*)?$",

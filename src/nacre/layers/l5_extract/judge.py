@@ -246,7 +246,7 @@ class Judge:
         return [one for one in own if one in everywhere or (one not in others and one in repeated)]
 
     def _altered(self, entry: Entry, old: str) -> list[str]:
-        """Return the sentences that turn what the person said, or say in part what nobody said."""
+        """Return the sentences that change what the person said, or have a part without a source."""
         messages = self.messages
         said = [one.text for one in messages.quotes]
         sources = Sources(said, old=[old], others=[*messages.replies, *messages.tool_texts])

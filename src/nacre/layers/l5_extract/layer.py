@@ -69,7 +69,7 @@ WRITTEN_BY_AGENT = "the agent wrote memories itself"
 MAX_COMMITS = 200
 """The newest commits that are searched for changes of the agent; one turn does not make more."""
 _MEMORY_TOOLS = frozenset({"correct", "forget", "remember"})
-_READ_ONLY = READERS | {"Pin", "TaskList", "WebFetch", "recall"}
+_READ_ONLY = READERS | {"Pin", "TaskList", "WebFetch", "recall", "search_sessions"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,20 +138,29 @@ class Extract(Layer):
             # The newest request includes the others, and its run does not wait for more turns (E4).
             self._waiting = view
             self._turns = 0
-        elif due(conditions, self.settings):
-            if self._background.yields and self._config.fork is not None and self.settings.mode == "auto":
-                # Now, by rule: a slow model may not get to it before the session ends.
+        elif news:
+            is_due = due(conditions, self.settings)
+            background = self._background
+            waits = background.yields or (background.idle_seconds > 0 and not is_due)
+            if waits and self._config.fork is not None and self.settings.mode == "auto":
+                # Now, by rule: the model is asked later, perhaps not before the session ends.
                 with suppress(NacreError):
                     await self._save_requested(messages_since(view, self._cursor))
-            self._turns = 0
-            work = partial(self._work, view)
-            self._background.defer(WORK, work, grace=EXTRACTION_GRACE_SECONDS, label=PROGRESS)
+            background.defer(
+                WORK,
+                partial(self._work, view),
+                can_wait=self._config.fork is not None and not is_due,
+                grace=EXTRACTION_GRACE_SECONDS,
+                label=PROGRESS,
+                in_haste=partial(self._run, view, by_rule=True),
+            )
 
     async def _work(self, view: View) -> None:
         """Run once, and again for the messages that came meanwhile."""
         # A run that was interrupted begins again with the newest messages.
         following: View | None = self._waiting or view
         self._waiting = None
+        self._turns = 0
         while following is not None:
             try:
                 await self._run(following)
@@ -161,7 +170,7 @@ class Extract(Layer):
             following = self._waiting
             self._waiting = None
 
-    async def _run(self, view: View) -> None:
+    async def _run(self, view: View, *, by_rule: bool = False) -> None:
         begun = self.session.clock.seconds()
         messages = messages_since(view, self._cursor)
         if not messages.quotes:
@@ -172,7 +181,7 @@ class Extract(Layer):
             self._advance(messages)
             return
         try:
-            result, saved = await self._extract_and_save(view, messages)
+            result, saved = await self._extract_and_save(view, messages, by_rule=by_rule)
         except NacreError as error:
             self._report(messages, begun, failed=type(error).__name__)
             raise
@@ -182,17 +191,19 @@ class Extract(Layer):
         for change in () if saved.is_proposed else result.changes:
             self._config.origins.saved(read_entry(change.file, change.after))
         self._report(messages, begun, result=result, saved=saved)
-        if not saved.files and has_only_invalid_calls(result):
+        places = [one.location.directory for one in self._config.memories]
+        if not saved.files and has_only_invalid_calls(result, places):
             # Not done: the next run looks at these messages again.
             raise StoreError("the model made no valid call")
-        self._advance(messages)
+        if not by_rule:
+            self._advance(messages)
 
     async def _extract_and_save(
-        self, view: View, messages: NewMessages
+        self, view: View, messages: NewMessages, *, by_rule: bool
     ) -> tuple[ExtractResult, SavedMemories]:
         """Extract and save; once more if another process changed the same files meanwhile."""
         for is_last in (False, True):
-            result = await self._extract(view, messages)
+            result = await self._extract(view, messages, by_rule=by_rule)
             try:
                 return result, await save_changes(
                     result.changes,
@@ -247,13 +258,13 @@ class Extract(Layer):
                     return True
         return False
 
-    async def _extract(self, view: View, messages: NewMessages) -> ExtractResult:
+    async def _extract(self, view: View, messages: NewMessages, *, by_rule: bool) -> ExtractResult:
         config = self._config
         memory = config.memories[-1]
         manifest, names = await memory_manifest(config.memories, config.hidden)
         judge = self._judge(messages, names)
         zone = judge.zone
-        if config.fork is None:
+        if config.fork is None or by_rule:
             facts = await asyncio.to_thread(stated_facts, messages.quotes, zone=zone)
             found = await changes_by_rule(memory, facts, judge, session=self.session.id)
             return ExtractResult(changes=found.changes, removed=found.removed, refusals=judge.refusals)
@@ -315,7 +326,7 @@ class Extract(Layer):
         facts: JsonObject = {
             "messages": messages.count,
             "seconds": round(self.session.clock.seconds() - begun, 3),
-            "by": "model" if self._config.fork else "rule",
+            "by": "model" if self._config.fork and (result is None or result.forked) else "rule",
             "mode": self.settings.mode,
         }
         if skipped:

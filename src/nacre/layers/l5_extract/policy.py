@@ -19,8 +19,9 @@ class ExtractSettings:
     """Also without a terminal: `nacre -p` then ends only when extraction has ended."""
     remote: bool = False
     """Also on a machine without a lasting disk, given a memory directory that lasts."""
-    every_turns: int = 1
-    """Run after so many turns with new messages; the run covers all of them."""
+    every_turns: int = 10
+    """Run after so many turns with new messages at the latest; the run covers all of them. Before that, it
+    runs in a pause of `background.idleSeconds`, and at the end of the session."""
     max_rounds: int = 5
     """Model calls of one run: read in parallel, write in parallel, correct."""
     max_output: int = 20_000
@@ -78,7 +79,7 @@ class ExtractConditions:
 
 
 def due(conditions: ExtractConditions, settings: ExtractSettings = EXTRACT) -> bool:
-    """Whether a run is due now."""
+    """Whether a run is due now, without waiting for a pause."""
     if not conditions.is_answered or conditions.failures >= settings.max_failures:
         return False
     return conditions.has_news and conditions.turns >= settings.every_turns

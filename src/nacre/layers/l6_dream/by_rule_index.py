@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from nacre.layers.l6_dream.copy import DirectoryCopy, Topic, is_index, is_log, is_text, is_topic
 from nacre.layers.l6_dream.policy import DREAM
-from nacre.memory.checks.faithful import Statements, lost_sentences
+from nacre.memory.checks.faithful import Sources, Statements, lost_sentences
 from nacre.memory.checks.grounding import lost_claims
 from nacre.memory.checks.lint import MAX_LINE_CHARS
 from nacre.memory.daily_log import day_of
@@ -244,8 +244,8 @@ class _IndexRepair:
 def supported_index(copy: DirectoryCopy, file: str, data: bytes) -> tuple[bytes, list[str]]:
     """Return an index as a model wrote it, without text that no memory supports, and a list of corrections.
 
-    Existing lines stay. A new line is a heading or points to an existing file; a title or hook with words
-    that its memory does not have is replaced by the memory's own.
+    Existing lines stay. A new line is a heading or points to an existing file; a title or hook that has words
+    which its memory does not have, or turns what it says, is replaced by the memory's own.
     """
     folder = file.removesuffix(INDEX_FILE)
     old = MemoryIndex.parse(copy.now.get(file, b"")).lines
@@ -277,12 +277,14 @@ def _supported_pointer(copy: DirectoryCopy, folder: str, line: IndexLine, old: S
     whole = folder + line.file
     before = " ".join(f"{one.title} {one.hook}" for one in old if one.file == line.file)
     entry = copy.topic(whole).entry if is_topic(whole) else Entry(file=whole)
-    allowed = set(terms(f"{line.file} {before} {entry.title} {entry.description} {entry.body}"))
+    known = (line.file, before, entry.title, entry.description, entry.body)
+    allowed = set(terms(" ".join(known)))
+    sources = Sources(known)
     title = line.title
     hook = line.hook
-    if not set(terms(title)) <= allowed:
+    if not set(terms(title)) <= allowed or sources.altered(title, new_words="any"):
         title = entry.title
-    if not set(terms(hook)) <= allowed:
+    if not set(terms(hook)) <= allowed or sources.altered(hook, new_words="any"):
         hook = entry.description or description_of(entry.body)
     if (title, hook) == (line.title, line.hook) and ".md#" not in line.raw:
         return line.raw

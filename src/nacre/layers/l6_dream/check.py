@@ -236,7 +236,7 @@ def _inventions(copy: DirectoryCopy, context: CheckContext) -> list[str]:
         claims = ungrounded_claims("\n".join(new), said=[*old_texts, *user_texts])
         if not claims:
             claims = sources.altered("\n".join(new), new_words="few")
-        found += [f"{file} claims {claim!r}, which nobody said" for claim in claims[:MAX_TOLD]]
+        found += [f"{file} claims {claim!r}, which no source says" for claim in claims[:MAX_TOLD]]
     return found
 
 
@@ -337,7 +337,7 @@ def _repetitions(copy: DirectoryCopy, context: CheckContext) -> list[str]:
             continue
         new = "\n".join(line for line in _lines(_text_of(copy, file)) if line not in old_lines)
         if new and origin_of(new, by_user=trusted, by_tools=untrusted) == "untrusted":
-            found.append(f"{file} repeats what came from outside and nobody vouches for; leave that out")
+            found.append(f"{file} repeats what came from outside and is not confirmed; leave it out")
     return found
 
 

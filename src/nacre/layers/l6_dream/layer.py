@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,20 +18,19 @@ from typing import TYPE_CHECKING
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.context.privacy import by_tools
-from nacre.errors import NacreError, StoreError
+from nacre.errors import NacreError
 from nacre.layers.l6_dream.lock import DreamLock
 from nacre.layers.l6_dream.policy import DREAM, DreamConditions, DreamSettings, Gate, closed_gate
 from nacre.layers.l6_dream.state import BY_RULE_FILE, FIRST_FILE, DreamState, DreamStateFile
 from nacre.loop.fork import SOURCE, Fork
-from nacre.memory.files.identity import read_identity
 from nacre.memory.files.location import Location
 from nacre.memory.memory import Memory
+from nacre.memory.past_sessions import RecentSession, sessions_since
 from nacre.messages.blocks import JsonObject
 from nacre.messages.facts import Facts
 from nacre.messages.records import Noted, Record, Said
 from nacre.session.background import Background
 from nacre.session.layer import INSIDE, Layer
-from nacre.store.home import canonical, slug
 from nacre.tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -49,40 +47,6 @@ MAX_QUOTED_SESSIONS = 20
 """The newest sessions whose user messages are compared with what a model writes."""
 MAX_TOOL_CHARS = 16_000_000
 """Limit on tool output, newest sessions first, that is compared word by word with what a model writes."""
-SUFFIX = ".jsonl"
-
-
-@dataclass(frozen=True, slots=True)
-class RecentSession:
-    """The log of a session and the time of its last change."""
-
-    path: Path
-    at: float
-
-
-def sessions_since(
-    location: Location, home: Path, since: datetime | None, *, but: str = ""
-) -> list[RecentSession]:
-    """Return the sessions of all directories that share this memory, newest first, except the one named."""
-    try:
-        identity = read_identity(location.identity_file)
-        directories = [*(identity.directories if identity else ())]
-        directories += [str(location.root)] if location.root else []
-    except StoreError:
-        directories = []
-    folders = {home / "projects" / slug(canonical(one)) for one in directories}
-    if location.directory.parent.parent.name == "projects":
-        folders.add(location.directory.parent)
-    oldest = since.timestamp() if since else 0.0
-    found: list[RecentSession] = []
-    for folder in sorted(folders):
-        with contextlib.suppress(OSError), os.scandir(folder) as items:
-            for item in items:
-                # Older clients keep the logs of sub-agents beside those of sessions.
-                if item.name.endswith(SUFFIX) and not item.name.startswith("agent-") and item.is_file():
-                    found.append(RecentSession(Path(item.path), item.stat().st_mtime))
-    recent = (one for one in found if one.at > oldest and one.path.stem != but)
-    return sorted(recent, key=lambda one: -one.at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,24 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from nacre import prompts
-from nacre.errors import MailError
+from nacre.errors import MailError, ToolError
 from nacre.layers.l7_mail.inbox import START, Inbox, InboxPosition, UnreadLetters
 from nacre.layers.l7_mail.letter import TERMINAL, Letter
+from nacre.layers.l7_mail.post import PlanApproval
 from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.records import Record, Said
 from nacre.messages.untrusted_text import neutralise, one_line
 from nacre.messages.view import View
 from nacre.session.layer import Attachment, Layer
 from nacre.session.session import Session
+from nacre.tools.base import Tool
+from nacre.tools.policy import HARMLESS
+from nacre.tools.shell import explain
 
 TAG = "teammate-message"
 LETTERS = prompts.load(__package__, "letters")
 SHUTDOWN = prompts.load(__package__, "shutdown_request")
+PLAN = prompts.load(__package__, "plan_approval_request")
+WAITS = (
+    "Not done: you wait until {asked} approves your plan. End your turn; the answer wakes you. If it is a "
+    "refusal, send another plan."
+)
+"""For a model that changes something before its plan is approved."""
 
 
 def render_letters(letters: Sequence[Letter]) -> str:
@@ -52,6 +62,8 @@ def _body(letter: Letter) -> str:
             return f"{asked}\nReason: {words}" if words else asked
         case "shutdown_response":
             return _verdict("will shut down", "will not shut down", letter, words)
+        case "plan_approval_request":
+            return f"{prompts.render(PLAN, id=letter.id)}\nPlan: {words}"
         case "plan_approval_response":
             return _verdict("The plan is approved.", "The plan is not approved.", letter, words)
         case other:
@@ -174,6 +186,8 @@ class Mail(Layer):
         """Called on input from a person."""
         self.holds_turns = False
         """This session is not woken for letters: its last turn continues with those that have come."""
+        self.plan = PlanApproval()
+        """The plan that this agent waits for, if it sent one; shared with its `Post`."""
         self._session = session
         self._unnoted = _unnoted(session.transcript.records[-NOTED_BEHIND:])
         self._taken: dict[Inbox, tuple[frozenset[str], InboxPosition]] = {}
@@ -203,6 +217,8 @@ class Mail(Layer):
         shown = [letter for letter in letters if self.shows(letter)]
         if shown and self.may_deliver is not None and not await self.may_deliver(shown):
             return []
+        for letter in shown:
+            self.plan.hear(letter)
         lines = [f"{letter.sender}: {letter.summary or letter.kind}" for letter in shown]
         for line in lines[:-1]:  # the last one is the notice of the attachment, which follows these
             self._session.notify(line)
@@ -210,6 +226,22 @@ class Mail(Layer):
         return [
             Attachment(kind=MAIL, text=render_letters(shown), facts=facts, notice=lines[-1] if lines else "")
         ]
+
+    def wrap_tools(self, tools: Mapping[str, Tool], *, fork: str = "") -> Mapping[str, Tool]:
+        """Refuse calls that change something while the agent waits for the approval of its plan."""
+        return tools if fork else {name: self._held_back(tool) for name, tool in tools.items()}
+
+    def _held_back(self, tool: Tool) -> Tool:
+        if tool.read_only or tool.name in HARMLESS - {"Agent"}:
+            return tool
+
+        async def call(arguments: JsonObject) -> ToolResult | str:
+            is_reading = tool.name == "Bash" and explain(str(arguments.get("command", ""))).read_only
+            if self.plan.request and not is_reading:
+                raise ToolError(WAITS.format(asked=self.plan.asked))
+            return await tool.call(arguments)
+
+        return replace(tool, call=call)
 
     async def before_prompt(self, text: str) -> None:
         if self.on_prompt is not None:

@@ -15,7 +15,9 @@ from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.untrusted_text import LOOKALIKES, UNSEEN
 from nacre.messages.wire import canonical
 
-Kind: TypeAlias = Literal["text", "shutdown_request", "shutdown_response", "plan_approval_response"]
+Kind: TypeAlias = Literal[
+    "text", "shutdown_request", "shutdown_response", "plan_approval_request", "plan_approval_response"
+]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 RESPONSES: Final = frozenset({"shutdown_response", "plan_approval_response"})
 
@@ -143,6 +145,8 @@ def _check_kind(letter: Letter) -> None:
     is_response = letter.kind in RESPONSES
     if letter.kind == "text" and not letter.text.strip():
         raise MailError("a letter needs words; write what is to be said")
+    if letter.kind == "plan_approval_request" and not letter.text.strip():
+        raise MailError("a plan_approval_request needs the plan")
     if is_response and letter.approves is None:
         raise MailError(f"a {letter.kind} says `approve`: true or false")
     if not is_response and letter.approves is not None:
@@ -186,7 +190,7 @@ def _objection(name: str) -> str:
             not all(sign.isalnum() or sign in "-_." or _is_mark(sign) for sign in name),
         ),
         (
-            "it holds look-alikes or signs that nobody sees",
+            "it contains look-alike or invisible characters",
             unicodedata.normalize("NFKC", name) != name or bool(UNSEEN.search(name)),
         ),
         ("it begins or ends with a dot", name[:1] == "." or name[-1:] == "."),

@@ -384,7 +384,7 @@ def open_file(folder: int, name: str, flags: int) -> int:
             raise MailError(
                 f"{name} is a symlink; mail is kept in real files only, remove the link"
             ) from None
-        if error.errno == errno.ENXIO:  # a socket, or a FIFO that nobody reads
+        if error.errno == errno.ENXIO:  # a socket, or a FIFO without a reader
             raise disk.NotRegularError(errno.EINVAL, "not a regular file", name) from error
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -35,6 +35,22 @@ class SentLetters:
     """Problems after a letter was stored; it stays in the inbox."""
 
 
+@dataclass(slots=True)
+class PlanApproval:
+    """The plan that an agent has sent for approval and waits for."""
+
+    request: str = ""
+    """Id of the letter; empty if nothing is waited for."""
+    asked: str = ""
+    """Who decides."""
+
+    def hear(self, letter: Letter) -> None:
+        """Stop waiting if the letter approves the plan; after a refusal another plan is to be sent."""
+        is_answer = letter.kind == "plan_approval_response" and letter.answers == self.request
+        if is_answer and letter.approves and letter.sender == self.asked:
+            self.request = ""
+
+
 class Post:
     """Sends the letters of one agent."""
 
@@ -53,6 +69,7 @@ class Post:
         self._wake = wake
         self._clock = clock
         self._reply_address = self.sender
+        self.plan = PlanApproval()
 
     def answer_at(self, address: str) -> None:
         """Use this address as the sender of letters to other sessions, so that they can answer."""
@@ -81,6 +98,13 @@ class Post:
             at=self._clock.now(),
         )
         letter = checked(letter)  # before the address, so that an invalid letter to many is refused once
+        sent = await self._sent(to, letter)
+        if kind == "plan_approval_request":
+            self.plan.request = letter.id
+            self.plan.asked = to
+        return sent
+
+    async def _sent(self, to: str, letter: Letter) -> SentLetters:
         match policy.address(to):
             case policy.AgentAddress(name):
                 return await self._to_one(name, letter)
@@ -110,11 +134,11 @@ class Post:
         return SentLetters((name,), (letter.id,))
 
     async def _to_all(self, letter: Letter) -> SentLetters:
-        if letter.kind in RESPONSES:
-            raise MailError(f"a {letter.kind} answers one agent; write to it by name")
+        if letter.kind in RESPONSES or letter.kind == "plan_approval_request":
+            raise MailError(f"a {letter.kind} goes to one agent; write to it by name")
         names = [name for name in self._everyone() if name != self.sender]
         if not names:
-            raise MailError("there is nobody else to write to")
+            raise MailError("there is no other agent to write to")
         sent: list[SentLetters] = []
         failed: list[str] = []
         for name in names:
@@ -125,7 +149,7 @@ class Post:
         reached = tuple(each.to[0] for each in sent)
         if failed:
             raise MailError(
-                f"sent to {', '.join(reached) or 'nobody'}; not to {'; '.join(failed)}; write to those alone"
+                f"sent to {', '.join(reached) or 'none'}; not to {'; '.join(failed)}; write to those alone"
             )
         notes = tuple(note for each in sent for note in each.notes)
         return SentLetters(reached, tuple(each.ids[0] for each in sent), notes)
@@ -140,7 +164,9 @@ class Post:
         if near:
             return f"there is no agent {name!r}; did you mean {' or '.join(near)}?"
         shown = ", ".join(sorted(names)[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
-        return f"there is no agent {name!r}; " + (f"there are {shown}" if names else "there is nobody else")
+        return f"there is no agent {name!r}; " + (
+            f"there are {shown}" if names else "there are no other agents"
+        )
 
 
 async def _put(inbox: Inbox, letter: Letter) -> None:

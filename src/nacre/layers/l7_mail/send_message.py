@@ -16,7 +16,7 @@ from nacre.tools.base import Tool, tool
 NAME = "SendMessage"
 DESCRIPTION = prompts.load(__package__, "send_message")
 STRUCTURED = tuple(kind for kind in KINDS if kind != "text")
-FIELDS = frozenset({"type", "request_id", "approve", "reason"})
+FIELDS = frozenset({"type", "request_id", "approve", "reason", "plan"})
 
 Structured: TypeAlias = Mapping[str, str | bool]
 
@@ -44,7 +44,7 @@ class MailBinding:
     async def send(self, to: str, content: MessageContent, summary: str) -> SentLetters:
         """Send a letter; errors are raised as `ToolError` for the model."""
         if self._post is None:
-            raise ToolError("There is nobody to write to in this session.")
+            raise ToolError("There is no other agent to write to in this session.")
         try:
             return await self._post.send(
                 to,
@@ -63,8 +63,8 @@ def send_message_tool(mail: MailBinding) -> Tool:
 
     @tool(name=NAME, description=DESCRIPTION)
     async def send_message(
-        to: Annotated[str, "A name, '*' or 'uds:<path>'."],
-        message: Annotated[str | dict[str, str | bool], "The text, or one of the objects described above."],
+        to: str,
+        message: str | dict[str, str | bool],
         summary: Annotated[str, "One line for display."] = "",
     ) -> str:
         sent = await mail.send(to, content_of(message), summary)
@@ -85,9 +85,12 @@ def content_of(message: str | Structured) -> MessageContent:
         raise ToolError(f"{NAME}: message.type {kind!r} is not known; known are {', '.join(STRUCTURED)}")
     if unknown := sorted(message.keys() - FIELDS):
         raise ToolError(f"{NAME}: message.{unknown[0]} is not known; known are {', '.join(sorted(FIELDS))}")
-    reason, answers, approves = (message.get(field) for field in ("reason", "request_id", "approve"))
+    is_plan = kind == "plan_approval_request"
+    reason = message.get("plan" if is_plan else "reason")
+    answers = message.get("request_id")
+    approves = message.get("approve")
     if not isinstance(reason, str | None) or not isinstance(answers, str | None):
-        raise ToolError(f"{NAME}: message.reason and message.request_id are text")
+        raise ToolError(f"{NAME}: message.reason, message.plan and message.request_id are text")
     if isinstance(approves, str) or (kind in RESPONSES and (approves is None or not answers)):
         raise ToolError(f"{NAME}: a {kind} needs request_id, and approve as true or false")
     return MessageContent(

@@ -74,7 +74,7 @@ async def send(path: str | Path, letter: Letter, *, settings: MailSettings = MAI
             f"no answer at {place} within {settings.socket_seconds:g} s; the letter may have arrived"
         ) from None
     except (ConnectionRefusedError, FileNotFoundError):
-        raise MailError(f"nobody listens at {place}; that session has ended") from None
+        raise MailError(f"no session listens at {place}; it has ended") from None
     except (OSError, ValueError) as error:
         raise MailError(f"the talk at {place} broke off ({error}); the letter may have arrived") from error
     finally:

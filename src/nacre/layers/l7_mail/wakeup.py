@@ -28,7 +28,7 @@ CREATE_TRIES = 5
 """A try fails if another wakeup of the same mailbox removes the folder at the same moment."""
 _DRAIN_BYTES = 65_536
 """The capacity of a FIFO."""
-IN_USE = "somebody waits at this bell already; take another one from the inbox"
+IN_USE = "another receiver uses this wakeup; take another one from the inbox"
 
 
 class Wakeup(Protocol):

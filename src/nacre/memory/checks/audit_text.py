@@ -79,7 +79,7 @@ def text_findings(item: AuditedMemory, drift: Drift) -> Iterator[AuditFinding]:
         yield item.finding("stale", level, message, advice, line=item.line_of(drift.gone[0].text))
     if not item.entry.is_trusted:
         advice = f"`nacre memory confirm {item.entry.file}` if it is true, or forget it"
-        message = "came from outside, and nobody vouches for it"
+        message = "came from outside and is not confirmed"
         if item.entry.origin == "unverified":
             message = "was saved by an agent after it had read text from outside, and you never said so"
         yield item.finding("untrusted", "info", message, advice)

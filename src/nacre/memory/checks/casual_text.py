@@ -58,6 +58,13 @@ _NOT_ALLOWED = re.compile(
     re.IGNORECASE,
 )
 _UNKNOWN = re.compile(r"\bno (?:idea|clue|experience|knowledge) (?:about|of|with|in)\b", re.IGNORECASE)
+_GIVEN_UP = re.compile(r"\b(?:g[eo]t(?:ting|s)? rid of|g[ai]v(?:e|en|ing|es) up(?: on)?)\b", re.IGNORECASE)
+_INTERJECTION = re.compile(
+    r"(?:^|(?<=[,.;:!?]\s)|(?<=\band\s)|(?<=\bbut\s)|(?<=\bso\s))(?:no|nope|nah)[,.!]?\s+"
+    r"(?=(?:i|we|you|they|he|she|it|that|this|the|my|our|don['’]t|please|never|not)\b)",
+    re.IGNORECASE,
+)
+"""A "no" that answers and does not deny what follows: "no, we never do that"."""
 _WORD = re.compile(r"[^\W\d_]{6,}")
 _AFTER_END = re.compile(r"(?:^|[.!?:;\n])\W*$")
 MIN_FIRST_LETTERS = 8
@@ -75,7 +82,13 @@ def expanded(text: str) -> str:
     )
     text = _SPAN.sub(lambda found: f"{found[1]} {_SPANS[found[2]]}", text)
     text = _UNKNOWN.sub("not known", _PHRASAL.sub(r"\1off", text))
+    text = _GIVEN_UP.sub("dropped", text)
     return _NOT_ALLOWED.sub(_forbidden, _SHORT.sub(_written_out, text))
+
+
+def without_interjections(text: str) -> str:
+    """Return a text without a "no" that answers and does not deny what follows."""
+    return _INTERJECTION.sub("", text)
 
 
 def _forbidden(found: re.Match[str]) -> str:

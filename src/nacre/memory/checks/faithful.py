@@ -16,6 +16,7 @@ from nacre.memory.checks.support import has_opposite, is_crossed, is_rearranged
 from nacre.memory.checks.support_scope import has_same_bounds, scope_kinds
 from nacre.memory.checks.support_sentence import (
     ANY_NEGATION,
+    MORE_NEGATIONS,
     QUESTION,
     Clause,
     Sentence,
@@ -26,6 +27,7 @@ from nacre.memory.checks.support_sentence import (
     normalised,
     split_sentences,
 )
+from nacre.memory.checks.support_words import NEGATIVE
 from nacre.memory.dates.absolute import without_dates
 from nacre.memory.recall.ranking.terms import STOP_TERMS, normal
 
@@ -56,11 +58,18 @@ _SOFT = frozenset(
     for word in "only except unless instead rather left leave gone retire end replace dead".split()
 )
 """Stems of words that limit or end something: a denied sentence may be said with them."""
-_HAN_NEGATION = re.compile("不|别|勿|没|无需|禁止|避免|停|弃|废|未|非")
+_LIMITS = frozenset(normal(word) for word in "only except unless".split())
+_HAN_NEGATION = re.compile(
+    "不(?:用|要|能|许|再|得)?|(?<![特分区级性差])别(?!人|的|墅)|勿|没有?|无需|无人|禁止|避免|停|弃|废|未(?!来)|(?<!除)非(?!常)"
+)
+_HAN_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([\u4e00-\u9fff]{1,2})")
+"""A number and what it counts; dates are taken out before."""
 _COUNT = re.compile(r"\d+(?:[.,:]\d+)*|%")
-_HAN_PERSON = re.compile("我|用户")
+_PERSON = re.compile(
+    r"\b(?:i|we|me|us|ich|wir|(?:the |der )?(?:user|person|nutzer)(?!['’]s))\b|我|用户", re.IGNORECASE
+)
 _TITLE = re.compile(r"\b(?:Dr|Prof|Mr|Mrs|Ms|Herr|Frau)\.? (?=[A-Z])")
-_HAN_CLAUSE = re.compile("[，,；;。]")
+_CLAUSE = re.compile(r"[，,；;。—–]|\b(?:and|but|while|und|aber)\b", re.IGNORECASE)
 _TIMES = frozenset({"in morning", "in evening", "in night"})
 _ALL = frozenset({"all", "each"})
 _PART_OF = re.compile(r"\b(?:\d+|one|some|few|several|most|half|many) of\b", re.IGNORECASE)
@@ -75,7 +84,6 @@ _SUBJECT = re.compile(
 )
 _OWN = frozenset({"i", "we", "me", "user", "person", "the user", "the person"})
 _HELD_CLAUSE = re.compile(r"[,;:—]|\b(?:but|while|because)\b")
-_NOT = frozenset({"not", "never", "no", "nicht", "kein", "keine", "nie"})
 MIN_HELD = 0.6
 """Share of the content words of a clause that make another clause say the same of its subject."""
 NewWords: TypeAlias = Literal["any", "some", "few"]
@@ -161,7 +169,9 @@ class Sources:
         """
         found: list[str] = []
         places = (self._trusted, self._others)
-        for text in split_sentences(normalised(new)):
+        texts = split_sentences(normalised(new))
+        exchanged = self._exchanged([part for text in texts for part in _parts(text)])
+        for text in texts:
             mine = Sentence.of(text)
             if any(one.has(mine) for one in places):
                 continue
@@ -174,6 +184,8 @@ class Sources:
                 or self._is_affirmed(mine)
                 or self._has_other_subject(mine)
                 or _is_decided(mine, near)
+                or (bool(mine.han) and _is_han_denied(mine, self._trusted.sentences))
+                or any(part in text for part in exchanged)
             )
             if is_turned or is_invented or (new_words == "few" and _adds(mine, places)):
                 found.append(text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…")
@@ -198,32 +210,61 @@ class Sources:
         return False
 
     def _is_denied_unasked(self, mine: Sentence) -> bool:
-        """Whether a clause denies what the sentences with most of its words state without any negation."""
+        """Whether a clause denies what the clauses with most of its denied words state."""
         for clause in mine.clauses:
-            words = [word for word in clause.denied if word.isalpha()]
-            if _NOT.isdisjoint(clause.order) or not words:
+            words = {word for word in clause.denied if word.isalpha()}
+            if NEGATIVE.isdisjoint(clause.order) or not words:
                 continue
-            shared = [(sum(one.has(word) for word in words), one) for one in self._trusted.sentences]
-            most = max((count for count, _ in shared), default=0)
-            if most and not any(_may_be_denied(one) for count, one in shared if count == most):
+            near = self._clauses_with(words)
+            if near and not any(_may_be_denied(words, one, sentence) for _, one, sentence in near):
                 return True
         return False
 
     def _is_affirmed(self, mine: Sentence) -> bool:
         """Whether a clause states what the clauses with most of its words deny."""
-        theirs = [clause for one in self._trusted.sentences for clause in one.clauses]
         for clause in mine.clauses:
-            words = {word for word in clause.words if is_content(word)}
-            if clause.denied or not _SOFT.isdisjoint(clause.words) or len(words) < MIN_PART_WORDS:
+            words = {word for word in clause.words if is_content(word) and word.isalpha()}
+            if clause.denied or clause.is_bad or not _SOFT.isdisjoint(clause.words):
                 continue
-            shared = [({word for word in words if among(word, one.words)}, one) for one in theirs]
-            most = max((len(found) for found, _ in shared), default=0)
-            near = [(found, one) for found, one in shared if len(found) == most]
-            if most >= max(MIN_PART_WORDS, MIN_HELD * len(words)) and all(
-                all(among(word, one.denied) for word in found) for found, one in near
-            ):
+            near = self._clauses_with(words)
+            if any(len(found) < MIN_HELD * len(words) for found, _, _ in near):
+                continue
+            if near and all(all(among(word, one.denied) for word in found) for found, one, _ in near):
                 return True
         return False
+
+    def _exchanged(self, mine: Sequence[tuple[str, frozenset[str]]]) -> set[str]:
+        """Return pairs of clauses that each mix the words of two clauses of one sentence of the person.
+
+        "Ann writes, Bo tests" says neither "Bo writes" nor "Ann tests".
+        """
+        found: set[str] = set()
+        for sentence in self._trusted.sentences:
+            theirs = [words for _, words in _parts(sentence.text)]
+            for at, one in enumerate(theirs):
+                for other in theirs[at + 1 :]:
+                    mixed = [
+                        (text, here, there)
+                        for text, words in mine
+                        if (here := _shared(words, one - other)) and (there := _shared(words, other - one))
+                    ]
+                    found.update(
+                        text
+                        for text, here, there in mixed
+                        for _, here_too, there_too in mixed
+                        if not here & here_too and not there & there_too
+                    )
+        return found
+
+    def _clauses_with(self, words: Collection[str]) -> list[tuple[set[str], Clause, Sentence]]:
+        """Return the clauses that have most of some words, each with these words and its sentence."""
+        found = [
+            ({word for word in words if among(word, clause.words)}, clause, sentence)
+            for sentence in self._trusted.sentences
+            for clause in sentence.clauses
+        ]
+        most = max((len(shared) for shared, _, _ in found), default=0)
+        return [one for one in found if most and len(one[0]) == most]
 
     def _has_other_subject(self, mine: Sentence) -> bool:
         """Whether a clause says of one person what the sources say only of another."""
@@ -255,13 +296,23 @@ class Sources:
         )
 
 
-def _may_be_denied(source: Sentence) -> bool:
-    """Whether a sentence has a negation, calls something a problem, limits or asks something."""
+def _may_be_denied(words: Collection[str], clause: Clause, sentence: Sentence) -> bool:
+    """Whether a clause denies one of some words, calls it a problem, ends it, or only asks.
+
+    "Only" and "except" limit the clauses beside them: "only for Jira" denies the wiki, not Jira.
+    """
+    limits = [
+        one
+        for one in sentence.clauses
+        if not _LIMITS.isdisjoint(one.words) and NEGATIVE.isdisjoint(one.words)
+    ]
     return (
-        _is_negative(source.text)
-        or any(clause.is_bad for clause in source.clauses)
-        or not _SOFT.isdisjoint(source.words)
-        or QUESTION.search(source.text) is not None
+        any(among(word, clause.denied) for word in words)
+        or clause.is_bad
+        or not (_SOFT - _LIMITS).isdisjoint(clause.words)
+        or (bool(limits) and clause not in limits)
+        or bool(_HAN_NEGATION.search(sentence.text) or MORE_NEGATIONS.search(sentence.text))
+        or QUESTION.search(sentence.text) is not None
     )
 
 
@@ -329,7 +380,6 @@ def _agrees(mine: Sentence, source: Sentence, denials: Sequence[frozenset[str]])
         or is_crossed(mine, source)
         or _has_other_name(mine, source)
         or _is_widened(mine, source)
-        or _is_han_exchanged(mine, source)
     ):
         return False
     # A summary of a longer sentence may leave out the bounds and values of the rest of it.
@@ -337,8 +387,10 @@ def _agrees(mine: Sentence, source: Sentence, denials: Sequence[frozenset[str]])
         return True
     parts = [one for one in source.parts_about(mine) if _is_mostly(one, mine)]
     touched = " , ".join(one.text for one in parts)
+    # "Tea, not coffee" says what "only tea" says.
+    may_omit = {"only"} if _denied(mine) else ()
     return not is_rearranged(mine, [source], may_join=True) and has_same_bounds(
-        mine.text, source.text, touched, may_add=True
+        mine.text, source.text, touched, may_add=True, may_omit=may_omit
     )
 
 
@@ -376,20 +428,25 @@ def _is_widened(mine: Sentence, source: Sentence) -> bool:
     return (is_all and is_some) or bool(my_times and its_times and not my_times & its_times)
 
 
-def _han_clauses(text: str) -> list[tuple[str, frozenset[str]]]:
-    """Return the clauses of a sentence, each with its pairs of characters and its words."""
+@lru_cache(maxsize=2048)
+def _parts(text: str) -> list[tuple[str, frozenset[str]]]:
+    """Return the clauses of a sentence, each with its words, pairs of characters, and the person as one."""
     found = []
-    for part in _HAN_CLAUSE.split(text):
-        clause = Sentence.of(part)
-        person = {"*"} if _HAN_PERSON.search(part) else set[str]()
+    for part in _CLAUSE.split(text):
+        clause = Sentence.of(_HAN_NEGATION.sub(" ", part))
+        person = {"*"} if _PERSON.search(part) else set[str]()
         found.append((part, clause.han_pairs | set(clause.content) | person))
     return [(part, words) for part, words in found if words]
 
 
-def _is_han_denied(mine: Sentence, source: Sentence) -> bool:
-    """Whether a clause denies what the nearest clauses of the source state, or the other way round."""
-    theirs = _han_clauses(source.text)
-    for text, words in _han_clauses(mine.text):
+def _shared(mine: Collection[str], theirs: Collection[str]) -> frozenset[str]:
+    return frozenset(word for word in theirs if word in mine or among(word, mine))
+
+
+def _is_han_denied(mine: Sentence, sources: Sequence[Sentence]) -> bool:
+    """Whether a clause denies what the nearest clauses of some sources state, or the other way round."""
+    theirs = [part for one in sources for part in _parts(one.text)]
+    for text, words in _parts(mine.text):
         most = max((len(words & its) for _, its in theirs), default=0)
         near = [part for part, its in theirs if len(words & its) == most]
         is_denied = bool(_HAN_NEGATION.search(text))
@@ -400,27 +457,10 @@ def _is_han_denied(mine: Sentence, source: Sentence) -> bool:
     return False
 
 
-def _is_han_exchanged(mine: Sentence, source: Sentence) -> bool:
-    """Whether two clauses of a sentence each mix words that the source has in two different clauses."""
-    if not mine.han_pairs & source.han_pairs:
-        return False
-    theirs = [words for _, words in _han_clauses(source.text)]
-    mixed = [
-        {
-            (one, other)
-            for one, its in enumerate(theirs)
-            for other, rest in enumerate(theirs)
-            if one < other and words & its - rest and words & rest - its
-        }
-        for _, words in _han_clauses(mine.text)
-    ]
-    return any(one & other for at, one in enumerate(mixed) for other in mixed[at + 1 :])
-
-
 def _has_same_polarity(mine: Sentence, source: Sentence, denials: Sequence[frozenset[str]]) -> bool:
     """Whether two sentences deny the same; `denials` is what each of the sources denies."""
     if mine.han_pairs & source.han_pairs:
-        return not _is_han_denied(mine, source)
+        return not _is_han_denied(mine, [source])
     shared = [word for word in mine.content if source.has(word)]
     my_denied = {word for word in shared if among(word, _denied(mine))}
     its_denied = {word for word in shared if among(word, _denied(source))}
@@ -470,6 +510,8 @@ def _counts(sentence: Sentence, known: Collection[str]) -> dict[str, set[str]]:
         for side, other in (("<", before), (">", after)):
             if _COUNT.fullmatch(word) and other and not _COUNT.fullmatch(other):
                 found[side + other].add(word)
+    for match in _HAN_COUNT.finditer(text):
+        found[">" + match[2]].add(match[1])
     return found
 
 

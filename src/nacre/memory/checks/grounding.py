@@ -5,7 +5,6 @@ Only what can be looked up is checked; nothing here understands a sentence.
 
 from __future__ import annotations
 
-import html
 import re
 import unicodedata
 from calendar import monthrange
@@ -22,7 +21,7 @@ from nacre.memory.recall.ranking.terms import CJK_RUN, content, stem
 from nacre.memory.recall.ranking.wordlists import NUMBERS, SHARES, STOP
 from nacre.memory.similarity import terms
 from nacre.messages.facts import UserQuote
-from nacre.messages.untrusted_text import UNSEEN
+from nacre.messages.untrusted_text import UNSEEN, unescaped
 
 MIN_SHARED = 2
 """Terms that a message must share with a memory to be its source, unless it has fewer."""
@@ -139,7 +138,7 @@ def is_supported(line: str, texts: Sequence[str]) -> bool:
 
 def is_blank(text: str) -> bool:
     """Return whether a text has no visible letter or digit outside of comments."""
-    shown = UNSEEN.sub("", unicodedata.normalize("NFKC", html.unescape(_COMMENT.sub("", text))))
+    shown = UNSEEN.sub("", unicodedata.normalize("NFKC", unescaped(_COMMENT.sub("", text))))
     return not any(sign.isalnum() for sign in shown)
 
 

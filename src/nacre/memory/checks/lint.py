@@ -194,7 +194,7 @@ def _header_problems(topic: _Topic, folder: _LintedFolder) -> Iterable[LintProbl
         message = f"no type: give it one of {', '.join(KINDS)}"
         yield LintProblem(file, "untyped", message, _kind_by_name(file) is not None)
     if not entry.description:
-        message = "no description: recall goes by it, so this memory is never found"
+        message = "no description: the index line and a selector go by it, so this memory is found less often"
         yield LintProblem(file, "no-description", message, bool(description_of(entry.body)))
     elif _is_vague(entry):
         message = f"`{entry.description}` does not say what this memory is about"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import html
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -17,7 +16,7 @@ from functools import lru_cache
 
 from nacre.memory.format.entry import Origin
 from nacre.memory.recall.ranking.terms import normal
-from nacre.messages.untrusted_text import LOOKALIKES, UNSEEN
+from nacre.messages.untrusted_text import LOOKALIKES, UNSEEN, unescaped
 
 RUN = 3
 """Consecutive words that count as repeated: two match by chance, four miss a slightly changed text."""
@@ -105,7 +104,7 @@ def _forms(text: str) -> tuple[str, str]:
 def _plain(text: str) -> str:
     """Normalise a text: entities resolved, look-alike letters unified, invisible characters removed."""
     if "&" in text:
-        text = html.unescape(text)
+        text = unescaped(text)
     if not text.isascii():
         text = _TAG_SIGN.sub(lambda sign: chr(ord(sign[0]) - 0xE0000), text)
         text = UNSEEN.sub("", unicodedata.normalize("NFKD", text))

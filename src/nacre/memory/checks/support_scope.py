@@ -123,15 +123,19 @@ def has_same_scope(mine: str, source: str, touched: str) -> bool:
     return not my_modals or not its_modals or bool(my_modals & its_modals)
 
 
-def has_same_bounds(mine: str, source: str, touched: str, *, may_add: bool = False) -> bool:
+def has_same_bounds(
+    mine: str, source: str, touched: str, *, may_add: bool = False, may_omit: Collection[str] = ()
+) -> bool:
     """Return whether a statement has the bounds, exceptions and units of its source, and no others.
 
-    With `may_add`, it may have more bounds, which other sentences may support.
+    With `may_add`, it may have more bounds, which other sentences may support. It may omit the kinds in
+    `may_omit`.
     """
     my_scopes = _scopes(mine)
     its_scopes = _scopes(source)
     added = {one.kind for one in my_scopes} & _EQUAL - {one.kind for one in its_scopes}
     left_out = {one.kind for one in _scopes(touched)} & _EQUAL - {one.kind for one in my_scopes}
+    left_out.difference_update(may_omit)
     return not ((added and not may_add) or left_out) and all(
         _is_bound_kept(one, its_scopes) for one in my_scopes if one.number
     )

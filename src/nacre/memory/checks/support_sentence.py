@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from nacre.memory.checks.casual_text import expanded
+from nacre.memory.checks.casual_text import expanded, without_interjections
 from nacre.memory.checks.grounding import claims_in
 from nacre.memory.checks.support_scope import SCOPE_WORDS
 from nacre.memory.checks.support_words import (
@@ -98,6 +98,13 @@ _AUXILIARIES = frozenset(
     """.split()
 )
 """After these words "not" denies a whole clause, not only what follows it."""
+_BE = frozenset({"is", "are", "was", "were", "be", "been"})
+_PASSIVE_DENIALS = frozenset(
+    """
+    banned forbidden prohibited excluded disallowed refused rejected omitted bypassed ignored disabled dropped
+    removed deleted skipped avoided stopped
+    """.split()
+)
 _SHORT_SCOPE = frozenset({"no", "without", "insteadof", "kein", "keine", "ohne"})
 _WHOLE_SCOPE = frozenset({"not", "never", "nicht", "nie", "niemals"})
 HAN = re.compile(rf"[{CJK}]+")
@@ -253,7 +260,7 @@ class Clause:
     is_passive: bool = False
 
     def is_own(self, word: str) -> bool:
-        """Whether a word is what the person does or asks for, not what somebody else does or says."""
+        """Whether a word is an action or request of the person, not of others."""
         at = self.order.index(word)
         before = set(self.order[:at])
         after = self.order[at + 1] if at + 1 < len(self.order) else ""
@@ -269,7 +276,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _clauses(text: str) -> Iterator[Clause]:
-    lowered = text.replace("’", "'").lower()
+    lowered = without_interjections(text.replace("’", "'").lower())
     lowered = re.sub(r"(?<=\w\w)'s\b", "", lowered)
     marked = _CONTRAST.sub(" , insteadof ", re.sub(r"\b(\w+)n't\b|\bcannot\b", r"\1 not", lowered))
     words: list[str] = []
@@ -300,7 +307,8 @@ def _clause(raw: Sequence[str]) -> Clause:
         is_contrast = word == "not" and at > 0 and raw[at - 1] not in _AUXILIARIES and bool(_until(rest))
         reached = _until(rest, is_short=is_over or is_contrast or word in _SHORT_SCOPE)
         first = _until(rest, is_first_run=True)
-        if not reached or (word in _WHOLE_SCOPE and not is_contrast):
+        is_whole = (word in _WHOLE_SCOPE and not is_contrast) or _is_passive_denial(raw, at)
+        if not reached or is_whole:
             # "Fridays are ruled out", "the code should not be touched": what is before it is denied as well.
             reached += _until(tokens[:at])
             first = first or reached
@@ -311,6 +319,12 @@ def _clause(raw: Sequence[str]) -> Clause:
     order = tuple(stems[0] if word.replace("'", "").isalpha() else word for word, stems in tokens if stems)
     is_passive = _PASSIVE.search(" ".join(raw)) is not None
     return Clause(stems, frozenset(denied), frozenset(near & denied), is_bad, order, is_passive)
+
+
+def _is_passive_denial(raw: Sequence[str], at: int) -> bool:
+    """Whether a word such as "banned" is said of what is before it: "cash is not banned here"."""
+    before = [word for word in raw[max(0, at - 2) : at] if word not in _WHOLE_SCOPE]
+    return raw[at] in _PASSIVE_DENIALS and bool(before) and before[-1] in _BE
 
 
 def _until(

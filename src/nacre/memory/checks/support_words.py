@@ -15,7 +15,8 @@ NEGATIVE = _stems(
     """
 not no never none neither nor without insteadof avoid avoids stop stops skip skips skipped ban banned bans
 forbid forbidden prohibit prohibited exclude excluded disallow disallowed refuse refused reject rejected
-ruled omit omitted bypass bypassed ignore ignored ignores disable disabled drop dropped remove removed
+quit quits noone
+omit omitted bypass bypassed ignore ignored ignores disable disabled drop dropped remove removed
 delete deleted off nothing nobody cannot dislike dislikes hate hates nicht kein keine nie niemals ohne
 """
 ) | {"not", "no", "insteadof", "off", "ruled"}
@@ -28,7 +29,8 @@ SOFT_NEGATIVE = _stems(
     """
 bug bugs break broke broken hid hide hides fail fails failed failing failure problem problems annoy annoying
 annoys wrong slow freeze freezes frozen halt halts block blocks blocked pause paused lose lost crash crashed
-crashes flaky bad confusing mistake issue issues error errors noisy ugly painful outage leak leaked
+crashes flaky bad confusing mistake issue issues error errors noisy ugly painful outage leak leaked pointless
+useless
 dangerous risky deprecated outdated obsolete legacy
 """
 )
@@ -225,6 +227,7 @@ read | write
 up | down
 inside | outside
 indoors | outdoors
+online | offline
 day | night
 morning | evening night
 come came join joined return returned | leave left quit

@@ -124,15 +124,7 @@ def _later(match: re.Match[str], text: str, reference: ReferenceDate) -> str | N
     count = _number(match["count"])
     if not 0 < count <= MAX_COUNT or _is_past(match, text):
         return None
-    match match["unit"]:
-        case "天":
-            return _shown(calendar.add_days(reference, count))
-        case "个月":
-            found = calendar.add_months(reference, count)
-            return f"{found[0]}年{found[1]}月左右" if found else None
-        case _:
-            shown = _shown(calendar.add_days(reference, count * DAYS_PER_WEEK))
-            return f"{shown}左右" if shown else None
+    return _shifted(reference, count, match["unit"])
 
 
 def _coming(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
@@ -185,10 +177,15 @@ def _is_past(match: re.Match[str], text: str) -> bool:
 
 
 def _ago(match: re.Match[str], text: str, reference: ReferenceDate) -> str | None:
-    count = -_number(match["count"])
-    if not 0 < -count <= MAX_COUNT:
+    count = _number(match["count"])
+    if not 0 < count <= MAX_COUNT:
         return None
-    match match["unit"]:
+    return _shifted(reference, -count, match["unit"])
+
+
+def _shifted(reference: ReferenceDate, count: int, unit: str) -> str | None:
+    """Return the date so many days, weeks, months or years later; all but days are approximate."""
+    match unit:
         case "天":
             return _shown(calendar.add_days(reference, count))
         case "年":

@@ -25,7 +25,7 @@ _COUNTS = {word: number for word, number in NUMBER_WORDS.items() if number <= 10
 }  # fmt: skip
 _COUNT = r"\d+|" + "|".join(sorted(_COUNTS, key=len, reverse=True))
 _ISO = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b")
-"""Not the date of a timestamp: a pasted log names moments that nobody asks about."""
+"""Not the date of a timestamp: times in a pasted log are not what a question is about."""
 _NAMED_DAYS = (re.compile(DAY_MONTH, re.I), re.compile(MONTH_DAY, re.I))
 _MONTH_ONLY = re.compile(rf"\b({MONTH_PATTERN})\b,?(?: of)?(?: (\d{{4}}))?", re.I)
 _YEAR_ONLY = re.compile(r"\b(?:in|of|during|since) (\d{4})\b", re.I)

@@ -173,7 +173,7 @@ def compose(draft: MemoryDraft, *, file: str, now: datetime, previous: MarkdownF
         changes["type"] = draft.kind
     if sources := tuple(dict.fromkeys((*before.sources, *draft.sources))) if draft.sources else ():
         changes["source"] = sources
-    # The user can vouch for a memory; nobody else makes it more trusted (M16b).
+    # Only the user can make a memory more trusted (M16b).
     is_raised = draft.origin == "user" or is_verified
     origin = draft.origin if is_raised else less_trusted(before.origin, draft.origin)
     if origin != before.origin:

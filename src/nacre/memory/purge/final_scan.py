@@ -11,7 +11,6 @@ import base64
 import binascii
 import bz2
 import contextlib
-import html
 import io
 import lzma
 import os
@@ -25,7 +24,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from nacre.errors import StoreError
-from nacre.memory.purge.values import MIN_CHARS, is_number
+from nacre.memory.purge.values import LETTER, MIN_CHARS, is_number
+from nacre.messages.untrusted_text import unescaped
 from nacre.store.git_objects import GitRepository
 from nacre.store.git_packs import GitPack
 
@@ -81,9 +81,10 @@ class FinalScan:
             if is_number(value) and len(digits) >= UNBOUNDED_DIGITS:
                 self._numbers.append(digits.encode())
             elif is_number(value):
-                self._words[digits] = re.compile(rf"(?<!\w){digits}(?!\w)")
+                self._words[digits] = re.compile(rf"(?<!{LETTER}){digits}(?!{LETTER})")
             elif folded.replace(" ", "").isalpha() or len(value) < MIN_CHARS or set("@.") & set(value):
-                self._words[folded] = re.compile(rf"(?<![\w.+-]){re.escape(folded)}(?![./-]?\w)")
+                word = rf"(?<!{LETTER})(?<![.+-]){re.escape(folded)}(?![./-]?{LETTER})"
+                self._words[folded] = re.compile(word)
             else:
                 self._words[folded] = re.compile(re.escape(folded))
             self._pieces |= _pieces(folded)
@@ -137,8 +138,10 @@ def _pieces(folded: str) -> set[bytes]:
     runs = [run.encode() for run in re.findall("[a-z0-9]{4,}", folded)]
     joined = re.sub("[^a-z0-9]", "", folded).encode()
     half = len(joined) // 2
-    # Other letters may be between any two of these.
-    return {*runs, joined[:half], joined[half:]} if folded.isascii() else set(runs or [b""])
+    if folded.isascii():
+        return {*runs, joined[:half], joined[half:]}
+    # Other letters may be between any two of these, and a line may end inside one.
+    return set(runs) if len(runs) > 1 else {b""}
 
 
 def contents(path: Path) -> Iterator[bytes]:
@@ -237,7 +240,7 @@ def _views(text: str) -> Iterator[str]:
         last = text
         text = _ESCAPE.sub(_unescaped, text)
         text = unquote(text, errors="replace") if "%" in text else text
-        text = html.unescape(text).casefold() if "&" in text else text.casefold()
+        text = unescaped(text).casefold() if "&" in text else text.casefold()
 
 
 def _unescaped(found: re.Match[str]) -> str:

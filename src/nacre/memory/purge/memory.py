@@ -42,7 +42,7 @@ COMMON_FILES = 2
 MAX_PROJECT_FILES = 20_000
 MAX_PROJECT_BYTES = 1_048_576
 NO_SOURCES = frozenset({"node_modules", "target", "dist", "build", "__pycache__", "venv"})
-"""Folders of a project that nobody writes in; those with a leading dot are left out, too."""
+"""Folders of a project with generated files; those with a leading dot are skipped as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
+from nacre.memory.secrets import secret_values
+
 MIN_CHARS = 8
 """Characters of the shortest value that is searched for without a label such as "password" before it."""
 MIN_LABELLED_CHARS = 4
@@ -34,6 +36,13 @@ MIN_NEEDLE = 3
 """Bytes of the shortest part of a value by which a text is chosen for a closer look."""
 MANY_CAPITALS = 0.2
 """Share of capitalised words from which they are nouns, as in German, and only names of two words count."""
+
+DENSE = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uff00-\uff65"
+"""Signs of scripts that put no spaces between words, with their punctuation."""
+_DENSE_RUN = re.compile(f"[{DENSE}]+")
+LETTER = rf"[^\W{DENSE}]"
+"""A letter, digit or underscore that continues a word; a sign of those scripts does not."""
+_LETTER_OR_DIGIT = rf"[^\W_{DENSE}]"
 
 _EDGES = "\"'`<>()[]{},;:.!?*“”‘’«»„"
 QUOTED = re.compile(r"\"([^\"\n]{8,200})\"|“([^”\n]{8,200})”|`([^`\n]{8,200})`|«([^»\n]{8,200})»")
@@ -102,8 +111,12 @@ def find_values(texts: Iterable[str]) -> dict[str, bool]:
     A password, a key or a long number is one wherever it occurs.
     """
     found: dict[str, bool] = {}
-    for text in texts:
-        for value in _secrets(text):
+    for whole in texts:
+        # Beside signs of Chinese or Japanese no space shows where a value begins and ends.
+        text = _DENSE_RUN.sub(" ", whole)
+        # What a save would refuse, behind a label in any of its languages.
+        labelled = (value for value in secret_values(whole) if _is_long_enough(value))
+        for value in (*labelled, *_secrets(text)):
             found[value] = False
         for value in (*_addresses(text), *_names(text), *_phrases(text), *_words(text, _is_identifier)):
             found.setdefault(value, True)
@@ -135,10 +148,13 @@ def _secrets(text: str) -> Iterator[str]:
         # "The password is required" names none.
         is_plain = value.isalpha() and value[1:].islower()
         is_marked = bool(set("=:") & set(found["link"])) or found["value"][0] in "\"'`“„«"
-        is_short = len(value) < (MIN_LABELLED_DIGITS if value.isdigit() else MIN_LABELLED_CHARS)
-        if not is_short and (is_marked or not is_plain) and not _ORDINARY.fullmatch(value):
+        if (is_marked or not is_plain) and _is_long_enough(value) and not _ORDINARY.fullmatch(value):
             yield value
     yield from _words(text, _is_secret)
+
+
+def _is_long_enough(value: str) -> bool:
+    return len(value) >= (MIN_LABELLED_DIGITS if value.isdigit() else MIN_LABELLED_CHARS)
 
 
 def _words(text: str, is_wanted: Callable[[str], bool]) -> Iterator[str]:
@@ -292,14 +308,14 @@ def base64_cores(value: str) -> Iterator[str]:
 def _loose(value: str) -> str:
     """A pattern for every spelling of a value."""
     if is_number(value):
-        return rf"(?:(?<![^\W_])|{_AFTER_ESCAPE}){_digits(value)}(?![^\W_])"
+        return rf"(?:(?<!{_LETTER_OR_DIGIT})|{_AFTER_ESCAPE}){_digits(value)}(?!{_LETTER_OR_DIGIT})"
     if len(value) > MAX_LOOSE_CHARS:
         return re.escape(value)
     spelled = _WRAP.join(_forms(letter) for letter in " ".join(value.split()))
     if _ADDRESS.fullmatch(value):
-        return rf"(?:(?<![\w.+-])|{_AFTER_ESCAPE}){spelled}(?![./-]?\w)"
+        return rf"(?:(?<!{LETTER})(?<![.+-])|{_AFTER_ESCAPE}){spelled}(?![./-]?{LETTER})"
     if value.replace(" ", "").isalpha() or len(value) < MIN_CHARS:
-        return rf"(?:(?<![^\W_])|{_AFTER_ESCAPE}){spelled}(?![^\W_])"
+        return rf"(?:(?<!{_LETTER_OR_DIGIT})|{_AFTER_ESCAPE}){spelled}(?!{_LETTER_OR_DIGIT})"
     return spelled
 
 
@@ -333,16 +349,18 @@ def _needles(value: str) -> Iterator[bytes]:
     """Lower-case bytes of a value: one of them is there even where the value is broken or escaped."""
     if is_number(value):
         return
-    runs = sorted(re.findall(rf"[a-z0-9]{{{MIN_NEEDLE},}}", value.casefold()), key=len)
+    folded = value.casefold()
+    runs = sorted(re.findall(rf"[a-z0-9]{{{MIN_NEEDLE},}}", folded), key=len)
     if len(runs) > 1:
         yield from (run.encode() for run in runs[-2:])
     elif runs and len(runs[0]) >= 2 * MIN_NEEDLE:
         half = len(runs[0]) // 2
         yield from (runs[0][:half].encode(), runs[0][half:].encode())
-    elif runs:
-        yield runs[0].encode()
     else:
-        word = value.casefold()
+        yield from (run.encode() for run in runs)
+        word = max(re.findall(r"[^\x00-\x7f]+", folded), key=len, default="" if runs else folded)
+        if not word:
+            return
         yield word.encode("utf-8", "surrogateescape")
         yield json.dumps(word)[1:-1].lower().encode()
         yield "".join(f"%{byte:02x}" for byte in word.encode("utf-8", "surrogateescape")).encode()

@@ -100,7 +100,9 @@ class FolderRemote:
             lock = FileLock(path, mode=mode & 0o666, foreign_seconds=FOREIGN_SECONDS)
             lock.acquire(timeout=self._wait)
         except Timeout as error:
-            raise StoreError(f"somebody has held {self._folder} for {self._wait:g} s; try again") from error
+            raise StoreError(
+                f"another process has locked {self._folder} for {self._wait:g} s; try again"
+            ) from error
         except OSError as error:
             raise StoreError(disk.explain(error, self._folder / LOCK_FILE)) from error
         try:

@@ -17,7 +17,7 @@ from nacre.memory.format.index import INDEX_FILE
 from nacre.memory.secrets import find_in_name, find_secrets
 
 PERSONAL = "is about a person, and what is about a person is always private"
-UNTRUSTED = "came from outside and nobody vouches for it"
+UNTRUSTED = "came from outside and is not confirmed"
 LOCAL_ONLY = "says `local-only: true`"
 
 

@@ -39,7 +39,7 @@ from nacre.store.history import History
 from nacre.store.home import same_folder, slug
 
 EVERYWHERE = "every project"
-NO_PROJECT = "nobody wrote down which project it is of; `nacre memory import` in that project takes it in"
+NO_PROJECT = "its project is not known; `nacre memory import` in that project imports it"
 _CWD = re.compile(r'"cwd":\s?("(?:[^"\\]|\\.)*")')
 
 

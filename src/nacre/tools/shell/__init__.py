@@ -260,7 +260,7 @@ def _object_to_redirection(redirection: Redirection) -> str:
         case operator:
             is_nowhere = operator != "<>" and target.is_literal and target.text == "/dev/null"
             return "" if is_nowhere else f"writes to a file: {redirection}"
-    return "" if is_safe else f"reads from what cannot be told: {redirection}"
+    return "" if is_safe else f"reads from an unknown source: {redirection}"
 
 
 def _object_to_program(words: Sequence[ShellWord], allowed: Allowed) -> str:

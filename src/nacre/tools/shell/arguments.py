@@ -426,18 +426,19 @@ _SUBCOMMANDS: Mapping[str, Callable[[Sequence[ShellWord]], str]] = {
         names(
             """
             cat-file check-attr check-ignore cherry count-objects describe diff diff-files
-            diff-index diff-tree for-each-ref log ls-files ls-tree merge-base name-rev rev-list
+            diff-index diff-tree for-each-ref log ls-tree merge-base name-rev rev-list
             rev-parse shortlog show show-ref status version whatchanged
             """
         ),
         lambda _: "",
     ),
-    # -S, alone or behind other letters, prints lines of a file relative to the top of the work tree; -L, -C
-    # and -M take the following text as their value.
+    # The files of `blame -S`, `grep -f` and `ls-files -X` are relative to the top of the work tree. The
+    # letter may be behind others, but not behind one that takes the following text as its value.
     "blame": _refuse(r"-[^-LCM]*S"),
     "branch": _check_listing(_BRANCH, "list", "contains", "no-contains", "merged", "no-merged", "points-at"),
     "config": _check_config,
-    "grep": _refuse(r"(?s)-(?!-).*O"),  # opens a pager on the matches
+    "grep": _refuse(r"(?s)-(?!-).*O|-[^-eABCm]*f"),  # -O opens a pager on the matches
+    "ls-files": _refuse(r"-[^-x]*X|--exclude-[fp]"),
     "reflog": _check_first("show", alone=True),
     "remote": _check_first("get-url", alone=True),
     "stash": _check_first("list", "show", alone=False),

@@ -25,7 +25,7 @@ from nacre.session.background import Background
 from nacre.session.compaction import Compaction, CompactionRequest
 from nacre.session.layer import Layer
 from nacre.session.meter import SIDE_QUERY, Meter
-from tests.layers.l4_compact.test_compacting import (
+from tests.layers.l4_compact.test_layer import (
     SUMMARY,
     Forbids,
     Notes,

@@ -161,13 +161,31 @@ async def test_a_summary_that_a_person_asked_for_stands_although_little_room_is_
 async def test_rules_replace_a_summary_only_where_that_makes_room_and_say_why() -> None:
     session = session_of(window=200_000, base=92_000)
     summarise, _ = answers(replace(SUMMARY, text="word " * 1_600))
-    compacting(session, summarise=summarise, settings=CompactSettings(words_tokens=1))
+    settings = CompactSettings(words_tokens=1, summary_room=0)
+    compacting(session, summarise=summarise, settings=settings)
     await fill(session, 20)
     session.window = 30_000
     records = await session.fit(session.view, None)
     (record,) = [one for one in records if isinstance(one, Compacted)]
     assert record.extra["by"] == "rules"
     assert "so the rules are used" in notice_text(session)
+
+
+@pytest.mark.parametrize(("summary_room", "requests"), [(20_000, 0), (0, 1)])
+async def test_where_compactions_are_frequent_a_model_is_asked_only_on_request(
+    summary_room: int, requests: int
+) -> None:
+    """C24b: in little room its summaries would cost a third of the conversation."""
+    session = session_of(window=200_000, base=92_000)
+    summarise, asked = answers(SUMMARY)
+    rung = compacting(session, summarise=summarise, settings=CompactSettings(summary_room=summary_room))
+    await fill(session, 20)
+    session.window = 30_000
+    await session.transcript.append(*await session.fit(session.view, None))
+    assert len(asked) == requests
+    await fill(session, 9)
+    await rung.compact(CompactionRequest())
+    assert asked[-1].trigger == "manual"
 
 
 async def test_a_person_gets_the_summary_that_is_under_way_instead_of_a_second_one() -> None:

@@ -1,0 +1,156 @@
+"""Earlier sessions with the same memory: their logs, and a tool that searches them (M19)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+from nacre import prompts
+from nacre.errors import StoreError, ToolError, TranscriptError
+from nacre.memory.files.identity import read_identity
+from nacre.memory.files.location import Location
+from nacre.memory.secrets import redact
+from nacre.messages.untrusted_text import neutralise
+from nacre.store.home import canonical, slug
+from nacre.store.sessions import Hit, LogQuery, query, search_log
+from nacre.tools.base import Tool, tool
+
+NAME = "search_sessions"
+DESCRIPTION = prompts.load("nacre.memory", "tool_search_sessions")
+SUFFIX = ".jsonl"
+MAX_HITS = 20
+"""Passages in one answer."""
+MAX_HITS_PER_SESSION = 4
+"""Passages of one session, unless only that one is searched."""
+MAX_CHARS = 6_000
+"""Characters of one answer, about 1,500 tokens."""
+MAX_SECONDS = 3.0
+"""Time for one search; older sessions are then left out, and the answer says so."""
+SHORT_ID = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RecentSession:
+    """The log of a session, and when it was last written."""
+
+    path: Path
+    at: float
+
+
+def session_folders(location: Location, home: Path) -> list[Path]:
+    """Return the folders with the logs of all directories that share this memory."""
+    try:
+        identity = read_identity(location.identity_file)
+        directories = [*(identity.directories if identity else ())]
+        directories += [str(location.root)] if location.root else []
+    except StoreError:
+        directories = []
+    folders = {home / "projects" / slug(canonical(one)) for one in directories}
+    if location.directory.parent.parent.name == "projects":
+        folders.add(location.directory.parent)
+    return sorted(folders)
+
+
+def sessions_since(
+    location: Location, home: Path, since: datetime | None, *, but: str = ""
+) -> list[RecentSession]:
+    """Return the sessions of all directories that share this memory, newest first, except the one named."""
+    oldest = since.timestamp() if since else 0.0
+    found: list[RecentSession] = []
+    for folder in session_folders(location, home):
+        with suppress(OSError), os.scandir(folder) as items:
+            for item in items:
+                # Older clients keep the logs of sub-agents beside those of sessions.
+                if item.name.endswith(SUFFIX) and not item.name.startswith("agent-") and item.is_file():
+                    found.append(RecentSession(Path(item.path), item.stat().st_mtime))
+    recent = (one for one in found if one.at > oldest and one.path.stem != but)
+    return sorted(recent, key=lambda one: -one.at)
+
+
+def search_sessions_tool(
+    location: Location, home: Path, *, session: str, refusal: Callable[[Path], str] = lambda path: ""
+) -> Tool:
+    """Return the tool that searches the earlier sessions of this memory, without the current one.
+
+    `refusal` says why a log may not be read; empty if it may.
+    """
+
+    @tool(name=NAME, description=DESCRIPTION, read_only=True)
+    async def search_sessions(
+        text: Annotated[str, "Words that occur there."],
+        in_session: Annotated[str, "The start of one session's id."] = "",
+    ) -> str:
+        logs = await asyncio.to_thread(sessions_since, location, home, None, but=session)
+        wanted = [one for one in logs if one.path.stem.startswith(in_session) and not refusal(one.path)]
+        return await asyncio.to_thread(_answer, text, wanted, is_one=bool(in_session))
+
+    return search_sessions
+
+
+def _answer(text: str, logs: list[RecentSession], *, is_one: bool) -> str:
+    """Search logs and return the passages as text, within the budget."""
+    words = text.split()
+    try:
+        whole = query(" ".join(words))
+    except TranscriptError as error:
+        raise ToolError(f"{NAME}: {error}") from error
+    found = _Passages(logs, MAX_HITS if is_one else MAX_HITS_PER_SESSION)
+    found.search(whole, ())
+    if not found.lines and len(words) > 1:
+        longest = max(words, key=len)
+        found.search(query(longest), tuple(word.casefold() for word in words))
+    if not found.lines:
+        return f"No earlier session of this project has {text!r}.{found.rest}"
+    return "\n".join(found.lines) + found.rest
+
+
+class _Passages:
+    """Passages of several logs, found within a time and up to a number of characters."""
+
+    def __init__(self, logs: list[RecentSession], per_session: int) -> None:
+        self.lines: list[str] = []
+        self.rest = ""
+        """What the answer says about logs and passages that were left out."""
+        self._logs = logs
+        self._per_session = per_session
+        self._end = time.monotonic() + MAX_SECONDS
+
+    def search(self, wanted: LogQuery, words: tuple[str, ...]) -> None:
+        """Add passages that match and have all of these words, the newest sessions first."""
+        room = MAX_CHARS
+        for number, log in enumerate(self._logs):
+            if time.monotonic() > self._end:
+                self.rest = (
+                    f"\n({len(self._logs) - number} older sessions were not searched; be more specific.)"
+                )
+                return
+            for hit in self._hits(log, wanted, words):
+                line = _shown(hit, log)
+                room -= len(line) + 1
+                if room < 0 or len(self.lines) >= MAX_HITS:
+                    self.rest = "\n(There is more; be more specific, or search one session.)"
+                    return
+                self.lines.append(line)
+
+    def _hits(self, log: RecentSession, wanted: LogQuery, words: tuple[str, ...]) -> Iterator[Hit]:
+        def with_all(text: str) -> str:
+            folded = text.casefold()
+            return text if all(word in folded for word in words) else ""
+
+        with suppress(TranscriptError):
+            for count, hit in enumerate(search_log(log.path, wanted, clean=with_all)):
+                if count >= self._per_session or time.monotonic() > self._end:
+                    return
+                yield hit
+
+
+def _shown(hit: Hit, log: RecentSession) -> str:
+    day = datetime.fromtimestamp(log.at, UTC).date().isoformat()
+    return f"{hit.session[:SHORT_ID]}, {day}, {hit.role or 'note'}: {neutralise(redact(hit.snippet))}"
