@@ -91,8 +91,8 @@ def _in_short() -> str:
         _rules(),
         f"**Planted memories.** {planted} reach a later session; without the defence "
         f"{poison['undefended']['reached']} do.",
-        f"**What is expensive.** Session notes and extraction add up to {dear:.0%} to the bill. [More cases where "
-        "nacre is not better](#where-nacre-is-not-better).",
+        f"**What is expensive.** Session notes and extraction add up to {dear:.0%} to the bill. [More cases "
+        "where nacre is not better](#where-nacre-is-not-better).",
     )
     items = [
         wrap(one, WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False) for one in said
