@@ -352,3 +352,12 @@ def test_who_says_a_message_is_read_from_its_text(tmp_path: Path) -> None:
 )
 def test_only_one_message_of_one_person_has_a_speaker(body: str, speaker: str) -> None:
     assert speaker_of(body) == speaker
+
+
+def test_a_word_before_a_colon_in_a_single_file_is_no_name(tmp_path: Path) -> None:
+    """R9: it stays a word that is looked for."""
+    directory = tmp_path / "memory"
+    directory.mkdir()
+    (directory / "a.md").write_text("Release: every Tuesday before noon.\n")
+    (directory / "b.md").write_text("The heron nests at the pond.\n")
+    assert found(LocalIndex(directory, tmp_path / "cache"), "when is the release")[0] == "a.md"

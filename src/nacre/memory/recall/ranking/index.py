@@ -139,6 +139,21 @@ class PassageIndex:
         self._named = len(self.authors)
         return self._called.get(term, [])
 
+    def writes_again(self, author: int) -> bool:
+        """Whether an author has passages in two files; counting all of them would take milliseconds."""
+        files: set[int] = set()
+        start = 0
+        while len(files) < 2:
+            try:
+                start = self.author.index(author, start)
+            except ValueError:
+                return False
+            entry = self.entries[self.owner[start]]
+            if entry is not None:
+                files.add(self.owner[start])
+            start = entry.last if entry is not None else start + 1
+        return True
+
     def neighbour(self, number: int, step: int) -> int | None:
         """Return the file `step` places further in the same folder."""
         entry = self.entries[number]

@@ -64,7 +64,7 @@ def parse_question(text: str, index: PassageIndex, asked: date | None = None) ->
             continue
         called = {index.authors[author] for author in index.authors_called(term) if author not in ROLES}
         # What begins a single file and a colon follows is perhaps no name.
-        if any(index.author.count(number) > 1 for number in called):
+        if any(map(index.writes_again, called)):
             authors.update(called)
             names.append(term)
     content = [t for t in found if t not in STOP_TERMS and t not in names]
