@@ -243,8 +243,8 @@ def confidence(
         semantic = {"similar": similar, "similar_long": similar * signals["long"]}
         relevance = _logistic(RELEVANCE_BY_MEANING, signals | semantic)
     match = _logistic(MATCH, signals)
-    if question.names:
-        # The same fact about another person does not answer.
+    if question.names and not signals["long"]:
+        # The same fact about another person does not answer; a long file has the words of both.
         relevance = min(relevance, match / (match + (1 - match) * MATCH_MARGIN))
     return Confidence(relevance, match, is_enough=relevance >= ENOUGH)
 
