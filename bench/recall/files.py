@@ -25,7 +25,10 @@ class Written:
 
 
 def write(store: Store, directory: Path) -> Written:
-    """One file per document, in their order; its author and its time stand in the frontmatter."""
+    """One file per document, in one folder; who says it stands before the words, its time in the frontmatter.
+
+    No field and no folder that nacre itself does not write tells it more.
+    """
     file_of = {}
     for place, doc in enumerate(store.docs):
         file = _file(doc, place)
@@ -39,16 +42,12 @@ def write(store: Store, directory: Path) -> Written:
 
 
 def _file(doc: Doc, place: int) -> str:
-    if doc.name:
-        return f"{doc.name}.md"
-    return f"{doc.folder}/{doc.order:05}.md" if doc.folder else f"{place:05}.md"
+    return f"{doc.name}.md" if doc.name else f"{place:05}.md"
 
 
 def _text(doc: Doc, place: int) -> str:
-    head = [f"modified: {_moment(doc, place).isoformat()}"]
-    if doc.author:
-        head.append(f"author: {doc.author}")
-    return "\n".join(["---", *head, "---", "", doc.body, ""])
+    says = f"{doc.author}: {doc.body}" if doc.author else doc.body
+    return "\n".join(["---", f"modified: {_moment(doc, place).isoformat()}", "---", "", says, ""])
 
 
 def _moment(doc: Doc, place: int) -> datetime:

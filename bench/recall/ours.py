@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.recall.dense import Vectors
-from bench.recall.files import write
+from bench.recall.files import Written, write
 from bench.recall.schema import Question, Store, full_text
 from nacre.memory.format.entry import Entry
 from nacre.memory.recall.base import MAX_PICKS, RankedMemory, RecallQuery
@@ -35,8 +35,8 @@ class Ours:
 
     def __init__(self, store: Store, folder: Path, vectors: Vectors | None = None) -> None:
         self.store = store
-        self._meaning = _meaning(store, folder, vectors) if vectors else None
         self.written = write(store, folder / "memory")
+        self._meaning = _meaning(store, self.written, folder, vectors) if vectors else None
         self.index = LocalIndex(self.written.directory, folder / "cache", writes=False)
         self.index.refresh()
         self._tokens: dict[str, int] = {}
@@ -61,8 +61,9 @@ class Ours:
         asked = self.query(question).now.date()
         ranking = self._meaning.rank(self._ranker, question.text, asked=asked, limit=DEPTH)
         judged = list(zip(ranking.picks, confidences(ranking), strict=True))
-        kept = tuple(pick.id for pick, sure in judged[:MAX_PICKS] if sure >= CUT_OFF)
-        return [pick.id for pick, _ in judged], kept
+        names = [self.written.id_of[pick.id] for pick, _ in judged]
+        kept = (name for name, (_, sure) in zip(names[:MAX_PICKS], judged, strict=False) if sure >= CUT_OFF)
+        return names, tuple(kept)
 
     def certainty(self, question: Question) -> Confidence:
         """How sure the ranking is as a whole: of the subject, and of the one asked about."""
@@ -84,8 +85,8 @@ class Ours:
 
     @cached_property
     def _ranker(self) -> Ranker:
-        """The same ranker without the files, for what `LocalIndex` keeps to itself."""
-        return Ranker.over(self.store.docs)
+        """The ranker of the index, for what `LocalIndex` keeps to itself."""
+        return Ranker(self.index._index)
 
     def query(self, question: Question) -> RecallQuery:
         """The question as a message of its day."""
@@ -106,8 +107,8 @@ class _Kept:
         return self._model.encode(text, tokens=tokens) if tokens else self._vectors.of([text])[0]
 
 
-def _meaning(store: Store, folder: Path, vectors: Vectors) -> SemanticIndex:
+def _meaning(store: Store, written: Written, folder: Path, vectors: Vectors) -> SemanticIndex:
     vectors.of([full_text(doc) for doc in store.docs])
     found = SemanticIndex(folder / "cache", encoder=_Kept(vectors), writes=False)
-    found.catch_up({doc.id: text_of(doc) for doc in store.docs}, seconds=float("inf"))
+    found.catch_up({written.file_of[doc.id]: text_of(doc) for doc in store.docs}, seconds=float("inf"))
     return found

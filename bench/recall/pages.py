@@ -25,7 +25,16 @@ _NOTHING = """
 
 A cut for bm25s (score per word asked) and MiniLM (cosine) was set on the tuning half to cost 3 points of
 any@5. `another store`: a question put to a store of its half that is not its own. `same store`: adversarial
-(LoCoMo) or abstention questions. `match` says whether it is about the one asked about; it cuts nothing.
+(LoCoMo) or abstention questions. `relevance` is the confidence that cuts; where a question names an
+author, it is at most what `match` (whether it is about the one asked about) allows.
+"""
+_EVERYDAY = """
+## Everyday messages
+
+Invented people that nothing was tuned on, their memories and messages; the people of `bench/recall/everyday`
+were used for tuning. `attached`: a needed memory is; `ranked`: one is among the first five; `in_vain`:
+something is attached where nothing helps; `precision`: of what is attached, needed or helpful; `wrapped`:
+direct questions with other text around them. Peers always show their first five.
 """
 
 
@@ -52,7 +61,8 @@ def _lines(figures: Any) -> list[str]:
         for half, one in halves.items():
             out += _set(name, half, one)
     out += _nothing(figures["nothing_relevant"])
-    return out + _newer(figures["newer_first"])
+    out += _newer(figures["newer_first"])
+    return out + _everyday(figures["everyday"], figures["evidence_shown"])
 
 
 def _set(name: str, half: str, one: Any) -> list[str]:
@@ -104,6 +114,17 @@ def _newer(figures: Any) -> list[str]:
             alone = ", ".join(f"{ranker} {v['first']:.3f}" for ranker, v in one["by_relevance"].items())
             ours = one["attached"]
             out.append(f"| {name} | {half} | {ours['first']:.3f} of {ours['of']}/{one['pairs']} | {alone} |")
+    return out
+
+
+def _everyday(figures: Any, shown: Any) -> list[str]:
+    columns = list(next(iter(figures.values()))) if figures else []
+    out = [_EVERYDAY, f"| ranker | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for name, row in figures.items():
+        out.append(f"| {name} | {' | '.join(str(row[key]) for key in columns)} |")
+    if shown:
+        told = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in shown.items())
+        out += ["", f"Of long files (a pool of 1,500 LongMemEval sessions): {told}."]
     return out
 
 

@@ -11,9 +11,12 @@ from pathlib import Path
 from bench.recall import chats, letta, made_up, mem0_peer, promises, talks
 from bench.recall.asking import Row, Tools, elsewhere, hold, one_by_one, own
 from bench.recall.dense import Vectors, can_embed
+from bench.recall.everyday.measure import measure_people
+from bench.recall.everyday.people import own_people, shared_people
 from bench.recall.figures import newer_first, nothing_relevant, quality
 from bench.recall.peers import available, is_left_out
 from bench.recall.schema import Store
+from bench.recall.shown import measure as measure_shown
 from nacre.messages.blocks import JsonObject
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -49,6 +52,7 @@ FOREIGN = {
     "made_up": "made_up",
 }
 """Whose stores a set's questions are put to, to see what is attached when nothing answers."""
+EVERYDAY_PEERS = ("bm25s", "minilm")
 UPDATES = ("letta_updates", "beam_messages", "made_up")
 
 
@@ -67,12 +71,17 @@ def measure(sizes: Sizes) -> JsonObject:
         name: nothing_relevant(own_rows[name], rows) for name, rows in foreign_rows.items()
     }
     newer: JsonObject = {name: newer_first(own_rows[name]) for name in UPDATES if name in own_rows}
+    people = shared_people(sizes.data / "everyday") if sizes.data else [own_people()[0]]
+    everyday = measure_people(people, vectors, [one for one in names if one in EVERYDAY_PEERS])
+    shown = measure_shown(sizes.data) if sizes.data else {}
     return {
         "peers": dict(states),
         "sets": sets,
         "nothing_relevant": nothing,
         "newer_first": newer,
-        "bars": list(promises.bars(sets, nothing, newer)),
+        "everyday": everyday,
+        "evidence_shown": shown,
+        "bars": [*promises.bars(sets, nothing, newer), *promises.everyday_bars(everyday, shown)],
     }
 
 

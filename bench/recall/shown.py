@@ -15,13 +15,13 @@ from pathlib import Path
 
 from bench.recall.chats import longmemeval_merged
 from bench.recall.ours import Ours
-from bench.recall.quality import DATA
 from bench.recall.raw import read_lines
 from bench.recall.schema import Store
 from nacre.memory.recall.excerpt import excerpt
 from nacre.memory.recall.recall import recall
 from nacre.messages.blocks import JsonObject
 
+DATA = Path(__file__).parents[3] / "shared" / "data"
 POOL = 1_500
 ENOUGH = 0.5
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")

@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
-from bench.recall import TINY, chats, letta, made_up, measure, pages, speed, talks
+from bench.recall import TINY, chats, letta, made_up, measure, pages, promises, speed, talks
 from bench.recall.asking import Tools, elsewhere, hold, own
+from bench.recall.everyday.measure import measure_people
+from bench.recall.everyday.people import own_people
 from bench.recall.figures import newer_first
+from bench.recall.files import write
 from bench.recall.metrics import auroc, cut_that_loses, difference
 from bench.recall.metrics import measure as measured
 from bench.recall.quality import Sizes
@@ -164,3 +167,31 @@ def test_speed_is_measured_at_every_size_and_drawn() -> None:
     figures: Any = speed.measure(speed.TINY)
     assert set(figures["nacre"]) == {str(count) for count in speed.TINY.counts}
     assert speed.pages(figures)["recall.speed.svg"].startswith("<svg")
+
+
+def test_the_promise_about_near_misses_is_of_the_confidence_that_cuts() -> None:
+    """A signal that decides nothing is not what a person gets."""
+    figures: Any = {
+        "locomo_turns": {
+            "score": {"another_store": None, "same_store": {"auroc": {"relevance": 0.6, "match": 0.9}}}
+        }
+    }
+    told = list(promises.bars({"locomo_turns": {}}, figures, {}))
+    assert [(one["measured"], one["met"]) for one in told] == [(0.6, False)]
+
+
+def test_stores_are_written_without_a_field_that_only_a_benchmark_has(tmp_path: Path) -> None:
+    written = write(made_up.stores()[0], tmp_path)
+    texts = [(tmp_path / file).read_text() for file in written.id_of]
+    assert len(texts) == 6
+    assert not any("author:" in text for text in texts)
+    assert any("\nAda: I planted" in text for text in texts)
+
+
+def test_everyday_messages_are_counted_for_every_ranker() -> None:
+    person = own_people()[0]
+    figures: Any = measure_people([person], None, [])
+    assert list(figures) == ["nacre"]
+    assert figures["nacre"]["messages"] == len(person.messages)
+    assert figures["nacre"]["stale_first"] == 0
+    assert 0 < figures["nacre"]["attached"] <= figures["nacre"]["ranked"] <= 1

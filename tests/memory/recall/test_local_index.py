@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from nacre.memory.recall.base import RecallQuery
 from nacre.memory.recall.local_index import FILE, SAVE_FROM, SMALL_PART, LocalIndex
+from nacre.memory.recall.ranking.analysis import speaker_of
 from nacre.testing import FrozenClock
 from tests.scale import scaled
 
@@ -315,3 +316,48 @@ def test_a_few_new_files_are_no_reason_to_write_a_large_index_anew(place: tuple[
     kept.unlink()  # as a purge does
     index.close()
     assert kept.exists()
+
+
+def test_who_says_a_message_is_read_from_its_text(tmp_path: Path) -> None:
+    """R9: no field names the speaker, and the messages lie in one folder."""
+    said = (
+        ("Nora", "I signed up for a pottery class at the community hall."),
+        ("Felix", "I took a class there last year, too, in carpentry."),
+        ("Nora", "What did you make?"),
+        ("Felix", "A shelf and a stool."),
+    )
+    directory = tmp_path / "memory"
+    directory.mkdir()
+    for number, (who, text) in enumerate(said):
+        (directory / f"talk-{number}.md").write_text(f"{who}: {text}\n")
+    (directory / "note.md").write_text("Note: the class is on Mondays.\n")
+    index = LocalIndex(directory, tmp_path / "cache")
+    index.refresh()
+    assert set(index._index.authors) == {"nora", "felix", ""}
+    first, *_ = index.rank(RecallQuery(text="Which class did Felix take?", now=NOW), limit=5)
+    assert first.file == "talk-1.md"
+    assert first.parts["by_asked_author"] > 0
+
+
+@pytest.mark.parametrize(
+    ("body", "speaker"),
+    [
+        ("Nora: I signed up.", "Nora"),
+        ("user: where is it", "user"),
+        ("Why: it broke.", ""),
+        ("Deploy command: make stage", ""),
+        ("Nora: I signed up.\n\nFelix: Nice.", ""),
+        ("It rained.", ""),
+    ],
+)
+def test_only_one_message_of_one_person_has_a_speaker(body: str, speaker: str) -> None:
+    assert speaker_of(body) == speaker
+
+
+def test_a_word_before_a_colon_in_a_single_file_is_no_name(tmp_path: Path) -> None:
+    """R9: it stays a word that is looked for."""
+    directory = tmp_path / "memory"
+    directory.mkdir()
+    (directory / "a.md").write_text("Release: every Tuesday before noon.\n")
+    (directory / "b.md").write_text("The heron nests at the pond.\n")
+    assert found(LocalIndex(directory, tmp_path / "cache"), "when is the release")[0] == "a.md"

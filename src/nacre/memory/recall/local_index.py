@@ -47,7 +47,8 @@ YOUNG_NS = 50_000_000
 FILE = "index.db"
 DAMAGE = (sqlite3.Error, LookupError, TypeError, ValueError)
 """Raised on reading a damaged index file, which is then rebuilt once."""
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"(\d+)")
+_LAST_NUMBER = re.compile(r"(\d+)\D*$")
 
 
 class LocalIndex:
@@ -192,6 +193,7 @@ class LocalIndex:
             IDLE_BELOW,
             MAX_NOTES,
             NEEDED_FROM,
+            encoded_segments,
             needed_odds,
             score_notes,
         )
@@ -206,7 +208,13 @@ class LocalIndex:
             if head.kind or head.name or head.description
         }
         needed = NEEDED_FROM if query.is_search else needed_odds(query.text)
-        notes = score_notes(self._index, query.text, kinds, needed=needed)
+        similar = None
+        if kinds and self._meaning is not None and self._meaning.is_ready:
+            similar = {
+                text: {by_id[file]: one for file, one in files.items() if file in by_id}
+                for text, files in self._meaning.similarities(encoded_segments(query.text)).items()
+            }
+        notes = score_notes(self._index, query.text, kinds, needed=needed, similar=similar)
         return ranker.with_notes(ranking, notes, needed=needed >= IDLE_BELOW)
 
     def _rarity(self, term: str) -> float:
@@ -341,13 +349,19 @@ def _stamps(directory: Path, now: int) -> Iterator[tuple[str, str]]:
 
 
 def _doc(entry: Entry, data: bytes) -> Doc:
-    from nacre.memory.recall.ranking.analysis import Doc  # noqa: PLC0415 - see LocalIndex._catch_up
+    from nacre.memory.recall.ranking.analysis import Doc, speaker_of  # noqa: PLC0415 - see LocalIndex._catch_up
 
     folder, _, name = entry.file.rpartition("/")
+    # Few have one, and a second parse of the frontmatter is a twentieth of the time to index a file.
+    field = MarkdownFile.parse(data).fields.get("author", "") if b"author" in data else ""
+    author = field if isinstance(field, str) else ""
     # Numbered files of a folder are neighbours: the one beside an answer is evidence for it.
     number = _NUMBER.search(name)
-    # Few have one, and a second parse of the frontmatter is a twentieth of the time to index a file.
-    author = MarkdownFile.parse(data).fields.get("author", "") if b"author" in data else ""
+    if not author and not (entry.name or entry.description):
+        author = speaker_of(entry.body)
+        if author and not folder and (number := _LAST_NUMBER.search(name)):
+            # Messages that are not in folders are neighbours if only the last number of their names differs.
+            folder = f"./{name[: number.start()]}"
     when = entry.modified or entry.written
     try:
         day = when.astimezone().date() if when else None
@@ -357,11 +371,11 @@ def _doc(entry: Entry, data: bytes) -> Doc:
     return Doc(
         id=entry.file,
         folder=folder,
-        order=int(number[0][-9:]) if number else 0,
+        order=int(number[1][-9:]) if number else 0,
         when=day,
         name=entry.title,
         description=entry.description,
-        author=author if isinstance(author, str) else "",
+        author=author,
         body=entry.body,
     )
 

@@ -50,6 +50,15 @@ def test_a_name_that_two_stores_share_is_no_reason_to_attach(question: str) -> N
     assert not talk().rank(question).confidence.is_enough
 
 
+@pytest.mark.parametrize(
+    "question", ["Where was Nora's bicycle stolen?", "From whom did Nora borrow an old mountain bike?"]
+)
+def test_the_same_fact_about_another_person_is_no_answer(question: str) -> None:
+    """R9: the store is about it, but not about the one asked about."""
+    found = talk().rank(question).confidence
+    assert not found.is_enough
+
+
 def test_who_wrote_a_matching_passage_does_not_make_the_store_more_relevant() -> None:
     """R9: the same evidence, once in the words of the one named and once not."""
     learnt = [1.0] * len(FEATURES)

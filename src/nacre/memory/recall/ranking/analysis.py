@@ -219,6 +219,17 @@ def _speakers(paragraphs: list[str]) -> frozenset[str]:
     return frozenset(name for name, times in labels.items() if times > 1)
 
 
+def speaker_of(body: str) -> str:
+    """Return who says a single message, such as "Nora: I signed up"; empty for any other text."""
+    label = LABEL.match(body)
+    if not label:
+        return ""
+    name = label[1]
+    is_name = name.lower() in ROLES or (name.istitle() and name.lower() not in HEADINGS)
+    others = any(LABEL.match(paragraph) for paragraph in PARAGRAPH.split(body)[1:])
+    return name if is_name and not others else ""
+
+
 def _joined(author: str, sentences: list[str]) -> list[tuple[str, str]]:
     text = " ".join(sentences).strip()
     return [(author, text)] if text else []
@@ -228,6 +239,12 @@ USER_ROLES = frozenset({"user", "human", "me"})
 ASSISTANT_ROLES = frozenset({"assistant", "ai"})
 ROLES = USER_ROLES | ASSISTANT_ROLES | {"system", "tool"}
 """Authors that are roles of a conversation, not names."""
+HEADINGS = frozenset(
+    "answer attention background bug caution command context date decision done error example fact fix goal"
+    " hint how idea important info input link note notes output owner problem question reason reminder result"
+    " rule source status summary task tip title todo update usage warning when where who why".split()
+)
+"""Words before a colon that name no speaker."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,11 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nacre.memory.recall.ranking.terms import terms
 from nacre.memory.recall.ranking.wordlists import SHARES
 
 if TYPE_CHECKING:
@@ -76,6 +78,8 @@ class PassageIndex:
         self.stems = Stems()
         self.authors: dict[str, int] = {}
         self.live_passages = 0
+        self._called: dict[str, list[str]] = {}
+        self._named = 0
 
     def add(self, doc: AnalysedFile) -> None:
         """Add one file, replacing the one with its id."""
@@ -127,6 +131,29 @@ class PassageIndex:
         total = self.live_passages + PRIOR_PASSAGES
         return math.log(1 + (total - seen_or_expected + 0.5) / (seen_or_expected + 0.5))
 
+    def authors_called(self, term: str) -> list[str]:
+        """Return the authors whose names have a term."""
+        for author in islice(self.authors, self._named, None):
+            for part in dict.fromkeys(terms(author)):
+                self._called.setdefault(part, []).append(author)
+        self._named = len(self.authors)
+        return self._called.get(term, [])
+
+    def writes_again(self, author: int) -> bool:
+        """Whether an author has passages in two files; counting all of them would take milliseconds."""
+        files: set[int] = set()
+        start = 0
+        while len(files) < 2:
+            try:
+                start = self.author.index(author, start)
+            except ValueError:
+                return False
+            entry = self.entries[self.owner[start]]
+            if entry is not None:
+                files.add(self.owner[start])
+            start = entry.last if entry is not None else start + 1
+        return True
+
     def neighbour(self, number: int, step: int) -> int | None:
         """Return the file `step` places further in the same folder."""
         entry = self.entries[number]
@@ -143,7 +170,7 @@ def build_index(docs: Iterable[AnalysedFile]) -> PassageIndex:
     return index
 
 
-INDEX_VERSION = 2
+INDEX_VERSION = 3
 """Increased whenever analysis changes: an index of another version is rebuilt."""
 INDEX_SCHEMA = """
 create table meta (version integer, live integer);
@@ -172,7 +199,7 @@ def save_index(index: PassageIndex, heads: Iterable[tuple[str, str, str]], path:
     )
     postings = index.postings
     whole = postings.whole() if isinstance(postings, LazyPostings) else postings
-    terms = (
+    rows = (
         (term, one.dead, one.passages.tobytes(), one.impacts.tobytes())
         for term, one in sorted(whole.items())
         # A word of removed files must not stay on disk: the memory may have been purged (M14b).
@@ -188,7 +215,7 @@ def save_index(index: PassageIndex, heads: Iterable[tuple[str, str, str]], path:
         db.executemany("insert into author values (?, ?)", ((n, a) for a, n in index.authors.items()))
         db.executemany("insert into file values (?, ?, ?, ?, ?, ?, ?, ?)", files)
         db.executemany("insert into stamp values (?, ?, ?)", heads)
-        db.executemany("insert into term values (?, ?, ?, ?)", terms)
+        db.executemany("insert into term values (?, ?, ?, ?)", rows)
         db.executemany("insert into stems values (?, ?)", stems)
         packed = ((name, getattr(index, name).tobytes()) for name in PACKED)
         db.executemany("insert into packed values (?, ?)", packed)

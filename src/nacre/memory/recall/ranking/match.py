@@ -57,15 +57,16 @@ def parse_question(text: str, index: PassageIndex, asked: date | None = None) ->
     is_own = ABOUT_ME.search(text) is not None
     authors: set[int] = set()
     names: list[str] = []
-    for author, number in index.authors.items():
-        if author in ROLES:
-            if is_own and author in USER_ROLES:
-                authors.add(number)
+    if is_own:
+        authors.update(index.authors[role] for role in USER_ROLES if role in index.authors)
+    for term in found:
+        if term in STOP_TERMS:
             continue
-        called = [part for part in terms(author) if part in found and part not in STOP_TERMS]
-        if called:
-            authors.add(number)
-            names.extend(called)
+        called = {index.authors[author] for author in index.authors_called(term) if author not in ROLES}
+        # What begins a single file and a colon follows is perhaps no name.
+        if any(map(index.writes_again, called)):
+            authors.update(called)
+            names.append(term)
     content = [t for t in found if t not in STOP_TERMS and t not in names]
     weighted = [QuestionTerm(t, index.idf(t) * (STEERING_WEIGHT if t in STEERING else 1.0)) for t in content]
     if len(weighted) > MAX_TERMS:

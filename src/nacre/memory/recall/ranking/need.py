@@ -22,8 +22,6 @@ _CJK_TO = "\u9fff"
 _NUMBER = "1"
 """Stands for every number."""
 BIAS = "#bias"
-_LENGTHS = (2, 4, 8, 16)
-"""Upper bounds of the classes of message length, in tokens."""
 
 
 def need(text: str) -> float:
@@ -34,7 +32,10 @@ def need(text: str) -> float:
 
 
 def grams(text: str) -> set[str]:
-    """Return the features of a message: words, pairs of words, how it begins and ends, and its length."""
+    """Return the features of a message: words, pairs of words, how it begins and ends.
+
+    Its length is none: long questions about the world need no memory, either.
+    """
     tokens = [
         _NUMBER if token.isdigit() else token
         for token in _TOKEN.findall(text.lower().replace("’", "'").replace("？", "?").replace("！", "!"))
@@ -46,7 +47,6 @@ def grams(text: str) -> set[str]:
         three = tokens[at : at + 3]
         if all(_CJK_FROM <= token <= _CJK_TO for token in three):
             found.add("".join(three))
-    found.add(f"#length{sum(len(tokens) > bound for bound in _LENGTHS)}")
     if "\n" in text.strip():
         found.add("#lines")
     return found

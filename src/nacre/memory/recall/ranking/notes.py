@@ -10,29 +10,41 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from nacre.memory.recall.ranking.index import PassageIndex
 from nacre.memory.recall.ranking.match import MAX_TERMS, STEERING, STEERING_WEIGHT
 from nacre.memory.recall.ranking.need import need
 from nacre.memory.recall.ranking.related import CONCEPT, NEAR, SAME, related
 from nacre.memory.recall.ranking.terms import STOP_TERMS, terms
-from nacre.memory.recall.ranking.weights import NOTE_CONFIDENCE, NOTE_SCORE
+from nacre.memory.recall.ranking.weights import (
+    NOTE_CONFIDENCE,
+    NOTE_CONFIDENCE_BY_MEANING,
+    NOTE_SCORE,
+    NOTE_SCORE_BY_MEANING,
+)
 
 MAX_NOTES = 400
 """Notes that are compared one by one; of a larger store only those that share a word with the message."""
 MAX_SEGMENTS = 12
 """Sentences of a message that ask for themselves: the first and the last ones."""
+MAX_ENCODED = 4
+"""Segments that get a vector: the whole, the first and the last ones. Each takes 4 to 6 ms."""
 MAX_IDF = 3.5
 """A word that no note holds is no stronger evidence than one that a single note holds."""
-ATTACH_FROM = 0.3
-"""The least probability at which a note is attached; shown as 0.5, the cut-off of all files."""
+ATTACH_FROM = 0.25
+"""The least probability at which the best note is attached; shown as 0.5, the cut-off of all files."""
+FURTHER_FROM = 0.35
+"""The same for the other notes: places are not filled because one is good."""
 ORDINARY_STORE = 30
 """Notes of the stores that the weights were learnt on; a smaller one counts as if it had unrelated notes."""
+ORDINARY_TERMS = 12
+"""Terms of an ordinary note."""
 NEEDED_FROM = 0.5
 """Log-odds from which a message counts as one that needs a memory."""
 IDLE_BELOW = -1.0
 """Log-odds below which a message surely needs none, even if it has the words of a memory."""
-IDLE_ODDS = 2.0
+IDLE_ODDS = 1.0
 """Taken off the odds of every note for other messages."""
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=[。！？])")
 _KINDS = ("user", "feedback", "project", "reference")
@@ -41,6 +53,10 @@ FEATURES = (
     "covered", "reached", "head_explained", "head_related", "matches", "terms", "length", *_KINDS,
 )  # fmt: skip
 REACHED = FEATURES.index("reached")
+SEMANTIC_FEATURES = (*FEATURES, "similar", "cosine")
+"""Of a note with a vector; the last two are its similarity without the mean of all notes, and with it."""
+Similar: TypeAlias = Mapping[int, tuple[float, float]]
+"""The similarity of notes to a segment by file number, without the mean of all notes and with it."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +76,14 @@ def segments(text: str) -> list[str]:
     return [text, *parts] if len(parts) > 1 else [text]
 
 
+def encoded_segments(text: str) -> list[str]:
+    """Return the segments that get a vector of their own, if there are vectors."""
+    whole, *parts = segments(text)
+    if len(parts) >= MAX_ENCODED:
+        parts = [parts[0], *parts[2 - MAX_ENCODED :]]
+    return [whole, *parts]
+
+
 def needed_odds(text: str) -> float:
     """Return the log-odds that any sentence of a message needs a memory."""
     # A single word is a query to memory itself.
@@ -68,52 +92,93 @@ def needed_odds(text: str) -> float:
 
 
 def score_notes(
-    index: PassageIndex, text: str, kinds: Mapping[int, str], *, needed: float
+    index: PassageIndex,
+    text: str,
+    kinds: Mapping[int, str],
+    *,
+    needed: float,
+    similar: Mapping[str, Similar] | None = None,
 ) -> list[ScoredNote]:
-    """Return the notes that are related to a message; `kinds` has the types of all notes by file number."""
+    """Return the notes that are related to a message.
+
+    `kinds` has the types of all notes by file number, `similar` the similarities to each segment that has a
+    vector.
+    """
     passages = {number: _passages(index, number) for number in kinds}
     index.stems.load([passage for span in passages.values() for passage in span])
     notes = {number: _Note.read(index, span, kinds[number]) for number, span in passages.items()}
     scores: dict[int, float] = {}
+    related_to = set[int]()
+    unrelated = -math.inf
     for segment in segments(text):
         question = _Question.parse(index, segment)
+        unrelated = max(unrelated, _unrelated_score(question))
+        # A segment without a vector of its own has that of the message.
+        found = (similar.get(segment) or similar.get(text) or {}) if similar else {}
         for number, note in notes.items():
             features = note.features(index, question)
-            if features[REACHED]:
-                scores[number] = max(scores.get(number, -math.inf), weighted(NOTE_SCORE, features))
-    return confident(scores, needed)
+            likeness = found.get(number)
+            if likeness is None:
+                score = weighted(NOTE_SCORE, features)
+            else:
+                score = weighted(NOTE_SCORE_BY_MEANING, [*features, *likeness])
+            if likeness is not None or features[REACHED]:
+                related_to.add(number)
+            scores[number] = max(scores.get(number, -math.inf), score)
+    by_meaning = similar is not None and any(similar.values())
+    found_notes = confident(scores, needed, unrelated=unrelated, by_meaning=by_meaning)
+    return [one for one in found_notes if one.number in related_to]
+
+
+def _unrelated_score(question: _Question) -> float:
+    """Return the score of an ordinary note that shares nothing with a segment."""
+    terms_weight = NOTE_SCORE["terms"] * math.log1p(len(question.weights))
+    return NOTE_SCORE["bias"] + terms_weight + NOTE_SCORE["length"] * math.log1p(ORDINARY_TERMS)
 
 
 def weighted(weights: Mapping[str, float], features: Sequence[float]) -> float:
-    """Return the score of a note."""
+    """Return the score of a note; features that it has no values for count nothing."""
     return weights["bias"] + sum(
-        weights[name] * value for name, value in zip(FEATURES, features, strict=True)
+        weights[name] * value for name, value in zip(SEMANTIC_FEATURES, features, strict=False)
     )
 
 
-def confident(scores: Mapping[int, float], needed: float) -> list[ScoredNote]:
-    """Return the confidence of each note: by its score, its lead over the others, and the message's need."""
+def confident(
+    scores: Mapping[int, float], needed: float, *, unrelated: float, by_meaning: bool = False
+) -> list[ScoredNote]:
+    """Return the confidence of each note: by its score, its lead over the others, and the message's need.
+
+    A small store counts as if it had more notes, each with the score `unrelated`.
+    """
+    weights = NOTE_CONFIDENCE_BY_MEANING if by_meaning else NOTE_CONFIDENCE
     best = max(scores.values(), default=0.0)
-    unrelated = max(0, ORDINARY_STORE - len(scores)) * math.exp(NOTE_SCORE["bias"] - best)
-    total = sum(math.exp(score - best) for score in scores.values()) + unrelated
+    others = max(0, ORDINARY_STORE - len(scores)) * math.exp(unrelated - best)
+    total = sum(math.exp(score - best) for score in scores.values()) + others
     found = []
     for number, score in scores.items():
         share = math.exp(score - best) / total
         signals = confidence_signals(score, best, share, needed)
-        odds = NOTE_CONFIDENCE["bias"] + sum(NOTE_CONFIDENCE[name] * value for name, value in signals.items())
-        odds -= math.log(ATTACH_FROM / (1 - ATTACH_FROM)) + (IDLE_ODDS if needed < NEEDED_FROM else 0.0)
+        odds = weights["bias"] + sum(weights[name] * value for name, value in signals.items())
+        odds -= _odds(ATTACH_FROM if score == best else FURTHER_FROM)
+        odds -= IDLE_ODDS if needed < NEEDED_FROM else 0.0
         found.append(ScoredNote(number, score, 1 / (1 + math.exp(-max(-30.0, min(30.0, odds))))))
     return found
 
 
+def _odds(probability: float) -> float:
+    return math.log(probability / (1 - probability))
+
+
 def confidence_signals(score: float, best: float, share: float, needed: float) -> dict[str, float]:
     """Return the signals from which the confidence of a note is computed."""
-    clipped = max(-4.0, min(4.0, needed))
+    clipped = max(-6.0, min(6.0, needed))
     return {
         "score": score,
         "behind": best - score,
         "share": math.log(share + 1e-6),
         "need": clipped,
+        "doubtful": min(clipped - 1, 0.0),
+        "idle": min(clipped + 1, 0.0),
     }
 
 

@@ -8,7 +8,7 @@ share the file.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from functools import lru_cache
@@ -179,6 +179,21 @@ class SemanticIndex:
         found = Similarities(vectors.number, vectors.names, scores, cosines)
         return rank_by_vectors(ranker, text, found, asked=asked, limit=limit)
 
+    def similarities(self, texts: Sequence[str]) -> dict[str, dict[str, tuple[float, float]]]:
+        """Return, for each text that the model can read, how similar each file with a vector is to it.
+
+        Two numbers per file: without the mean of all files, and with it.
+        """
+        vectors = self._vectors
+        if vectors is None or not vectors.files:
+            return {}
+        found = {}
+        for text in filter(is_readable, texts):
+            scores, cosines = vectors.similarity(encode_question(self._encoder, text))
+            pairs = zip(vectors.names, scores.tolist(), cosines.tolist(), strict=True)
+            found[text] = {file: (score, cosine) for file, score, cosine in pairs if score == score}
+        return found
+
     def close(self) -> None:
         """Save new vectors and free the memory; a later call reads them again."""
         with self._working:
@@ -273,7 +288,8 @@ class SemanticIndex:
 def text_of(doc: Doc) -> str:
     """Return the text of a memory that is encoded: name, description, author and body."""
     head = f"{doc.name}. {doc.description}".strip(". ")
-    body = f"{doc.author}: {doc.body}" if doc.author else doc.body
+    says = f"{doc.author}: "
+    body = doc.body if not doc.author or doc.body.startswith(says) else says + doc.body
     return f"{head}\n{body}" if head else body
 
 
