@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -138,7 +139,7 @@ OPEN: list[tuple[str, JsonObject]] = [
     ("Glob", {"pattern": "**/*"}),
 ]
 """These go ahead, and leave out what the rules are against."""
-HARMLESS = {"Pin", "TaskList", "TeamTasks", "ToolSearch", "remember", "recall"}
+HARMLESS = {"Pin", "TaskList", "TeamTasks", "ToolSearch", "remember", "recall", "search_sessions"}
 """They take no path, command, host or name of a file."""
 
 
@@ -302,6 +303,7 @@ async def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
         "ANTHROPIC_API_KEY": "none",
         "NACRE_NOTES": "1",
         "NACRE_EXTRACT": "1",
+        "NACRE_BACKGROUND_IDLE_SECONDS": "0",
     }
     settings = load(root, environ, cli={"model": MODEL})
     settings = replace(
@@ -342,6 +344,18 @@ async def run_notes(world: World) -> None:
 async def run_extraction(world: World) -> None:
     assert world.ready.extract is not None
     _ = [event async for event in world.ready.agent.stream("We use yarn now.")]
+
+
+async def run_merged(world: World) -> None:
+    background = world.ready.background
+    notes = world.ready.agent.session.layer(Notes)
+    assert notes is not None and notes._fork is not None and notes.file is not None
+    at_once = background.idle_seconds
+    background.idle_seconds = 600.0
+    _ = [event async for event in world.ready.agent.stream("We use npm now.")]
+    background.defer("notes", partial(notes._update, notes._fork, notes.file), can_wait=True)
+    background.start_deferred()
+    background.idle_seconds = at_once
 
 
 async def run_dream(world: World) -> None:
@@ -419,6 +433,7 @@ KINDS: dict[str, Callable[[World], Awaitable[None]]] = {
     "source main": run_main,
     "source session_memory": run_notes,
     "source extract_memories": run_extraction,
+    "source notes_and_memories": run_merged,
     "source auto_dream": run_dream,
     "source side": run_side,
     "source agent": run_full_fork,
@@ -487,6 +502,7 @@ def test_forks_are_made_in_these_places_only() -> None:
         if re.search(r"\bForkTask\(\n", text := path.read_text())
     }
     assert found == {
+        "devtools/replay/side_work.py": 1,
         "layers/l3_notes/notes.py": 1,
         "layers/l4_compact/summarise.py": 1,
         "layers/l5_extract/extract.py": 1,

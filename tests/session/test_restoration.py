@@ -252,7 +252,7 @@ async def test_every_kind_of_note_that_an_agent_writes_is_declared() -> None:
     with new_scene() as scene, steady():
         scene.write("CLAUDE.md", "Answer in one line.\n")
         scene.write("a.txt", "one line\n")
-        scene.write("long.txt", "a line of a long file\n" * 4_000)
+        scene.write("long.txt", "".join(f"line {number} of a long file\n" for number in range(4_000)))
         scene.write(".claude/skills/deploy/SKILL.md", SKILL_FILE)
         scene.write(".claude/agents/reviewer.md", TYPE_FILE)
         (scene.home / "settings.json").write_text(json.dumps({"hooks": {"UserPromptSubmit": hook}}))

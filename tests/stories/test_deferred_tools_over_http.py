@@ -21,7 +21,7 @@ from tests.stories.session_world import SessionWorld, span
 
 CREATE = "mcp__raw__create_issue"
 LIST = "mcp__raw__list_issue"
-RARE = {"Agent", "SendMessage", "TaskStop", "TeamTasks", "correct", "forget"}
+RARE = {"Agent", "SendMessage", "TaskStop", "TeamTasks", "correct", "forget", "search_sessions"}
 SEARCHED = calls(call("ToolSearch", query=f"select:{CREATE}"))
 CALLED = calls(call(CREATE, project="a/b", title="Broken"))
 
@@ -237,9 +237,9 @@ async def test_an_own_tool_is_loaded_called_and_kept_through_a_compaction(world:
     ("address", "setting", "count"),
     [
         ("https://gateway.example", "auto", 0),
-        ("https://gateway.example", True, 26),
+        ("https://gateway.example", True, 27),
         ("https://notanthropic.com", "auto", 0),
-        ("https://api.anthropic.com", "auto", 26),
+        ("https://api.anthropic.com", "auto", 27),
     ],
 )
 async def test_behind_a_gateway_tools_are_deferred_only_if_the_setting_says_so(
@@ -301,7 +301,7 @@ async def test_an_agent_searches_among_its_own_tools_and_keeps_its_mail(world: S
         planned(world, hire, SEARCHED, CALLED, "Filed.", "Done.")
         await say(ready.agent, "let an agent create an issue")
     parent, child = world.sim.log[1:3]
-    assert deferred_in(parent) - deferred_in(child) == {"SendMessage", "correct", "forget"}
+    assert deferred_in(parent) - deferred_in(child) == {"SendMessage", "correct", "forget", "search_sessions"}
     assert CREATE in deferred_in(child)
     assert "Broken" in canonical(world.sim.log[4].body["messages"]).decode()
     assert refusals(world) == []

@@ -15,6 +15,7 @@ from nacre.cache.models import ModelProfile
 from nacre.cache.warmth import FIVE_MINUTES
 from nacre.messages.blocks import JsonObject
 from nacre.messages.records import Noted, Record, Said
+from nacre.messages.tokens import estimate_blocks
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.session.base_change import BASE, base_key
@@ -49,6 +50,8 @@ class CachedPrefixes:
         """Read when it is first needed, because few replies break off."""
         self._accepted: dict[tuple[str, bytes], AcceptedRequest] = {}
         self._last: AcceptedRequest | None = None
+        self._last_links: Sequence[bytes] = ()
+        """The digests of all blocks of the last request."""
 
     def add(self, base: str, view: View, tokens: int, at: datetime) -> None:
         """Note that the provider has read a request for this view."""
@@ -60,6 +63,7 @@ class CachedPrefixes:
             self.renew(at)
         request = AcceptedRequest(base=base, link=links[-1], blocks=len(links), tokens=tokens, at=at)
         self._last = request
+        self._last_links = links
         self._accepted[base, request.link] = request
 
     def renew(self, at: datetime) -> None:
@@ -83,10 +87,16 @@ class CachedPrefixes:
             return 0
         links = view.links
         ends = reversed(list(_ends(view.messages, rules)))
-        found = next((live[links[end - 1]] for end in ends if links[end - 1] in live), 0)
+        whole = next((end for end in ends if links[end - 1] in live), 0)
+        found = live[links[whole - 1]] if whole else 0
         if rules.cache == "intervals":
+            # Also a part of the last request is read, up to the first block that differs.
+            is_live = self._last is not None and self._last.link in live
+            shared = _shared(links, self._last_links) if is_live else 0
+            blocks = [part.block for item in view.items for part in item.parts]
+            found = max(found, head) + estimate_blocks(blocks[whole:shared])
             interval = max(1, rules.interval)
-            found = max(found, head) // interval * interval
+            found = found // interval * interval
         return found if found >= rules.min_cacheable else 0
 
     def unfinished_facts(self, usage: Usage, model: str) -> JsonObject:
@@ -119,6 +129,9 @@ class CachedPrefixes:
             view = view.after(record)
         self._log = ()
         self._accepted = earlier._accepted | self._accepted
+        if self._last is None:
+            self._last = earlier._last
+            self._last_links = earlier._last_links
 
     def _add_unfinished(self, note: Noted, base: Noted | None) -> None:
         if base is None:
@@ -136,6 +149,12 @@ def expected_usage(tokens: int, read: int, rules: ModelProfile) -> Usage:
     read = 0 if rules.cache == "none" else min(tokens, read)
     written = tokens - read if rules.cache_markers or rules.cache == "boundaries" else 0
     return Usage(input=tokens - read - written, cache_read=read, cache_write=written, approximate=True)
+
+
+def _shared(links: Sequence[bytes], others: Sequence[bytes]) -> int:
+    """Return with how many equal blocks two requests begin; each digest contains those before it."""
+    most = min(len(links), len(others))
+    return next((count for count in range(most, 0, -1) if links[count - 1] == others[count - 1]), 0)
 
 
 def _ends(messages: Sequence[JsonObject], rules: ModelProfile) -> Iterator[int]:
