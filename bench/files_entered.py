@@ -114,6 +114,7 @@ def _settings(folder: Path) -> Settings:
     project.mkdir()
     environ = {"HOME": str(folder), "NACRE_HOME": str(folder / "home"), "PATH": "/usr/bin:/bin"}
     environ["NACRE_PERMISSIONS_DEFAULT_MODE"] = "bypassPermissions"
+    environ["NACRE_BACKGROUND_IDLE_SECONDS"] = "0"
     return replace(load(project, environ), is_interactive=True)
 
 

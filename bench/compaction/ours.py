@@ -156,6 +156,7 @@ def environment(folder: Path, window: int) -> dict[str, str]:
         "NACRE_PERMISSIONS_DEFAULT_MODE": "bypassPermissions",
         "NACRE_MAX_CONTEXT_TOKENS": str(window),
         "NACRE_DISABLE_AUTO_MEMORY": "1",
+        "NACRE_COMPACTION_SUMMARY_ROOM": "0",
         "NACRE_NOTES": "false",
         "NACRE_EXTRACT": "false",
         "NACRE_DREAM": "false",

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from nacre.loop.fork import Fork, ForkResult, ForkTask
+from nacre.loop.fork import PARTICIPANT, Fork, ForkResult, ForkTask
 from nacre.messages.blocks import Text
 from nacre.messages.records import Said
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.session.background import EXTRACTION_GRACE_SECONDS, Background
-from nacre.session.merged_forks import PARTICIPANT, MergedForks, merge_tasks
+from nacre.session.merged_forks import MergedForks, merge_tasks
 from nacre.session.session import Base, Session
 from nacre.testing import FrozenClock
 from nacre.tools.policy import Narrowing

@@ -124,7 +124,7 @@ async def test_agents_that_were_at_work_when_the_program_died_are_told_once_and_
             _ = [event async for event in ready.agent.stream(text)]
             assert ready.team is not None
             assert not any(one.is_untold for one in ready.team.states())
-    assert str(main.requests[1].messages).count("the program ended while it was at work") == 2
+    assert str(main.requests[1].messages).count("the program ended while it was running") == 2
     async with open_agent(settings, provider=cast, session=log.stem) as ready:
         assert ready.team is not None
         for name in again:

@@ -35,7 +35,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     def semantic_index(cache: Path, *, writes: bool = True) -> SemanticIndex:
         return SemanticIndex(cache, encoder=model, writes=writes)
 
-    monkeypatch.setattr(local_index, "semantic_index", semantic_index)
+    monkeypatch.setattr(local_index, "_semantic_index", semantic_index)
     return model
 
 

@@ -24,6 +24,7 @@ from nacre.devtools.sim import ScriptedReply, Simulator
 from nacre.layers.l7_mail.letter import Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.messages.blocks import JsonObject
+from nacre.messages.events import Notice
 from nacre.messages.jsonl import decode
 from nacre.messages.view import View
 from nacre.session.settings import SpendSettings
@@ -328,12 +329,13 @@ async def test_two_teammates_told_to_answer_each_other_for_ever_stop_with_one_no
 
     async with Simulator(source=answer) as sim:
         environ = {**Sim(sim.url).environ(), "NACRE_NOTES": "0", "NACRE_AGENTS_TEAMMATES": where}
+        environ["NACRE_TOOLS_DEFERRED"] = "0"
         settings = load(tmp_path, world(tmp_path, **environ))
         async with open_agent(settings) as ready:
             told: list[str] = []
             with anyio.fail_after(120):
-                async for _ in ready.agent.stream("Let them play."):
-                    pass
+                events = [event async for event in ready.agent.stream("Let them play.")]
+                told += [one.text for one in events if isinstance(one, Notice)]
                 before = -1
                 while before != sum(asked.values()) or not any(limit in line for line in told):
                     before = sum(asked.values())

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from nacre import prompts
 from nacre.cache.models import profile, window_size
 from nacre.loop.fork import ForkTask
-from nacre.providers.base import Provider
+from nacre.providers.base import Provider, ToolSupport
 from nacre.providers.choose import ModelChoice, address_of
 from nacre.providers.servers import OPENAI, SERVERS, ServedWindow, served_window
-from nacre.providers.text_calls import PROBE, PROBE_TOKENS, TextCallsProvider, ToolSupport
 from nacre.session.forks import ForkRunner
 from nacre.session.layer import Layer
 from nacre.session.model_facts import ModelFacts, ModelFactsCache
 from nacre.session.session import Session
 from nacre.session.settings import DEFAULT_SETTINGS
 from nacre.settings import Settings
+
+if TYPE_CHECKING:
+    from nacre.providers.text_calls import TextCallsProvider
 
 SMALL_WINDOW = 16_384
 """Below this the usual tools and the whole manual leave too little room for a conversation."""
@@ -129,6 +132,8 @@ def with_text_calls(
     if choice is None or choice.provider_name != "openai" or profile(choice.model).known:
         return provider
 
+    from nacre.providers.text_calls import TextCallsProvider  # noqa: PLC0415 - few models are unknown
+
     def keep(support: ToolSupport) -> None:
         if cache is not None:
             cache.update(lambda known: replace(known, tool_calls=support))
@@ -148,6 +153,8 @@ class ToolCallTest(Layer):
             self._forks.background.defer(TEST, self._test)
 
     async def _test(self) -> None:
+        from nacre.providers.text_calls import PROBE, PROBE_TOKENS  # noqa: PLC0415 - see with_text_calls
+
         # A fork, so that the server keeps the conversation in its cache.
         name = str(self.session.base.tools[-1]["name"])
         task = ForkTask(source="side", directive=prompts.render(PROBE, tool=name), max_output=PROBE_TOKENS)
@@ -160,7 +167,11 @@ class ToolCallTest(Layer):
 
 def add_tool_call_test(session: Session, provider: Provider, forks: ForkRunner, *, is_local: bool) -> None:
     """Test a model on this machine that was not tested yet; say what is off for one that calls no tools."""
-    if not isinstance(provider, TextCallsProvider) or not session.base.tools:
+    if provider.name == "embedded" or not session.base.tools:
+        return
+    from nacre.providers.text_calls import TextCallsProvider  # noqa: PLC0415 - see with_text_calls
+
+    if not isinstance(provider, TextCallsProvider):
         return
     if provider.support == "none":
         session.notify(NO_TOOLS.format(model=session.base.model))

@@ -114,6 +114,18 @@ class Fork(Protocol):
         ...
 
 
+class ForkParticipant(Protocol):
+    """The part of a background task in forks that are merged into one request."""
+
+    async def run(self, task: ForkTask, fork: Fork) -> ForkResult:
+        """Run a fork, alone or merged with those of others."""
+        ...
+
+
+PARTICIPANT: ContextVar[ForkParticipant | None] = ContextVar("participant", default=None)
+"""The part of the current background task in merged forks."""
+
+
 def refuse_nested(view: View) -> None:
     """Raise `ToolError` if a fork tries to fork, by the current source or by its transcript (F6)."""
     marked = view.last_noted(FORK)

@@ -10,17 +10,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from nacre import prompts
 from nacre.errors import StoreError, ToolError, TranscriptError
 from nacre.memory.files.identity import read_identity
 from nacre.memory.files.location import Location
-from nacre.memory.secrets import redact
 from nacre.messages.untrusted_text import neutralise
 from nacre.store.home import canonical, slug
-from nacre.store.sessions import Hit, LogQuery, query, search_log
 from nacre.tools.base import Tool, tool
+
+if TYPE_CHECKING:
+    from nacre.store.sessions import Hit, LogQuery
 
 NAME = "search_sessions"
 DESCRIPTION = prompts.load("nacre.memory", "tool_search_sessions")
@@ -96,6 +97,8 @@ def search_sessions_tool(
 
 def _answer(text: str, logs: list[RecentSession], *, is_one: bool) -> str:
     """Search logs and return the passages as text, within the budget."""
+    from nacre.store.sessions import query  # noqa: PLC0415 - most sessions search no other one
+
     words = text.split()
     try:
         whole = query(" ".join(words))
@@ -145,6 +148,8 @@ class _Passages:
             return text if all(word in folded for word in words) else ""
 
         with suppress(TranscriptError):
+            from nacre.store.sessions import search_log  # noqa: PLC0415 - see _answer
+
             for count, hit in enumerate(search_log(log.path, wanted, clean=with_all)):
                 if count >= self._per_session or time.monotonic() > self._end:
                     return
@@ -153,4 +158,6 @@ class _Passages:
 
 def _shown(hit: Hit, log: RecentSession) -> str:
     day = datetime.fromtimestamp(log.at, UTC).date().isoformat()
+    from nacre.memory.secrets import redact  # noqa: PLC0415 - see _answer
+
     return f"{hit.session[:SHORT_ID]}, {day}, {hit.role or 'note'}: {neutralise(redact(hit.snippet))}"

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from nacre.cache.models import ThinkingLevel, profile
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import ProviderEvent, Reply
 from nacre.messages.tool_references import is_deferred, without_references
 from nacre.providers.thinking import output_effort, thinking_config
+
+ToolSupport: TypeAlias = Literal["native", "text", "none"]
+"""How a model calls tools: through the API, as JSON or XML in its text, or not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,17 +11,14 @@ import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
-from typing import Literal, TypeAlias
 
 from nacre import prompts
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ProviderError
 from nacre.messages.blocks import Json, JsonObject, Message, ToolCall
 from nacre.messages.events import ProviderEvent, Reply, StartedOver, TextDelta, ToolCallEvent
-from nacre.providers.base import Capabilities, Provider, Request, complete
+from nacre.providers.base import Capabilities, Provider, Request, ToolSupport, complete
 
-ToolSupport: TypeAlias = Literal["native", "text", "none"]
-"""How a model calls tools: through the API, as JSON or XML in its text, or not at all."""
 PROBE = prompts.load(__package__, "probe")
 PROBE_TOKENS = 200
 """Enough for a call with short arguments."""

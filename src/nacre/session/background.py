@@ -24,7 +24,6 @@ from nacre.errors import SpendCapReached
 from nacre.messages.records import Record
 from nacre.session.compaction import Compaction, CompactionRequest
 from nacre.session.layer import Layer
-from nacre.session.merged_forks import MergedForks
 from nacre.session.restoration import listed_again
 from nacre.session.session import Session
 from nacre.session.spending import Spending, SpendTotal
@@ -284,6 +283,8 @@ class Background(Layer):
 
     def _start_together(self, tasks: Mapping[str, _DeferredTask]) -> None:
         """Start tasks whose forks become one request where they can."""
+        from nacre.session.merged_forks import MergedForks  # noqa: PLC0415 - only after a pause
+
         merged = MergedForks()
         participants = {name: merged.participant() for name in tasks}
         for name, task in tasks.items():
@@ -378,7 +379,8 @@ class Background(Layer):
         last = self._deferred
         self._deferred = {}
         if deadline is None:
-            self._start_together({name: one for name, one in last.items() if one.grace > GRACE_SECONDS})
+            if worth := {name: one for name, one in last.items() if one.grace > GRACE_SECONDS}:
+                self._start_together(worth)
             return
         for name, task in last.items():
             if task.in_haste is not None:

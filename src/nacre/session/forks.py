@@ -19,7 +19,16 @@ from typing import Any
 from nacre.cache.breakpoints import place_markers
 from nacre.cache.models import profile
 from nacre.errors import SpendCapReached, ToolError
-from nacre.loop.fork import FULL_ACCESS, ForkResult, ForkTask, FullAccess, branch, refuse_nested, run_fork
+from nacre.loop.fork import (
+    FULL_ACCESS,
+    PARTICIPANT,
+    ForkResult,
+    ForkTask,
+    FullAccess,
+    branch,
+    refuse_nested,
+    run_fork,
+)
 from nacre.loop.loop import LoopCallbacks
 from nacre.messages.blocks import JsonObject, ToolResult
 from nacre.messages.events import Event, ProviderEvent, Reply, StartedOver, Waiting
@@ -29,11 +38,9 @@ from nacre.messages.transcript import Transcript, Write, nowhere
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Provider, Request, betas_of
-from nacre.providers.text_calls import TextCallsProvider
 from nacre.session.background import AGENT_PURPOSE, IN_BACKGROUND, Background
 from nacre.session.cached_prefixes import TOUCHED
 from nacre.session.layer import Attachment, Layer, with_attachments
-from nacre.session.merged_forks import PARTICIPANT
 from nacre.session.meter import SIDE_QUERY, Meter, metered
 from nacre.session.session import Session
 from nacre.session.spending import SpendTotal
@@ -87,8 +94,12 @@ class ForkRunner(Layer):
 
         Neither can a model that is known to call no tools.
         """
+        if self.provider.name == "embedded":
+            return False
+        from nacre.providers.text_calls import TextCallsProvider  # noqa: PLC0415 - the embedded engine needs none
+
         support = self.provider.support if isinstance(self.provider, TextCallsProvider) else None
-        return self.provider.name != "embedded" and support != "none"
+        return support != "none"
 
     async def __call__(self, task: ForkTask, /) -> ForkResult:
         """Run one fork, merged with those of other background tasks; raises what the provider raises."""

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
 from nacre import prompts
-from nacre.loop.fork import Fork, ForkResult, ForkTask, RequestSource
+from nacre.loop.fork import PARTICIPANT, Fork, ForkResult, ForkTask, RequestSource
 from nacre.tools.policy import Narrowing
 
 SOURCE: RequestSource = "notes_and_memories"
@@ -91,10 +90,6 @@ class MergeParticipant:
         merged = self._merged
         self._merged = None
         return await (merged.run(task, fork) if merged is not None else fork(task))
-
-
-PARTICIPANT: ContextVar[MergeParticipant | None] = ContextVar("participant", default=None)
-"""The part of the current background task in merged forks."""
 
 
 def merge_tasks(tasks: Sequence[ForkTask]) -> ForkTask:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import cast, get_args
 
 from nacre.messages.tokens import RequestCalibration
-from nacre.providers.text_calls import ToolSupport
+from nacre.providers.base import ToolSupport
 from nacre.session.base_change import Base
 from nacre.store.derived import DerivedCache
 

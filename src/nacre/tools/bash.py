@@ -17,7 +17,6 @@ from nacre.process import ProcessExit, ProcessSpec, run
 from nacre.tools.base import Tool, tool
 from nacre.tools.output import ToolOutput
 from nacre.tools.shell import explain
-from nacre.tools.squeeze import fold_repeats, without_escapes
 from nacre.tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -164,6 +163,8 @@ def _verdict(ended: ProcessExit, seconds: float, output: ToolOutput, limits: Bas
 
 def _squeezed(text: str) -> str:
     """Return output as it is shown: without colour codes, and repeated lines once with their count."""
+    from nacre.tools.squeeze import fold_repeats, without_escapes  # noqa: PLC0415 - only a command needs it
+
     return fold_repeats(without_escapes(text))
 
 

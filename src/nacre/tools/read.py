@@ -21,7 +21,6 @@ from nacre.messages.tokens import BYTES_PER_TOKEN, estimate_text
 from nacre.messages.untrusted_text import printable
 from nacre.tools.base import Tool, tool
 from nacre.tools.files import MAX_WHOLE_BYTES, SNIFF_BYTES, Encoding, open_regular, sniff
-from nacre.tools.outline import outline
 from nacre.tools.shown_lines import ShownLines
 from nacre.tools.workspace import Version, Workspace, in_thread, version_of
 
@@ -174,6 +173,8 @@ def page_of_file(name: str, lines: Sequence[str], limits: ReadSettings) -> Answe
     if size <= most:
         return None
     head = _first_rows(lines, limits, int(most * HEAD_SHARE))
+    from nacre.tools.outline import outline  # noqa: PLC0415 - only a large file has one
+
     names = outline(name, lines, after=len(head), chars=int(most * OUTLINE_SHARE))
     hidden = sum(map(len, lines[len(head) :]))
     if names.rows and hidden <= (len(names.rows) + names.left_out) * NAME_CHARS:

@@ -28,7 +28,6 @@ from nacre.tools.base import Tool, tool
 from nacre.tools.files import hold_directory
 from nacre.tools.output import ToolOutput
 from nacre.tools.search import GlobTask, GrepTask
-from nacre.tools.squeeze import FoundLine, by_file
 from nacre.tools.workspace import Workspace
 
 GREP_DESCRIPTION = prompts.load("nacre.tools", "grep")
@@ -231,6 +230,8 @@ async def _matches(found: _GrepLines, ended: ProcessExit, wanted: int) -> str:
     more = text.lines - len(lines)
     if any(found.paths):
         paths = [*found.paths, *repeat("", len(lines))]
+        from nacre.tools.squeeze import FoundLine, by_file  # noqa: PLC0415 - only matching lines need it
+
         lines = by_file(
             FoundLine(path, line[len(path) + 1 :] if path else line)
             for path, line in zip(paths, lines, strict=False)

@@ -11,7 +11,7 @@ from nacre.providers.choose import ModelChoice
 from nacre.settings import Settings
 
 if TYPE_CHECKING:
-    from nacre.providers.text_calls import ToolSupport
+    from nacre.providers.base import ToolSupport
 
 _SUPPORT: dict[str, str] = {
     "native": "the model calls tools",

