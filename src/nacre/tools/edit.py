@@ -132,7 +132,8 @@ def _edited_lines(line: int, old: str, new: str) -> EditedLines:
     last = line + breaks - old.endswith("\n")
     # A line break at the beginning ends a line whose text is not replaced.
     first = min(line + old.startswith(("\n", "\r\n")), last)
-    return EditedLines(first, last, new.replace("\r\n", "\n").count("\n") - breaks)
+    joins_next = old.endswith("\n") and not new.endswith("\n")
+    return EditedLines(first, last, new.replace("\r\n", "\n").count("\n") - breaks, joins_next)
 
 
 def _check_one_shown(known: Version, places: list[EditedLines], shown: str) -> None:

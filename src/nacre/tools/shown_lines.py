@@ -20,6 +20,8 @@ class EditedLines(NamedTuple):
     last: int
     added: int
     """How many lines there are more afterwards; negative for fewer."""
+    joins_next: bool = False
+    """Whether the line after the last one becomes a part of it."""
 
 
 def join(ranges: Iterable[tuple[int, int]]) -> ShownLines:
@@ -51,18 +53,21 @@ def after_edits(shown: ShownLines, edits: Sequence[EditedLines]) -> ShownLines:
     """
     places: list[EditedLines] = []
     for one in edits:
-        if places and one.first <= places[-1].last:
+        if places and one.first <= places[-1].last + places[-1].joins_next:
             before = places.pop()
-            one = EditedLines(before.first, max(before.last, one.last), before.added + one.added)
+            last = max(before.last, one.last)
+            one = EditedLines(before.first, last, before.added + one.added, one.joins_next)
         places.append(one)
     moved: list[tuple[int, int]] = []
     begin = 1
     shift = 0
     for place in places:
         moved += _between(shown, begin, place.first - 1, shift)
-        if covers(shown, place.first, place.last):
+        is_shown = covers(shown, place.first, place.last)
+        if is_shown:
             moved.append((place.first + shift, place.last + shift + place.added))
-        begin = place.last + 1
+        # A line that was joined to one that was not shown does not count, either.
+        begin = place.last + 1 + (place.joins_next and not is_shown)
         shift += place.added
     moved += _between(shown, begin, shown[-1][1] if shown else 0, shift)
     return join(moved)
