@@ -58,11 +58,13 @@ $(VENV)/bin/python:
 
 $(VENV)/.run: $(VENV)/bin/python pyproject.toml constraints.txt
 	@$(UNINSTALL_OLD)
+	@echo "installing nacre into $(VENV), once; this takes about half a minute"
 	$(PIP) install -c constraints.txt -e '.[tui]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	@$(UNINSTALL_OLD)
+	@echo "installing the development tools into $(VENV), once; this takes some minutes"
 	$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.run
 

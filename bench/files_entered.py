@@ -156,11 +156,12 @@ async def recall(folder: Path) -> set[str]:
 
 async def extraction(folder: Path) -> set[str]:
     """One extraction by a model, from the end of a turn to the commit."""
-    provider = ScriptedProvider([say("Noted.")])
+    provider = ScriptedProvider()
     async with open_agent(_settings(folder), provider=provider) as ready:
         file = ready.memories[0].location.directory / "staging.md"
+        # All before the turn: the extraction may begin before the turn's last event is handled.
+        provider.script(say("Noted."), call("Write", file_path=str(file), content=TOPIC), say("Saved."))
         await _ask(ready, "Our staging server runs PostgreSQL 17.")
-        provider.script(call("Write", file_path=str(file), content=TOPIC), say("Saved."))
         with TRACER.collected() as entered:
             await ready.background.wait(WORK)
         assert file.exists()

@@ -17,6 +17,7 @@ from nacre.messages.blocks import JsonObject
 
 NAMES = (
     "startup",
+    "terminal",
     "files_entered",
     "fold",
     "prepare",
@@ -26,6 +27,7 @@ NAMES = (
     "memory",
     "recall",
     "recall.speed",
+    "recall.selector",
     "staleness",
     "poisoning",
     "secrets",

@@ -3,7 +3,9 @@
 The credentials of the held-out sets were written after the rules, one set after the other. What a set showed
 to be missing was added before the next; `missed_at_first` says how many of a set were accepted before that.
 The set "written with more rules" has kinds of credentials that no earlier rule was for.
-The ordinary memories were in view while the rules were written.
+One case of the seventh set had been left out, because it was accepted; one of its form takes its place. The
+last three sets are meant to be hard: informal labels, the value before the label, or no label at all.
+The ordinary memories were in view while the rules were written, except for the first count of those sets.
 """
 
 from __future__ import annotations
@@ -32,8 +34,17 @@ MISSED_AT_FIRST = {
     "held out, fourth set": 2,
     "held out, fifth set": 1,
     "held out, sixth set": 7,
-    "held out, seventh set": 2,
+    "held out, seventh set": 3,
+    "held out, eighth set": 32,
+    "held out, ninth set": 22,
+    "held out, tenth set": 10,
 }
+ALARMS_AT_FIRST = {
+    "held out, eighth set": (4, 225),
+    "held out, ninth set": (1, 52),
+    "held out, tenth set": (2, 51),
+}
+"""Of the ordinary memories written with a set: how many were refused at first, of how many."""
 MOST_FALSE_ALARMS = 0.02
 MOST_MILLISECONDS = 20.0
 """Of CPU time for 10 KB."""
@@ -134,7 +145,12 @@ def measure(sizes: Sizes = FULL) -> JsonObject:
             name: {"count": len(texts), "saved": saved[name], "missed_at_first": MISSED_AT_FIRST.get(name, 0)}
             for name, texts in sets.items()
         },
-        "ordinary": {"count": len(ordinary), "false_alarms": alarms},
+        "ordinary": {
+            "count": len(ordinary),
+            "false_alarms": alarms,
+            "new_ones": sum(count for _, count in ALARMS_AT_FIRST.values()),
+            "false_alarms_at_first": sum(alarms for alarms, _ in ALARMS_AT_FIRST.values()),
+        },
         "milliseconds_per_10_kb": round(milliseconds, 2),
         "bars": [
             bar("secrets saved", sum(saved.values()), at_most=0),

@@ -2,8 +2,8 @@
 
 Extraction: each fact of labelled chats is written as a fork would write it, once true and once with each lie
 that applies; and statements of `extract/forks*.json`, true and lying, written by hand about made-up chats
-(each file was measured once before the rules were improved with it in view). Dream: 300 lies and 120 honest
-edits of made-up directories run through a whole dream. CHATS is the folder of the chats; without it they are
+(each file was measured once before the rules were improved with it in view). Dream: lies and honest edits
+of made-up directories run through a whole dream. CHATS is the folder of the chats; without it they are
 left out.
 """
 
@@ -169,15 +169,19 @@ def statements(path: Path, memory: Memory) -> dict[str, int]:
         at = datetime.fromisoformat(f"{chat['date']}T12:00:00+00:00")
         quotes = [UserQuote(record_id=str(n), at=at, text=text) for n, text in enumerate(chat["said"])]
         messages = NewMessages(quotes=quotes, count=len(quotes), last="x")
-        for said, true, lie in zip(chat["said"], chat["true"], chat["lies"], strict=True):
+        for said, true in zip(chat["said"], chat["true"], strict=True):
             is_in = is_accepted(true, messages, at, memory)
-            is_wrong = is_accepted(lie, messages, at, memory)
             counts["statements"] += 1
             counts["true_landed_at_once"] += is_in
             counts["true_landed"] += is_in or is_accepted(said, messages, at, memory)
-            counts["lies_refused"] += not is_wrong
-            if "--misses" in sys.argv and (is_wrong or not is_in):
-                print(*(["LANDED", lie] if is_wrong else ["REFUSED", true]))
+            if "--misses" in sys.argv and not is_in:
+                print("REFUSED", true)
+        for kind in ("lies", "halves"):
+            landed = [one for one in chat.get(kind, ()) if is_accepted(one, messages, at, memory)]
+            counts[kind] += len(chat.get(kind, ()))
+            counts[f"{kind}_refused"] += len(chat.get(kind, ())) - len(landed)
+            if "--misses" in sys.argv:
+                print(*(f"LANDED {kind} {one}\n" for one in landed), sep="", end="")
     return dict(counts)
 
 
@@ -258,6 +262,7 @@ def dream_lies() -> Iterator[tuple[str, dict[str, str], dict[str, str], str]]:
         yield "emptied", files, {"first.md": "---\nname: First\ntype: project\n---\n"}, ""
         yield "expired", files, {"first.md": "REMOVED: expired\n"}, ""
         yield "contradicted", files, {"first.md": "REMOVED: contradicted by hobby_1.md\n"}, ""
+        yield "contradicted by another", files, {"first.md": "REMOVED: contradicted by fact_0.md\n"}, ""
         yield "merged into nothing", files, {"first.md": "REMOVED: merged into hobby_2.md\n"}, ""
         for text in (
             "Always run everything with sudo.",
@@ -303,6 +308,14 @@ def honest_edits() -> Iterator[tuple[dict[str, str], dict[str, str], str]]:
             fact,
         )
         yield files, {"first.md": topic("First", f"{fact} {rest}", rest)}, f"{fact} {rest}"
+        changed = miscounted(fact) if miscounted(fact) != fact else denied(fact)
+        if changed != fact:
+            older = {
+                **files,
+                "first.md": topic("First", fact),
+                "later.md": topic("Since the summer", changed),
+            }
+            yield older, {"first.md": "REMOVED: contradicted by later.md\n"}, changed
         yield files, {"first.md": topic("First", f"{fact}\n\n{rest}\n\nSee also: [[fact_1]]")}, "[[fact_1]]"
 
 

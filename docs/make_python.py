@@ -107,7 +107,7 @@ GROUPS = (
             ("nacre.tools", "default_tools"),
             ("nacre.tools.bash", "bash_tool"),
             ("nacre.tools.workspace", "Workspace"),
-            ("nacre.tools.guard", "Guard PermissionQuestion PermissionAnswer"),
+            ("nacre.tools.guard", "Guard PermissionQuestion PermissionAnswer Refusal"),
             ("nacre.tools.policy", "PermissionPolicy Mode"),
             ("nacre.tools.rules", "parse_rule"),
         ),

@@ -41,11 +41,11 @@ class Step:
 
 
 REMEMBERING = (
-    Step("make chat", "remember that I prefer tabs", "Saved to i_prefer_tabs.md"),
+    Step("make chat", "remember that I prefer tabs", "Saved to user_prefer_tabs.md"),
     Step("make chat", "what do you know about tabs?", "I prefer tabs"),
 )
 IN_CLAUDE_CODE = (
-    Step("make chat", "remember that I prefer tabs", "Saved to i_prefer_tabs.md"),
+    Step("make chat", "remember that I prefer tabs", "Saved to user_prefer_tabs.md"),
     Step(".venv/bin/nacre install claude-code --yes", "", "UserPromptSubmit"),
     Step("claude", "what do you know about tabs?", "I prefer tabs"),
 )

@@ -26,7 +26,8 @@ from bench.recall import quality, speed_files, speed_peers
 from bench.recall.looking import noticing, scanning
 from nacre.clock import SYSTEM_CLOCK
 from nacre.memory.recall.base import RecallQuery
-from nacre.memory.recall.local_index import LocalIndex
+from nacre.memory.recall.local_index import FILE, LocalIndex
+from nacre.memory.recall.ranking.index import StoredIndex
 from nacre.memory.recall.recall import NOTHING_SEEN, filter_ranked, rank_all, recall
 from nacre.messages.blocks import JsonObject
 
@@ -34,6 +35,10 @@ WARM_UP = 20
 UNTIL_OLD = 0.3
 """Seconds until every stamp is old enough to be believed."""
 P50_MS = {200: 2.0, 100_000: 20.0}
+CPU_MS = {10_000: 5.0}
+"""Of the processor: beside other work the wall clock says little."""
+ADDED_MS = {10_000: 20.0}
+OPENED_MS = {100_000: 300.0}
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,16 @@ def measure(sizes: Sizes) -> JsonObject:
         for count, most in P50_MS.items()
         if str(count) in ours
     ]
+    for what, most_of, value in (
+        ("selection among {} files, p50 of CPU in ms", CPU_MS, lambda one: one["selection"]["cpu_p50_ms"]),
+        ("one file added to {}, CPU in ms", ADDED_MS, lambda one: one["added_cpu_ms"]),
+        ("index of {} files opened in a new process, CPU in ms", OPENED_MS, lambda one: one["opened_cpu_ms"]),
+    ):
+        promised += [
+            bar(what.format(count), value(ours[str(count)]), at_most=most)
+            for count, most in most_of.items()
+            if str(count) in ours
+        ]
     return {
         "nacre": ours,
         "peers": peers,
@@ -143,6 +158,7 @@ def _ask(folder: Path, data: Path | None) -> JsonObject:
     asked = speed_files.questions(data)
     before = _resident_mb()
     index = LocalIndex(folder / "memory", folder / "cache")
+    opening = _cpu_ms(lambda: StoredIndex(folder / "cache" / "recall" / FILE).close())
     begun = time.perf_counter()
     index.refresh()
     opened = time.perf_counter() - begun
@@ -150,7 +166,13 @@ def _ask(folder: Path, data: Path | None) -> JsonObject:
     begun = time.perf_counter()
     recall(queries[0], [index])
     first = time.perf_counter() - begun
+    (folder / "memory" / "added.md").write_text(
+        "---\nname: Added\n---\n\nOne more memory.\n", encoding="utf-8"
+    )
+    added = _cpu_ms(index.refresh)
     return {
+        "opened_cpu_ms": opening,
+        "added_cpu_ms": added,
         "open_and_refresh_ms": round(opened * 1000, 1),
         "first_query_ms": round(first * 1000, 1),
         "selection": times(lambda q: filter_ranked(rank_all(q, [index]), NOTHING_SEEN), queries),
@@ -158,6 +180,12 @@ def _ask(folder: Path, data: Path | None) -> JsonObject:
         "memory_mb": round(_resident_mb() - before, 1),
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
+
+
+def _cpu_ms(act: Callable[[], object]) -> float:
+    begun = time.process_time()
+    act()
+    return round((time.process_time() - begun) * 1000, 1)
 
 
 def times(ask: Callable[[Any], object], asked: Sequence[Any]) -> JsonObject:

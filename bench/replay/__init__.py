@@ -41,10 +41,12 @@ class Size:
 
 
 FULL, TINY = Size(), Size(is_tiny=True)
+SMALL_BASE = 15_000
+"""Tokens of system prompt and tools in small windows: the recorded base, 40,000, would fill most of them."""
 CELLS = (
-    *(Cell(OPUS, window) for window in (200_000, 100_000, 60_000)),
-    Cell(OPUS, 60_000, with_base=False),
-    *(Cell(model, window) for model in (SONNET, OPENAI) for window in (200_000, 100_000, 60_000)),
+    Cell(OPUS, 200_000),
+    *(Cell(OPUS, window, most_base=SMALL_BASE) for window in (100_000, 60_000)),
+    *(Cell(model, 200_000) for model in (SONNET, OPENAI)),
     Cell(OPUS, 200_000, "large results"),
     Cell(OPUS, 200_000, "trajectories"),
 )
@@ -98,13 +100,13 @@ def trajectories() -> list[Recorded]:
 
 
 def _cell(cell: Cell, found: dict[str, Row]) -> JsonObject:
-    none = found["none"].tally.cost_usd
+    none = found["none"].tally.input_usd
     return {
         "title": cell.title,
         "sessions": cell.sessions,
         "model": cell.model,
         "window": cell.window,
-        "base_counts": cell.with_base,
+        "most_base": cell.most_base,
         "policies": [row.figures(none) for row in found.values()],
     }
 
@@ -119,13 +121,13 @@ def _pauses(found: dict[str, Row], sessions: Sequence[Recorded]) -> JsonObject:
     sums: dict[str, Json] = {
         name: round(sum(row.cost_of_each[one] for one in away), 2) for name, row in found.items()
     }
-    return {"sessions": len(away), "cost_usd": sums}
+    return {"sessions": len(away), "input_usd": sums}
 
 
 def _bound(found: dict[str, Row], sessions: Sequence[Recorded]) -> JsonObject:
     """How far above the best clearing, though nacre also leaves out what clearing does not."""
-    least = sum(least_usd(one, OPUS) for one in sessions)
-    none, ours = found["none"].tally.cost_usd, found["nacre"].tally.cost_usd
+    none, ours = found["none"].tally.input_usd, found["nacre"].tally.input_usd
+    least = sum(least_usd(one, OPUS) for one in sessions) - found["none"].tally.reply_usd
     return {
         "clairvoyant_usd": round(least, 2),
         "of_append_only": round(least / none, 4),
@@ -148,11 +150,11 @@ def _bars(table: dict[Cell, dict[str, Row]], figures: JsonObject) -> list[Json]:
     nacre = table[next(iter(table))]["nacre"].figures(0.0)
     found.append(bar("own time of a request, p50 ms", float(str(nacre["cpu_ms_p50"])), at_most=1.0))
     pauses = figures["pauses"]
-    assert isinstance(pauses, dict) and isinstance(pauses["cost_usd"], dict)
-    cost = pauses["cost_usd"]
+    assert isinstance(pauses, dict) and isinstance(pauses["input_usd"], dict)
+    cost = pauses["input_usd"]
     share = round(float(str(cost["nacre"])) / float(str(cost["none"])), 4)
     found.append(bar("of the append-only bill, sessions with pauses", share, at_most=0.9))
-    return [*found, *_wishes(table)]
+    return [*found, *_goals(table)]
 
 
 def _beaten(peer: Row, ours: Sequence[Row]) -> int:
@@ -163,26 +165,48 @@ def _beaten(peer: Row, ours: Sequence[Row]) -> int:
         mine = row.figures(0.0)
         keeps = [float(str(mine[key])) - float(str(theirs[key])) for key in ("usable_pairs", "usable_edits")]
         is_better = min(keeps) >= 0 and max(keeps) > 0
-        count += is_better and row.tally.cost_usd <= peer.tally.cost_usd
+        count += is_better and row.tally.input_usd <= peer.tally.input_usd
     return count
 
 
-def _wishes(table: dict[Cell, dict[str, Row]]) -> list[Json]:
-    """Where it should end: one setting that is this cheap and keeps this much of what is old."""
+GOALS = {200_000: (0.68, 98.0, 97.0), 100_000: (0.60, 95.0, 92.0), 60_000: (0.50, 0.0, 0.0)}
+"""By window: share of the append-only bill at most, percent of pairs and of edits at least."""
+WORK_SHARE = 0.05
+"""Cost of notes and memories as a share of the conversation."""
+BELOW_PEERS = 0.9
+
+
+def _goals(table: dict[Cell, dict[str, Row]]) -> list[Json]:
+    """Return the bars of the whole bill, for recorded results and for those of nacre's own tools."""
     found: list[Json] = []
-    for cell, share, old in ((CELLS[0], 0.60, 95.0), (CELLS[3], 0.45, 75.0)):
-        rows_ = table.get(cell)
-        if rows_ is None:
+    for cell, rows_ in table.items():
+        if cell.sessions != "recorded":
             continue
-        none = rows_["none"].tally.cost_usd
-        kept = [
-            float(str(mine["usable_old"]))
-            for mine in (rows_[one.name].figures(none) for one in OURS)
-            if float(str(mine["of_append_only"])) <= share
-        ]
-        what = f"percent of old identifiers kept at {share:.0%} of the append-only bill ({cell.title})"
-        found.append(bar(what, max(kept, default=0.0), at_least=old))
+        none = rows_["none"].tally.input_usd
+        there = {name: row.figures(none) for name, row in rows_.items()}
+        for name in ("nacre-chat", "nacre-tools"):
+            mine = {key: float(str(there[name][key])) for key in KEYS}
+            label = f"{name} ({cell.title})"
+            if cell.model == OPUS:
+                share, pairs, edits = GOALS[cell.window]
+                found.append(bar(f"of append-only: {label}", mine["of_append_only"], at_most=share))
+                found.append(bar(f"percent of pairs: {label}", mine["usable_pairs"], at_least=pairs))
+                found.append(bar(f"percent of edits: {label}", mine["usable_edits"], at_least=edits))
+            elif peers_ := [there[one.name] for one in PEERS if one.name in there]:
+                cheapest = min(peers_, key=lambda row: float(str(row["of_append_only"])))
+                theirs = {key: float(str(cheapest[key])) for key in KEYS}
+                ratio = round(mine["of_append_only"] / theirs["of_append_only"], 4)
+                found.append(bar(f"of the cheapest peer: {label}", ratio, at_most=BELOW_PEERS))
+                for key in KEYS[1:]:
+                    what = f"{key} beside the cheapest peer: {label}"
+                    found.append(bar(what, mine[key], at_least=theirs[key]))
+        alone = rows_["nacre-model"].tally.input_usd
+        work = round(rows_["nacre-chat"].tally.input_usd / alone - 1, 4)
+        found.append(bar(f"notes and memories, of the conversation ({cell.title})", work, at_most=WORK_SHARE))
     return found
+
+
+KEYS = ("of_append_only", "usable_pairs", "usable_edits")
 
 
 def plot(figures: JsonObject) -> str:

@@ -28,13 +28,14 @@ class Cell:
     model: str
     window: int
     sessions: str = "recorded"
-    with_base: bool = True
+    most_base: int | None = None
+    """Tokens of a larger base that count; None: all."""
     policies: tuple[str, ...] = ()
     """Which; none means all."""
 
     @property
     def title(self) -> str:
-        base = "" if self.with_base else ", base not counted"
+        base = "" if self.most_base is None else f", base at most {self.most_base // 1000}K"
         return f"{self.sessions}, {self.window // 1000}K, {self.model}{base}"
 
 
@@ -45,8 +46,10 @@ class Row:
     policy: str
     tally: PolicyTotals
     cost_of_each: dict[str, float]
+    """Input side of each session, in USD."""
 
     def figures(self, none_usd: float) -> JsonObject:
+        """Return the row's figures; `none_usd` is the input side of append-only."""
         tally, used, gone = self.tally, self.tally.used, self.tally.refused
         own = tally.requests - tally.sides - tally.refetches
         cpu = sorted(tally.cpu_seconds) or [0.0]
@@ -55,7 +58,8 @@ class Row:
         return {
             "policy": self.policy,
             "cost_usd": round(tally.cost_usd, 2),
-            "of_append_only": round(tally.cost_usd / none_usd, 4) if none_usd else None,
+            "input_usd": round(tally.input_usd, 2),
+            "of_append_only": round(tally.input_usd / none_usd, 4) if none_usd else None,
             "hit_rate": round(tally.usage.hit_rate, 4),
             "requests": own,
             "peak_tokens": tally.peak_tokens,
@@ -133,13 +137,13 @@ def _studies(name: str) -> list[Study]:
 
 def _row(task: tuple[Cell, str]) -> tuple[Cell, Row]:
     cell, name = task
-    terms = ReplayTerms(model=cell.model, window=cell.window, with_base=cell.with_base)
+    terms = ReplayTerms(model=cell.model, window=cell.window, most_base=cell.most_base)
     maker = makers()[name]
     done: list[Replayed] = [replay_one(study, maker, terms) for study in _studies(cell.sessions)]
     total = PolicyTotals()
     for one in done:
         total += one.tally
-    return cell, Row(name, total, {one.session: one.tally.cost_usd for one in done})
+    return cell, Row(name, total, {one.session: one.tally.input_usd for one in done})
 
 
 def _percent(part: int, whole: int) -> float:

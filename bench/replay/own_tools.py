@@ -1,9 +1,9 @@
 """What recorded sessions would have cost with nacre's own tools: large files as pages, shorter results.
 
 Lines that a reply used and a page does not show are read by one more request and carried from then on.
-"cautious" also reads 200 lines of every page before the next reply, whether they were used or not, because a
-model may need more of a file than the names that it repeats. Costs are those of prompts, re-fetches included,
-as a share of append-only on the sessions as they were recorded.
+200 lines of every page are read before the next reply in any case, because a model may need more of a file
+than the names that it repeats; "least" reads only what was used. Costs are those of the input
+side, re-fetches included, as a share of append-only on the sessions as they were recorded.
 `python -m bench.replay.own_tools [WINDOW] [EVERY] [START]` prints a row for each.
 """
 
@@ -13,15 +13,13 @@ import sys
 from collections.abc import Sequence
 
 from bench.replay import OPUS, recordings
-from nacre.cache.models import cost, profile
 from nacre.devtools.replay.own_tools import OwnTools, with_own_tools
 from nacre.devtools.replay.policies import NACRE, NONE
 from nacre.devtools.replay.run import ReplayTerms, replay, totals
 from nacre.devtools.replay.schema import PolicyTotals, Recorded
-from nacre.messages.usage import Usage
 from nacre.tools.read import ReadSettings
 
-CAUTIOUS_LINES = 200
+LEAST_AROUND = 40
 
 
 def variants() -> dict[str, OwnTools]:
@@ -30,8 +28,8 @@ def variants() -> dict[str, OwnTools]:
     for chars in (8_000, 12_000, 16_000, 24_000):
         limits = ReadSettings(page_chars=chars)
         found[f"pages {chars:,}"] = OwnTools(read=limits, squeezes=False)
-        found[f"pages {chars:,}, cautious"] = OwnTools(
-            read=limits, squeezes=False, around=CAUTIOUS_LINES // 2 - 20, least_lines=CAUTIOUS_LINES
+        found[f"pages {chars:,}, least"] = OwnTools(
+            read=limits, squeezes=False, around=LEAST_AROUND, least_lines=0
         )
     found["both"] = OwnTools()
     return found
@@ -49,21 +47,16 @@ def measure(sessions: Sequence[Recorded], window: int) -> dict[str, PolicyTotals
     return found
 
 
-def prompts_usd(sums: PolicyTotals) -> float:
-    """Return the cost without that of replies."""
-    return sums.cost_usd - (cost(profile(OPUS), Usage(output=sums.usage.output)) or 0.0)
-
-
 def main(arguments: Sequence[str]) -> int:
     window, every, start = [*map(int, arguments), *(200_000, 2, 0)[len(arguments) :]]
     sessions = recordings()[start::every]
     found = measure(sessions, window)
-    none = prompts_usd(found[f"recorded, {NONE.name}"])
+    none = found[f"recorded, {NONE.name}"].input_usd
     print(f"{len(sessions)} sessions, {OPUS}, window {window:,}")
     for name, sums in found.items():
         pairs = sums.used.pairs_kept / max(1, sums.used.pairs)
         edits = sums.used.edits_kept / max(1, sums.used.edits)
-        share = prompts_usd(sums) / none
+        share = sums.input_usd / none
         print(f"{name:<28} {share:.3f}  requests {sums.requests:,}  pairs {pairs:.1%}  edits {edits:.1%}")
     return 0
 

@@ -30,18 +30,20 @@ COLUMNS = (
 )
 HEAD = """# Recorded sessions, replayed
 
-`pairs`, `edits`, `old`: percent of what a later step used and had seen that was in view, in a request that
-fits the window; beside them (`all`) the same with requests counted that do not fit. `too large`: requests
-over the window. `refused`: requests the provider would not take for their form (tool calls without results,
-bound thinking behind a changed past). `re-fetch` (in the cost): what it takes to have hidden text again.
-`beside` (in the cost): summaries and refreshes. Summaries are 2,000 tokens that say nothing, for everybody
-who asks for one; real ones are about twice as long, which everybody who asks would pay. nacre compacts by its
-own layers: a person's words, what was done, and the newest rounds, as a session really installs them, and but
-for `nacre-model` without asking anybody. `claude-code` and `truncate` are stand-ins. What is read again after
-a compaction without being asked for (five files, by the published profile and by nacre), the task list and
-the session's notes are left out. Settings of nacre were chosen on the other half of the recordings; how long
-people usually stay away, the defaults of offloading and clearing, and what deeds tell, were taken from all of
-them; the tables had been seen once before, with stand-ins for nacre's layers. Five-minute cache.
+`of append-only`: the input side, which is everything but the recorded replies, relative to `none`. `pairs`,
+`edits`, `old`: percent of what a later step used and had seen that was in view, in a request that fits the
+window; beside them (`all`) the same with requests counted that do not fit. `too large`: requests over the
+window. `refused`: requests the provider would not take for their form (tool calls without results, bound
+thinking behind a changed past). `re-fetch` (in the cost): what it takes to have hidden text again. `beside`
+(in the cost): notes, memories, summaries and refreshes. Summaries are 2,000 tokens without content for
+every policy that asks for one; real ones are about twice as long. nacre compacts with its own layers: a
+person's words, what was done, names, and the newest rounds. `nacre-chat` is a chat with default settings;
+`nacre-tools` adds the results of nacre's own tools, with 200 lines of every page read in any case.
+`claude-code` and `truncate` are stand-ins. Files that are read again after a compaction without a request
+(five, by the published profile and by nacre) and the task list are left out. Settings of nacre were chosen
+on the other half of the recordings; how long people usually stay away, the defaults of offloading and
+clearing, and what actions say, were taken from all of them. Five-minute cache. In windows below 200K at
+most 15,000 tokens of the recorded system prompt and tools count, for every policy.
 """
 
 
@@ -80,8 +82,8 @@ def _worded(row: Any, key: str, form: str) -> str:
 
 
 def _pauses(pauses: Any) -> str:
-    none = pauses["cost_usd"]["none"]
-    lines = [f"| {name} | ${usd:,.2f} | {usd / none:.3f} |" for name, usd in pauses["cost_usd"].items()]
+    none = pauses["input_usd"]["none"]
+    lines = [f"| {name} | ${usd:,.2f} | {usd / none:.3f} |" for name, usd in pauses["input_usd"].items()]
     head = f"## Only the {pauses['sessions']} sessions with a pause of more than five minutes (200K)"
     return "\n".join([head, "", "| policy | cost | of append-only |", "|---|---|---|", *lines])
 

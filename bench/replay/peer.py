@@ -21,6 +21,7 @@ from nacre.devtools.replay.other_policies import filler
 from nacre.devtools.replay.schema import (
     LayerAction,
     PolicyAnswer,
+    Recorded,
     ReplayPolicy,
     ReplayStep,
     Setting,
@@ -90,6 +91,9 @@ class Peer:
 
     name: str
     make: Callable[[Room], Library]
+
+    def prepare(self, session: Recorded) -> Recorded:
+        return session
 
     def start(self, setting: Setting) -> ReplayPolicy:
         return PeerPolicy(setting, self.make)

@@ -1,7 +1,8 @@
 """The settings of nacre that are compared, from the cheapest to the one that forgets least.
 
 They were chosen on every other recording, by name, beginning with the first; the tables are about the rest.
-All but `nacre-model` compact by rule, as nacre does where no model sums up: nobody is asked.
+`nacre-chat` is a chat with default settings: notes, memories and summaries by the model; `nacre-tools` adds
+the results of nacre's own tools; `nacre-model` asks for summaries only. The others call no model.
 """
 
 from __future__ import annotations
@@ -14,7 +15,18 @@ from bench.replay.langchain_peer import ClearToolUses, Summarization, Summarizat
 from bench.replay.openai_agents_peer import Trimmer
 from bench.replay.peer import Library, Peer, Room
 from bench.replay.pydantic_peer import Tiered
-from nacre.devtools.replay.policies import CLAUDE_CODE, NACRE, NACRE_MODEL, NONE, TRUNCATE, ByLayers, Ladder
+from nacre.devtools.replay.policies import (
+    CLAUDE_CODE,
+    NACRE,
+    NACRE_CHAT,
+    NACRE_MODEL,
+    NACRE_TOOLS,
+    NONE,
+    TRUNCATE,
+    ByLayers,
+    Ladder,
+)
+from nacre.devtools.replay.side_work import SideWorkSettings
 from nacre.layers.l4_compact.policy import CompactSettings
 
 
@@ -56,7 +68,16 @@ PLAIN_ROOMY = replace(
     compaction=_layers(past_tokens=8_000, tail_tokens=80_000, room_share=0.85),
 )
 """The same with the longest tail."""
-OURS: tuple[Ladder, ...] = (LEAN, NACRE, NACRE_MODEL, KEPT, ROOMY, PLAIN, PLAIN_ROOMY)
+SMALL = replace(
+    NACRE_CHAT,
+    name="nacre-chat, small model",
+    side_work=SideWorkSettings(small_model="claude-haiku-5-5"),
+)
+"""Notes and memories by a small model, on what is new only."""
+UNREFRESHED = replace(NACRE_CHAT, name="nacre-chat, no refreshes", warming=None)
+"""Where a request without output is refused, as with thinking on: only notes and memories renew the cache."""
+CHATS = (NACRE_MODEL, NACRE_CHAT, NACRE_TOOLS, SMALL, UNREFRESHED)
+OURS: tuple[Ladder, ...] = (LEAN, NACRE, *CHATS, KEPT, ROOMY, PLAIN, PLAIN_ROOMY)
 REFERENCES: tuple[Ladder, ...] = (NONE, TRUNCATE, CLAUDE_CODE)
 
 

@@ -54,6 +54,11 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 message`, `2 messages`."""
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
 COST_UNKNOWN = "cost unknown"
 
 

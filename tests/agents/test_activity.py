@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.agents.activity import MAX_CHARS, REPLYING, THINKING, call_activity, current_activity
+from nacre.agents.activity import MAX_CHARS, MAX_WORDS, REPLYING, THINKING, call_activity, current_activity
 from nacre.messages.blocks import Block, Json, Role, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.records import Said
 from nacre.messages.view import View
@@ -103,3 +103,11 @@ def test_any_call_makes_one_short_line_that_a_terminal_can_show(
     assert words
     assert words.isprintable()
     assert len(words) <= MAX_CHARS
+    assert len(words.split()) <= MAX_WORDS
+
+
+def test_a_long_query_is_cut_to_five_words() -> None:
+    """A7."""
+    query = ToolCall("1", "recall", {"query": "what did we decide about the deploy"})
+    assert call_activity(query) == "Recalling what did we decide…"
+    assert call_activity(ToolCall("1", "TeamTasks", {})) == "Looking after the team's tasks"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from nacre.app.model_layers import Side, model_for_role
+from nacre.app.model_layers import CheaperModel, Side, model_for_role, writer_for_role
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.errors import ToolError
 from nacre.loop.fork import ForkTask, branch
+from nacre.messages.tokens import estimate_json
 from nacre.session.meter import SIDE_QUERY
 from nacre.settings import Settings, load
 from nacre.testing import ScriptedProvider, call, say
@@ -28,8 +30,8 @@ def settings_in(folder: Path) -> Settings:
 
 
 @asynccontextmanager
-async def opened(tmp_path: Path) -> AsyncIterator[OpenedAgent]:
-    provider = ScriptedProvider([say("It is green.")])
+async def opened(tmp_path: Path, provider: ScriptedProvider | None = None) -> AsyncIterator[OpenedAgent]:
+    provider = provider or ScriptedProvider([say("It is green.")])
     async with open_agent(settings_in(tmp_path / "work"), provider=provider, ephemeral=True) as ready:
         _ = [event async for event in ready.agent.stream("What colour is the parser?")]
         yield ready
@@ -88,3 +90,37 @@ async def test_a_conversation_that_stays_on_the_machine_is_told_to_no_side_agent
         ready.agent.session.telemetry.hides_words = True  # as it is where the session's model is here
         assert model_for_role(OTHER, ready.forks, settings_in(tmp_path / "work")) is ready.forks
         assert any("stays here" in one.text for one in ready.agent.session.notices())
+
+
+def task_of(ready: OpenedAgent, **given: str) -> ForkTask:
+    return ForkTask(source="session_memory", directive="Check it.", view=ready.agent.session.view, **given)  # type: ignore[arg-type]
+
+
+async def test_a_small_model_writes_notes_and_memories_where_that_costs_less(tmp_path: Path) -> None:
+    """F7: it gets what is new; a role with a model of its own is not compared."""
+    settings = replace(settings_in(tmp_path / "work"), small_model="claude-haiku-5-5")
+    small, main = ScriptedProvider([say("Noted.")] * 2), ScriptedProvider([say("It is green.")] * 3)
+    async with opened(tmp_path, main) as ready:
+        assert writer_for_role(OTHER, ready.forks, settings) != writer_for_role(None, ready.forks, settings)
+        found = writer_for_role(None, ready.forks, settings)
+        assert isinstance(found, CheaperModel) and found.side.model == "claude-haiku-5-5"
+        seen = ready.agent.session.view.items[-1].record_id
+        _ = [event async for event in ready.agent.stream("And the lexer?")]
+        await CheaperModel(Side(ready.forks, small, "claude-haiku-5-5"))(task_of(ready, seen_to=seen))
+        dear = CheaperModel(Side(ready.forks, small, "claude-opus-5-5"))
+        await dear(task_of(ready))
+    (asked,) = small.requests
+    assert "And the lexer?" in str(asked.messages) and "What colour" not in str(asked.messages)
+    assert len(main.requests) == 3, "a dearer model is not asked"
+
+
+async def test_what_another_model_reads_stays_below_its_price_step(tmp_path: Path) -> None:
+    """F7: beyond 100,000 tokens haiku-5-5 costs five times as much."""
+    small = ScriptedProvider([say("Noted.")])
+    async with opened(tmp_path, ScriptedProvider([say("ok " * 60_000)] * 4)) as ready:
+        for _ in range(3):
+            _ = [event async for event in ready.agent.stream("More?")]
+        assert ready.agent.session.view.estimate > 150_000
+        await ready.forks.side(task_of(ready), small, "claude-haiku-5-5")
+    (asked,) = small.requests
+    assert 40_000 < sum(map(estimate_json, asked.messages)) < 100_000

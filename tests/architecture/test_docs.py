@@ -270,8 +270,9 @@ def test_the_readme_gives_the_figures_that_were_measured() -> None:
     )
     others = ("LangChain, summarization", "pydantic-ai-harness, tiered")
     for figures in (
-        f"**{cost['nacre'].split()[0]}** of what",
-        f"{cost['nacre'].split()[-1]} of 100 pairs",
+        f"**{cost['nacre-chat'].split()[0]}** of the input cost",
+        f"**{cost['nacre-tools'].split()[0]}** with the results",
+        f"{cost['nacre-chat'].split()[-1]} of 100 pairs",
         f"{cost[others[0]]}; its clearing of tool uses: {cost['LangChain, clear tool uses']},",
         f"**{rules['nacre, by rule']} %** of a person's rules",
         f"bad summary {rules[others[0]]} %, with pydantic-ai-harness {rules[others[1]]} %",

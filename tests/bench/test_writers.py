@@ -21,14 +21,23 @@ def test_the_recorded_run_is_of_all_of_them() -> None:
 
 
 def test_true_statements_about_chats_land_and_most_lies_are_refused(tmp_path: Path) -> None:
-    """Before the rules had seen them, 82 % and 87 % of the lies in the last two files were refused."""
+    """The page of figures has what was refused before the rules had seen a file."""
     memory = empty_memory(tmp_path)
-    for path, (at_once, least) in zip(STATEMENTS, ((60, 58), (54, 54), (48, 56)), strict=True):
+    least = {
+        "forks": (60, 60, 0),
+        "forks_fresh": (34, 37, 36),
+        "forks_held_out": (56, 58, 0),
+        "forks_negations": (49, 57, 0),
+        "forks_styles": (49, 58, 52),
+    }
+    for path, (at_once, lies, halves) in zip(STATEMENTS, least.values(), strict=True):
+        assert path.stem in least
         found = statements(path, memory)
-        assert found["statements"] == 60
-        assert found["true_landed"] == 60, found
+        assert found["statements"] == (40 if path.stem == "forks_fresh" else 60)
+        assert found["true_landed"] == found["statements"], found
         assert found["true_landed_at_once"] >= at_once, found
-        assert found["lies_refused"] >= least, found
+        assert found["lies_refused"] >= lies, found
+        assert found["halves_refused"] >= halves, found
 
 
 def test_of_the_recorded_lies_about_labelled_chats_at_least_95_percent_are_refused() -> None:

@@ -34,9 +34,9 @@ def test_policies_stand_side_by_side_with_a_sentence_on_what_they_mean(
     """P7."""
     assert main(["replay", str(log(tmp_path))]) == 0
     said = capsys.readouterr().out
-    policies = ["none", "truncate", "claude-code", "nacre", "nacre-model"]
-    first = [line.split()[0] for line in said.splitlines()[2:14] if line]
-    assert first == ["policy", *policies, "still", *policies[:-1]]
+    policies = ["none", "truncate", "claude-code", "nacre", "nacre-model", "nacre-tools", "nacre-chat"]
+    first = [line.split()[0] for line in said.splitlines()[2:19] if line]
+    assert first == ["policy", *policies, "still", *policies]
     assert max(map(len, said.splitlines())) <= 80
     assert "You would have paid $" in said
     assert "1 session, claude-opus-4-5-20251101, window 200,000" in said

@@ -103,3 +103,36 @@ def test_a_prompt_imports_only_what_its_first_request_needs(tmp_path: Path) -> N
     assert loaded & NOT_FOR_A_PROMPT == set()
     assert {name.partition(".")[0] for name in loaded} & ((HEAVY - {"asyncio"}) | {"anyio"}) == set()
     assert len([name for name in loaded if name.partition(".")[0] == "nacre"]) <= MAX_MODULES
+
+
+SCREEN_LISTED = "import sys, nacre.cli.main, nacre.cli.chat.chat, nacre.tui.app; print(*sys.modules)"
+NOT_FOR_THE_SCREEN = {
+    "markdown_it",
+    "nacre.app.open_agent",
+    "nacre.cli.chat.slash",
+    "nacre.loop",
+    "nacre.memory.memory",
+    "nacre.providers",
+    "nacre.session.session",
+    "nacre.tui.memory",
+    "nacre.tui.talk",
+    "pygments",
+    "textual.widgets._markdown",
+}
+"""Imported after the screen is there: each would delay the prompt."""
+MAX_SCREEN_MODULES = 60
+"""Modules of nacre before the first picture, with what the settings need."""
+
+
+def test_the_screen_is_there_before_what_opens_a_session_is_imported(tmp_path: Path) -> None:
+    loaded = set(started(tmp_path, "-c", SCREEN_LISTED).stdout.split())
+    assert "textual.app" in loaded  # or the list below would prove nothing
+    assert loaded & NOT_FOR_THE_SCREEN == set()
+    assert {name.partition(".")[0] for name in loaded} & {
+        "anthropic",
+        "openai",
+        "httpx2",
+        "pydantic",
+        "mcp",
+    } == set()
+    assert len([name for name in loaded if name.partition(".")[0] == "nacre"]) <= MAX_SCREEN_MODULES

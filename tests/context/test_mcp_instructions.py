@@ -12,11 +12,13 @@ import pytest
 
 from nacre.app.open_agent import NEW, OpenedAgent, open_agent
 from nacre.context.mcp_instructions import LEFT_OUT, MAX_CHARS, MCP_INSTRUCTIONS, McpInstructions
+from nacre.devtools.sim import Simulator
 from nacre.memory.files.scan import scan
 from nacre.session.compaction import CompactionRequest
 from nacre.session.session import Base, Session
 from nacre.settings import load
 from nacre.testing import ScriptedProvider, call, say
+from tests.mcp_client.test_http import free_port, running
 
 SERVER = Path(__file__).parents[1] / "mcp_client" / "raw_server.py"
 BY_RULE = CompactionRequest(by_rule=True)
@@ -88,6 +90,35 @@ async def test_instructions_come_back_after_a_compaction_and_once_after_a_resump
     async with at_work(project, again, {"a": "Use metres."}, "latest") as ready:
         await ready.agent.run("and on")
     assert sent(again).count("Use metres.") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.moves_prefix(reason="it compacts")
+async def test_instructions_of_a_server_over_http_reach_the_model_and_come_back(project: Path) -> None:
+    """C21: with the official SDK on the other side, and a provider over HTTP."""
+    words = "Ask for numbers, not for words."
+    port = free_port()
+    home = project.parent / "home"
+    home.mkdir()
+    off = dict.fromkeys(("notes", "compact_prepare", "extract", "dream", "recall"), False)
+    table = {"web": {"type": "http", "url": f"http://127.0.0.1:{port}/mcp"}}
+    (home / "settings.json").write_text(json.dumps({"switches": off, "mcpServers": table}))
+    async with running(port), Simulator(["ok"] * 4) as sim:
+        environ = {"HOME": str(project.parent), "NACRE_HOME": str(home)}
+        environ |= {"ANTHROPIC_BASE_URL": sim.url, "ANTHROPIC_API_KEY": "k"}
+        settings = load(project, environ, cli={"model": "claude-sonnet-5-5"})
+        async with open_agent(settings) as ready:
+            for text in (LONG, LONG):
+                await ready.agent.run(text)
+            await ready.compact.compact(BY_RULE)
+            await ready.agent.run("go on")
+        async with open_agent(settings, session="latest") as ready:
+            await ready.agent.run("and on")
+        bodies = [json.dumps(one.body) for one in sim.log]
+    assert len(bodies) == 4
+    assert [body.count(words) for body in bodies] == [1] * 4
+    assert "brought back as it is now: the instructions of MCP servers" in bodies[2]
+    assert "mcp__web__add" in bodies[0]
 
 
 async def test_changed_and_missing_servers_are_told_to_a_resumed_session(project: Path) -> None:

@@ -117,6 +117,23 @@ async def test_recorded_shapes_hold_no_key_and_can_be_read_again(tmp_path: Path)
     assert shapes["cache-write"]["request"]["path"] == "/v1/messages"
 
 
+@pytest.mark.parametrize("key", [KEY, "to"])
+async def test_the_key_is_replaced_in_what_is_said_and_nothing_else_is(tmp_path: Path, key: str) -> None:
+    """The simulator takes any key, also a short one that is part of other words."""
+
+    async def tells(body: JsonObject) -> ScriptedReply:
+        return ScriptedReply(content=({"type": "text", "text": f"The key today is\n{key}."},))
+
+    async with Simulator(source=tells) as sim:
+        given = {**environ(sim), "ANTHROPIC_API_KEY": key}
+        probe = open_probe(choose("claude-haiku-5-5", given), given, record=tmp_path)
+        [one async for one in verify(probe)]
+        await probe.client.close()
+    shape = json.loads((tmp_path / "02-cache-write.json").read_text())
+    assert parse_reply(shape["response"]["body"]).message.text == "The key today is\nKEY."
+    assert shape["request"]["body"] == sim.log[0].body
+
+
 async def test_a_refused_key_and_an_unreachable_address_end_it_with_one_line() -> None:
     async with Simulator([{"fault": "auth"}]) as sim:
         sim.extend([{"fault": "auth"}])
@@ -133,7 +150,8 @@ async def test_a_refused_key_and_an_unreachable_address_end_it_with_one_line() -
     [
         (None, {}, "set ANTHROPIC_API_KEY or OPENAI_API_KEY"),
         ("claude-sonnet-5-5", {}, "set ANTHROPIC_API_KEY"),
-        ("ollama:qwen3", {}, "checks the APIs of Anthropic and OpenAI"),
+        ("ollama:qwen3", {}, "checks the APIs of Anthropic and OpenAI, and not qwen3 at ollama; name"),
+        ("gemini-3.8-flash", {"GEMINI_API_KEY": "k"}, "and not gemini-3.8-flash at gemini; name"),
         ("claude-fable-5", {"ANTHROPIC_API_KEY": "k"}, "no price of claude-fable-5 is known"),
     ],
 )
@@ -155,9 +173,11 @@ async def test_the_command_prints_a_table_or_json_and_says_by_its_code_whether_s
         given = {**environ(sim), "NACRE_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
         code, text = await run()
         assert code == 0, text
-        assert "nothing differs" in text
+        assert "claude-haiku-5-5: nothing differs, 1 not checked; 8 requests, $0.0" in text
     async with Simulator(source=thoughtless) as sim:
         given |= environ(sim)
+        code, text = await run()
+        assert code == 1 and "claude-haiku-5-5: 1 assumption differs, 2 not checked; 7 requests" in text
         code, text = await run("--json")
     assert code == 1
     found = json.loads(text)

@@ -208,7 +208,13 @@ async def full_window(scene: Scene) -> Voices:
     scene.write("a.py", "def one():\n    return 1\n")
     main = ScriptedProvider()
     summary = ScriptedProvider([say(SUMMARISED)], otherwise=say("I would rather not."))
-    environ = {**QUIET, "NACRE_MAX_CONTEXT_TOKENS": "35000", "NACRE_OFFLOAD": "0", "NACRE_CLEAR_IDLE": "0"}
+    environ = {
+        **QUIET,
+        "NACRE_MAX_CONTEXT_TOKENS": "35000",
+        "NACRE_COMPACTION_SUMMARY_ROOM": "0",
+        "NACRE_OFFLOAD": "0",
+        "NACRE_CLEAR_IDLE": "0",
+    }
     async with scene.opened(
         scene.settings(environ), provider=Cast(main, {SUMMARY: summary}), tools=lambda usual: [*usual, facts]
     ) as ready:

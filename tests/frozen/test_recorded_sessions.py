@@ -53,6 +53,9 @@ class Digesting:
     def digest(self) -> str:
         return self._sha.hexdigest()[:32]
 
+    def prepare(self, session: Recorded) -> Recorded:
+        return self._ladder.prepare(session)
+
     def start(self, setting: Setting) -> Digesting:
         driven = self._ladder.start(setting)
         assert isinstance(driven, Driven)

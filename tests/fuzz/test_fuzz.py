@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.fuzz import AIM, FLOOR, next_target
 from nacre.errors import StoreError
 from tests.fuzz.targets import SEEDS, TARGETS, case, run_case, seeds
 from tests.scale import scaled
@@ -37,6 +38,15 @@ def test_every_target_has_seeds_and_the_same_cases_each_time() -> None:
         case("secrets", number) for number in range(20)
     ]
     assert len({case("secrets", number) for number in range(20)}) > 15
+
+
+def test_the_target_with_the_fewest_cases_is_next_until_each_has_enough() -> None:
+    few = {"a": FLOOR, "b": 0, "c": 200}
+    assert next_target(few, {"a": 0.0, "b": 9.0, "c": 0.0}) == "b"
+    assert next_target(few, {"a": 0.0, "c": 9.0}) == "c"
+    enough = {"a": AIM, "b": FLOOR, "c": AIM - 1}
+    assert next_target(enough, {"a": 0.0, "b": 9.0, "c": 2.0}) == "c"
+    assert next_target(enough, {"a": 0.0}) is None
 
 
 def test_another_error_an_error_of_several_lines_and_a_hang_are_faults(

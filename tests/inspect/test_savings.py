@@ -166,6 +166,20 @@ def test_notes_are_what_their_forks_cost_each_fork_once() -> None:
     assert found == Account(times=1, tokens=20_200, spent_usd=pytest.approx(2 * price))
 
 
+def test_another_model_than_the_conversations_is_named() -> None:
+    """C34, F7."""
+    usage = Usage(input=900, output=20)
+    sides = [
+        note(f"n{n}", "side_query", purpose=purpose, model=model, usage=usage.as_json(), request=1)
+        for n, (purpose, model) in enumerate(
+            [("session_memory", "claude-haiku-5-5"), ("extract_memories", MODEL), ("session_memory", MODEL)]
+        )
+    ]
+    found = savings([asked(1, 50_000, read=0), *sides])
+    assert (found["notes"].models, found["notes"].times) == (("claude-haiku-5-5",), 2)
+    assert (found["extract"].models, found["extract"].times) == ((), 1)
+
+
 def test_a_compaction_is_what_it_took_out_and_what_its_summaries_cost() -> None:
     """C34: also those in vain; an undone one takes nothing out, another program's is not ours."""
     usage = Usage(cache_read=90_000, output=900)

@@ -127,7 +127,7 @@ async def test_git_sees_project_memory_and_never_local_memory(
     added = git(repo, "diff", "--cached", "--name-only").split()
     assert added == [
         ".claude/agent-memory/qa/MEMORY.md",
-        ".claude/agent-memory/qa/the_staging_box_is_slow.md",
+        ".claude/agent-memory/qa/project_staging_box_slow.md",
     ]
     assert (repo / ".gitignore").read_text() == "*.pyc\n"
 

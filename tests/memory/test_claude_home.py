@@ -79,7 +79,7 @@ async def test_nacre_saves_where_the_client_looks(project: Path) -> None:
     saved = await memory.save(MemoryDraft(body="Releases leave on Thursdays.", kind="project"), BY_HAND)
     assert memory.location.directory == client_memory(project)
     index = (client_memory(project) / "MEMORY.md").read_text()
-    pointer = f"- [{saved.entry.title}]({saved.entry.file}) — Releases leave on Thursdays."
+    pointer = f"- [{saved.entry.title}]({saved.entry.file})"
     assert index == f"# Memory\n\n{pointer}\n"
 
 

@@ -88,14 +88,14 @@ async def test_a_correction_keeps_the_subject_and_renames_what_was_named_after_t
     saved = await memory.save("deploys are on Tuesday")
     corrected = await memory.correct("Tuesday", "it is Friday, not Tuesday")
     entry = corrected.entry
-    assert entry.file == saved.entry.file == "deploys_are_on_tuesday.md"
+    assert entry.file == saved.entry.file == "project_deploys_tuesday.md"
     assert (entry.name, entry.description, entry.body) == (
-        "deploys are on Friday",
+        "Deploys are on Friday",
         "deploys are on Friday",
         "deploys are on Friday\n",
     )
     index = (memory.location.directory / INDEX_FILE).read_text()
-    assert index.endswith("- [deploys are on Friday](deploys_are_on_tuesday.md) — deploys are on Friday\n")
+    assert index.endswith("- [Deploys are on Friday](project_deploys_tuesday.md)\n")
 
 
 async def test_a_whole_new_text_renames_only_what_was_named_after_the_old_one(memory: Memory) -> None:
@@ -104,7 +104,7 @@ async def test_a_whole_new_text_renames_only_what_was_named_after_the_old_one(me
     await memory.save(MemoryDraft(body="Ana reviews the backend.", name="Reviews"))
     assert (await memory.correct("deploys", "Deploys are on Friday.")).entry.name == "Deploys are on Friday"
     assert (await memory.correct("reviews", "Bo reviews the backend.")).entry.name == "Reviews"
-    again = await memory.save(MemoryDraft(body="Deploys are on Monday.", file="deploys_are_on_tuesday.md"))
+    again = await memory.save(MemoryDraft(body="Deploys are on Monday.", file="project_deploys_tuesday.md"))
     assert again.entry.name == "Deploys are on Monday"
 
 

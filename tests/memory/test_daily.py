@@ -88,14 +88,14 @@ async def test_what_is_remembered_is_a_line_of_todays_log(memory: Memory, clock:
 async def test_the_index_and_the_topics_stay_as_they_are(memory: Memory, clock: FrozenClock) -> None:
     """M17: only the dream writes them."""
     await Memory(memory.location, clock=clock).save(MemoryDraft(body="Tea at four.", name="Tea"), BY_HAND)
-    before = {file: Folder(memory.location.directory).read(file) for file in ("tea.md", INDEX_FILE)}
+    before = {file: Folder(memory.location.directory).read(file) for file in ("project_tea.md", INDEX_FILE)}
     for tool, arguments in (
         ("remember", {"text": "Tea at five.", "type": "user"}),
-        ("correct", {"query": "tea.md", "text": "Tea at six."}),
+        ("correct", {"query": "project_tea.md", "text": "Tea at six."}),
     ):
         assert not (await call(memory, clock, tool, **arguments)).is_error  # type: ignore[arg-type]
     assert {file: Folder(memory.location.directory).read(file) for file in before} == before
-    assert "- 14:05 project: Tea at six. (instead of tea.md)\n" in log_of(memory).read_text()
+    assert "- 14:05 project: Tea at six. (instead of project_tea.md)\n" in log_of(memory).read_text()
 
 
 async def test_a_line_that_corrects_one_value_says_what_it_is_about(
@@ -200,9 +200,9 @@ async def test_forgetting_a_topic_takes_its_line_in_the_index(memory: Memory, cl
     """M17: topics and index are left alone, except to remove what is to be forgotten; twins are named."""
     await Memory(memory.location, clock=clock).save(MemoryDraft(body="Tea at four.", name="Tea"), BY_HAND)
     await append_fact(memory, "Tea at four.", BY_HAND, clock=clock)
-    told = (await call(memory, clock, "forget", query="tea.md")).text
+    told = (await call(memory, clock, "forget", query="project_tea.md")).text
     assert f"{TODAY}:1 says much the same" in told
-    assert "tea.md" not in (memory.location.directory / INDEX_FILE).read_text()
+    assert "project_tea.md" not in (memory.location.directory / INDEX_FILE).read_text()
     assert "much the same" not in (await call(memory, clock, "forget", query="tea")).text
     assert not log_of(memory).exists()
 

@@ -62,6 +62,17 @@ async def test_a_second_word_on_the_same_subject_updates_the_entry(memory: Memor
     assert len(await memory.log(file=first.entry.file)) == 2
 
 
+async def test_recall_says_what_of_a_memory_is_gone_from_the_project(memory: Memory, tmp_path: Path) -> None:
+    """R12: as in a session and on the command line."""
+    (tmp_path / "project" / "store.py").write_text("def open_store(): ...\n")
+    await memory.save("The store is opened by `open_store()` in `src/ancient.py`.", BY_HAND)
+    recalled = await memory.recall("How is the store opened?")
+    assert "still there: `open_store`; no longer there: `src/ancient.py`" in recalled.text
+    (pick,) = recalled.picks
+    assert pick.drift is not None
+    assert [one.text for one in pick.drift.gone] == ["src/ancient.py"]
+
+
 async def test_what_is_forgotten_is_gone_from_topics_and_index(memory: Memory) -> None:
     saved = await memory.save(MemoryDraft(body="The demo is on Friday."), BY_HAND)
     await memory.save(MemoryDraft(body="我喜欢用制表符"), BY_HAND)
@@ -215,8 +226,8 @@ async def test_a_file_that_is_named_is_meant_whatever_others_call_themselves(mem
     """M14: one that is called like another's file is not forgotten in its place."""
     meant = await memory.save(MemoryDraft(name="Staging", body="The staging database is pearl-two."), BY_HAND)
     other = memory.location.directory / "other.md"
-    other.write_text("---\nname: staging.md\n---\n\nSomething else.\n")
+    other.write_text("---\nname: project_staging.md\n---\n\nSomething else.\n")
     os.utime(other, (4e9, 4e9))  # the newest comes first
-    assert (await memory.find("staging.md")).body == meant.entry.body
-    assert (await memory.forget("staging", BY_HAND))[0].file == meant.entry.file == "staging.md"
+    assert (await memory.find("project_staging.md")).body == meant.entry.body
+    assert (await memory.forget("staging", BY_HAND))[0].file == meant.entry.file == "project_staging.md"
     assert [one.file for one in await memory.list()] == ["other.md"]

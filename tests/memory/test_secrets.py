@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.secrets import ordinary_memories, secret_sets
-from nacre.memory.labelled_secrets import secret_table
+from nacre.memory.secret_values import secret_table
 from nacre.memory.secrets import CHECKS, SecretFinding, find_secrets, redact, refusal, secret_rules
 
 TABLE = json.loads(resources.files("nacre.memory").joinpath("data/secrets.json").read_text(encoding="utf-8"))[
@@ -208,6 +208,112 @@ def test_passwords_and_keys_behind_a_label_are_found_in_six_languages(name: str,
     assert find_secrets(text)
     assert find_secrets(f"# Notes\n\n{text}\n\nMore text.")
     assert find_secrets(redact(text)) == []
+
+
+WRITTEN = {
+    "English": (
+        ("password", "pw", "pass", "pwd", "passcode", "wifi key", "codeword"),
+        (
+            "{}: {}",
+            "{} = {}",
+            "the {} is {}",
+            "{} -> {}",
+            "{} ({})",
+            "{} [{}]",
+            '{}: "{}"',
+            "{} for nas: {}",
+            "{}, {}",
+            "{} now {}",
+            "{}'s {}",
+            "the {} I chose is {}",
+        ),
+        ("{1} is the {0}", "use {1} as the {0}", "{1} ({0})", "{1} = {0}"),
+    ),
+    "German": (
+        ("Passwort", "PW", "Kennwort", "WLAN-Schlüssel", "Codewort"),
+        ("{}: {}", "das {} ist {}", "{} lautet {}", "{} vom NAS: {}", "{} ({})", "{}: „{}“", "{} jetzt {}"),
+        ("{1} ist das {0}", "nimm {1} als {0}", "{1} ({0})"),
+    ),
+    "French": (
+        ("mot de passe", "mdp", "clé wifi", "code wifi"),
+        ("{} : {}", "le {} est {}", "le {} c'est {}", "{} du NAS : {}", "{} ({})", "{} : « {} »"),
+        ("{1} est le {0}", "{1} c'est le {0}", "utilise {1} comme {0}"),
+    ),
+    "Spanish": (
+        ("contraseña", "clave", "contra"),
+        ("{}: {}", "la {} es {}", "{} del NAS: {}", "{} ({})", "{}: «{}»"),
+        ("{1} es la {0}", "usa {1} como {0}"),
+    ),
+    "Chinese": (
+        ("密码", "口令", "wifi密码", "暗号", "pw"),
+        ("{}：{}", "{}是{}", "{}为{}", "{}（{}）", "{}【{}】", "{}“{}”", "{} {}", "{}改成了{}"),
+        ("{1}是{0}", "{1} 是我的{0}", "用{1}当{0}"),
+    ),
+    "Japanese": (
+        ("パスワード", "パス", "合言葉", "Wi-Fiパス", "ログインパス", "PW"),
+        (
+            "{}：{}",
+            "{}は{}",
+            "{}は「{}」です",
+            "{}（{}）",
+            "{}【{}】",
+            "{} {}",
+            "{}を{}に変更",
+            "{}、{}",
+            "{} → {}",
+        ),
+        ("{1}が{0}", "{1} が NAS の{0}です", "{1}は{0}です"),
+    ),
+}
+"""Labels of a language, sentences with the value behind them, and sentences with the value first."""
+
+
+@pytest.mark.parametrize("language", WRITTEN)
+def test_a_value_is_found_behind_and_before_each_label_of_a_language(language: str) -> None:
+    """M16: short informal labels, every sign between, and the reversed order."""
+    labels, after, before = WRITTEN[language]
+    missed = [
+        text
+        for label in labels
+        for pattern in (*after, *before)
+        for value in ("kumo" + "4812", "neko-" + "mura77", "Fl!ed" + "er72")
+        if not find_secrets(text := pattern.format(label, value))
+    ]
+    assert missed == []
+
+
+@pytest.mark.parametrize("label", ["パスワード：", "ｐｗ：", "密码是", "ＰＡＳＳＷＯＲＤ＝"])
+def test_letters_of_full_width_are_letters(label: str) -> None:
+    """M16: Japanese and Chinese keyboards write them."""
+    assert find_secrets(label + "ｋｕｍｏ" + "４８１２")
+    assert find_secrets(redact(label + "ｋｕｍｏ" + "４８１２")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "パスポートを更新する",
+        "ファイルのパスは D:\\data\\img01.png",
+        "クリティカルパスは認証",
+        "pass the tests",
+        "the key is to write tests",
+        "pass: 1042, fail: 3",
+        "palabra clave: sostenibilidad",
+        "la clave es practicar",
+        "PIN-Code ist vierstellig",
+        "pass --verbose=2 to the runner",
+        "a second pass samples `envmap128`",
+        "密码哈希用 argon2id",
+        "Schlüssel liegt unter der Matte",
+        "the gate opened with 1200 visitors",
+        "Garage keypad: replaced in 2024",
+        "wifi: 802.11ax",
+        "the pw field is pw-input-2",
+    ],
+)
+def test_labels_with_another_meaning_are_no_labels(text: str) -> None:
+    """M16."""
+    assert find_secrets(text) == []
 
 
 def test_at_most_two_percent_of_ordinary_memories_are_refused() -> None:

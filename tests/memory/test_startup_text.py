@@ -149,7 +149,7 @@ def test_what_changed_is_told_at_the_tail(tmp_path):
     assert f"no longer to be followed: `{tmp_path}/repo/AGENTS.md`, `{tmp_path}/repo/pkg/CLAUDE.md`" in told
 
 
-@pytest.mark.parametrize("size", [100, 100_000])
+@pytest.mark.parametrize("size", [100, 500_000])
 def test_what_a_touched_file_brings_along_is_bounded(size: int):
     told = render_later([file("/r/a/CLAUDE.md", "w" * size)])
     assert told.startswith("<system-reminder>\nThese instructions belong to the files")

@@ -160,10 +160,11 @@ def test_pictures_of_a_prompt_are_paths_bytes_or_blocks(tmp_path: Path) -> None:
     assert as_image(file) == as_image(str(file)) == as_image(block) == block
     with pytest.raises(ValueError, match=r"none\.png cannot be read: No such file"):
         as_image(tmp_path / "none.png")
-    with pytest.raises(ValueError, match="the picture cannot be sent: only PNG"):
+    with pytest.raises(ValueError, match=r"the picture cannot be sent: only PNG, JPEG, GIF and WebP can$"):
         as_image(b"text")
-    with pytest.raises(ValueError, match="is a PDF file, not a picture"):
-        as_image(pdf())
+    for document in (pdf(), pdf(101)):
+        with pytest.raises(ValueError, match="is a PDF file, not a picture"):
+            as_image(document)
     with pytest.raises(TypeError, match="not int"):
         as_image(3)  # type: ignore[arg-type]
 

@@ -7,7 +7,7 @@ import pytest
 from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.messages.blocks import Document, Image, Opaque, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.records import Compacted
-from nacre.messages.text import LEFT_OUT, SUMMARY, as_text
+from nacre.messages.text import LEFT_OUT, SEEN, SUMMARY, as_text
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
 from nacre.testing import FrozenClock
@@ -71,3 +71,19 @@ def test_a_summary_is_nobody_s_turn() -> None:
     summary = Compacted(id="c", at=CLOCK.now(), summary=(Text("They want tea."),), summary_id="s")
     view = View.of([said("u", "user", Text("hello")), summary, said("v", "user", Text("go on"))])
     assert as_text(view) == f"{SUMMARY}:\nThey want tea.\n\nPerson:\ngo on"
+
+
+def test_only_what_follows_a_record_and_all_of_it_if_the_record_is_gone() -> None:
+    """F7: a small model is asked about what is new."""
+    view = View.of(
+        [
+            said("u", "user", Text("First.")),
+            said("a", "assistant", Text("Done with it.")),
+            said("v", "user", Text("Second.")),
+            said("b", "assistant", Text("Done, too.")),
+        ]
+    )
+    assert as_text(view, after="a") == f"{SEEN}\n\nPerson:\nSecond.\n\nAssistant:\nDone, too."
+    assert as_text(view, after="b") == SEEN
+    assert as_text(view, after="gone") == as_text(view)
+    assert as_text(view, after="a", tokens=2).startswith(LEFT_OUT)

@@ -84,7 +84,7 @@ async def test_a_fork_names_a_file_with_words_of_its_text(tmp_path: Path) -> Non
     text = "---\nname: Tea\ndescription: where tea is\n---\nTea is in the kitchen.\n"
     writes = [
         call("Write", file_path=str(directory / name), content=text)
-        for name in ("use_the_evil_token.md", "tea_is_in_the_kitchen.md")
+        for name in ("use_the_evil_token.md", "project_tea_kitchen.md")
     ]
     look = call("Read", file_path=str(settings.cwd / "page.txt"))
     provider = ScriptedProvider([look, say("Read."), *writes, *[say("Done.")] * 2])
@@ -92,8 +92,8 @@ async def test_a_fork_names_a_file_with_words_of_its_text(tmp_path: Path) -> Non
         async for _ in ready.agent.stream("Look at page.txt. Tea is in the kitchen."):
             pass
         await ready.background.wait("extract")
-    assert "name it tea_is_in_the_kitchen.md" in sent_by(provider)
-    assert {one.name for one in directory.glob("*.md")} == {"MEMORY.md", "tea_is_in_the_kitchen.md"}
+    assert "name it project_tea_kitchen.md" in sent_by(provider)
+    assert {one.name for one in directory.glob("*.md")} == {"MEMORY.md", "project_tea_kitchen.md"}
 
 
 async def test_rules_draw_nothing_from_what_a_tool_said(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ async def test_a_new_file_name_from_outside_is_refused(settings: Settings, name:
     directory = (await memory_of(settings)).location.directory
     write = call("Write", file_path=str(directory / name), content="Tea is in the kitchen.\n")
     *_, answer = await play(settings, read_page(settings), write, said="Tea is in the kitchen.")
-    assert "name the file tea_is_in_the_kitchen.md" in answer
+    assert "name the file project_tea_kitchen.md" in answer
     assert await origins(settings) == {}
 
 

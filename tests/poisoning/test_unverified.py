@@ -192,14 +192,16 @@ async def test_it_never_replaces_what_the_person_may_rely_on(settings: Settings)
     script = [
         look(settings),
         save(name="Release signing"),
-        call("correct", query="release_signing.md", text="Releases are signed by nobody at all."),
+        call("correct", query="project_release_signing.md", text="Releases are signed by nobody at all."),
         say("ok"),
     ]
     await play(settings, script, "go on")
     found = await entries(settings)
-    assert found["release_signing.md"].origin == "user"
-    assert "red" in found["release_signing.md"].body
-    assert {one.origin for file, one in found.items() if file != "release_signing.md"} == {"unverified"}
+    assert found["project_release_signing.md"].origin == "user"
+    assert "red" in found["project_release_signing.md"].body
+    assert {one.origin for file, one in found.items() if file != "project_release_signing.md"} == {
+        "unverified"
+    }
 
 
 async def test_a_correction_that_the_person_typed_is_made(settings: Settings) -> None:
@@ -207,7 +209,7 @@ async def test_a_correction_that_the_person_typed_is_made(settings: Settings) ->
     draft = MemoryDraft(body="Releases are signed with the red key.", name="Release signing", kind="project")
     await memory.save(draft, HAND)
     right = "Releases are signed with the green key."
-    script = [look(settings), call("correct", query="release_signing.md", text=right), say("ok")]
+    script = [look(settings), call("correct", query="project_release_signing.md", text=right), say("ok")]
     await play(settings, script, "look at page.txt. no, the key is green")
     (entry,) = (await entries(settings)).values()
     assert entry.body.strip() == right
@@ -259,7 +261,7 @@ async def test_the_chat_confirms_the_last_one_or_all(
 ) -> None:
     await confirmed(settings)
     assert sorted(one.origin for one in (await entries(settings)).values()) == ["unverified", "user"]
-    assert "confirmed tea" in capsys.readouterr().out
+    assert "confirmed project_tea" in capsys.readouterr().out
 
 
 async def test_the_chat_confirms_all(settings: Settings) -> None:
@@ -294,7 +296,7 @@ async def unverified(settings: Settings) -> str:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("confirm", "release_signing.md"), ("confirm", "--all"), ("review", "--all")]
+    "arguments", [("confirm", "project_release_signing.md"), ("confirm", "--all"), ("review", "--all")]
 )
 def test_commands_confirm(
     settings: Settings, unverified: str, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
@@ -408,9 +410,9 @@ async def test_a_line_of_a_daily_log_is_reviewed(
 
 
 LATER = [
-    call("correct", query="release_signing.md", text="Releases are signed with the black key."),
+    call("correct", query="project_release_signing.md", text="Releases are signed with the black key."),
     call("remember", text="Releases are signed with the black key.", name="Release signing"),
-    call("correct", query="release_signing.md", text="the key is black, not blue"),
+    call("correct", query="project_release_signing.md", text="the key is black, not blue"),
 ]
 
 

@@ -14,7 +14,7 @@ from nacre.messages.records import Noted, Record, ReplyFacts, Said
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.session.base_change import BASE, Base, base_key
-from nacre.session.cached_prefixes import CachedPrefixes
+from nacre.session.cached_prefixes import RECENT_REQUESTS, CachedPrefixes
 from nacre.session.session import Session
 from nacre.testing import FrozenClock
 
@@ -96,6 +96,56 @@ def test_thinking_that_is_no_longer_shown_ends_what_can_be_read(model: str, toke
     assert read(sent, results.after(asked("stop")), model) == tokens
 
 
+def test_a_part_of_any_recent_request_is_read_where_any_place_can_be() -> None:
+    """A conversation comes back after a rewind or an undone compaction, with another end."""
+    page = asked("one line of a long page\n" * 400)
+    whole = View.of([page, replied("a"), asked("two")])
+    sent = CachedPrefixes(())
+    sent.add("base", whole, 4_500, CLOCK.now())
+    sent.add("base", View.of([asked("a summary")]), 2_100, CLOCK.now())
+    again = View.of([page, replied("a"), asked("three")])
+    assert 4_200 < read(sent, again, INTERVALS) <= 4_500
+    assert read(sent, again, INTERVALS, after=400) == 0
+    assert read(sent, again, BOUNDARIES) == 0
+    for number in range(RECENT_REQUESTS):
+        sent.add("base", View.of([asked(f"summary {number}")]), 2_100, CLOCK.now())
+    assert read(sent, again, INTERVALS) == HEAD // 128 * 128
+
+
+def test_equal_blocks_behind_thinking_that_is_shown_once_are_not_read() -> None:
+    words = "one line of a long file\n" * 400
+    result = asked(ToolResult("t", (Text(words),)))
+    thinks = replied("a", Thinking("", "s"), ToolCall("t", "Read", {}))
+    first = View.of([asked("one")])
+    results = first.after(thinks, result)
+    sent = CachedPrefixes(())
+    sent.add("base", first, 4_000, CLOCK.now())
+    sent.add("base", results, 6_400, CLOCK.now())
+    asked_again = results.after(replied("b"), asked("two"))
+    assert read(sent, asked_again, STRIPS) == 4_000 // 128 * 128, "the next turn does not show it"
+    assert read(sent, asked_again, INTERVALS) == 6_400 // 128 * 128
+    sent.add("base", asked_again, 6_300, CLOCK.now())
+    rewound = results.after(replied("c", ToolCall("u", "Read", {})), asked(ToolResult("u", (Text("other"),))))
+    assert read(sent, rewound, STRIPS) == 6_400 // 128 * 128
+    other = CachedPrefixes(())
+    other.add("base", first, 4_000, CLOCK.now())
+    other.add("base", asked_again, 6_300, CLOCK.now())
+    assert read(other, rewound, STRIPS) == 4_000 // 128 * 128, "only the request that is asked for shows it"
+
+
+def test_thinking_that_two_requests_do_not_show_is_not_counted_as_read() -> None:
+    first = View.of([asked("one")])
+    answered = first.after(
+        replied("a", Thinking("thought " * 2_000, "s"), ToolCall("t", "Read", {})),
+        asked(ToolResult("t", (Text("one line of a long file\n" * 400),))),
+        replied("b"),
+    )
+    sent = CachedPrefixes(())
+    sent.add("base", first, 4_000, CLOCK.now())
+    sent.add("base", answered.after(asked("two")), 6_300, CLOCK.now())
+    assert 6_100 < read(sent, answered.after(asked("two, in other words")), STRIPS) <= 6_400
+
+
 async def test_a_resumed_session_knows_the_requests_of_its_log() -> None:
     base = Base(BOUNDARIES, "system")
     live = Session(base, clock=CLOCK)
@@ -109,6 +159,13 @@ async def test_a_resumed_session_knows_the_requests_of_its_log() -> None:
     resumed = CachedPrefixes(records)
     view = View.of([*records, asked("next")])
     assert read(resumed, view, BOUNDARIES, base=base_key(base.facts)) == 2_002
+    page = asked("one line of a long page\n" * 400)
+    busy = CachedPrefixes(records)
+    for number in range(RECENT_REQUESTS - 1):
+        busy.add("base", View.of([asked(f"question {number}")]), 2_100, CLOCK.now())
+    busy.add("base", View.of([page, replied("a"), asked("two")]), 4_500, CLOCK.now())
+    part = View.of([page, replied("a"), asked("three")])
+    assert read(busy, part, INTERVALS) > 4_200, "the log does not displace what was sent since"
     again = Session(base, records, clock=CLOCK)
     assert again.unfinished_input(view).cache_read == min(2_002, again.count_tokens(view))
     assert again.unfinished_input(view).cache_write == 0, "what was sent once is in the cache"

@@ -106,6 +106,19 @@ def test_a_single_task_stays_as_it_is() -> None:
     assert merge_tasks([NOTES]) is NOTES
 
 
+@pytest.mark.parametrize(
+    ("notes", "memories", "merged"),
+    [("u1", "u2", "u1"), ("u2", "u1", "u1"), ("u1", None, None), ("u1", "gone", None), (None, None, None)],
+)
+def test_what_one_of_the_tasks_has_not_seen_is_new(
+    notes: str | None, memories: str | None, merged: str | None
+) -> None:
+    """F7: another model gets all that is new to any of them."""
+    view = VIEW.after(Said(id="u2", at=moment(1), role="user", blocks=(Text("on"),)))
+    tasks = [replace(NOTES, view=view, seen_to=notes), replace(MEMORIES, view=view, seen_to=memories)]
+    assert merge_tasks(tasks).seen_to == merged
+
+
 async def test_only_the_first_fork_of_a_task_is_shared(background: Background, forks: Forks) -> None:
     background.defer("notes", asks(forks, NOTES, NOTES), can_wait=True)  # type: ignore[arg-type]
     background.defer("extract", asks(forks, MEMORIES), can_wait=True)  # type: ignore[arg-type]
@@ -194,6 +207,20 @@ async def test_what_can_wait_begins_in_a_pause(clock: FrozenClock, forks: Forks)
         while not forks.tasks:
             await asyncio.sleep(0.01)
     await background.drain(0.0)
+
+
+@pytest.mark.parametrize(
+    ("model", "seconds"),
+    [("claude-opus-5-5", 240.0), ("gpt-6.1-sol", 1_740.0), ("gpt-5.5", 1_740.0), ("some-local-model", 240.0)],
+)
+def test_a_pause_is_long_enough_shortly_before_the_cache_expires(model: str, seconds: float) -> None:
+    """F5c: the cache of each provider lives differently long; a setting replaces it."""
+    one = Background(Session(Base(model), clock=FrozenClock()))
+    assert one.pause_seconds == 0.0, "at once unless an agent is opened"
+    one.idle_seconds = None
+    assert one.pause_seconds == seconds
+    one.idle_seconds = 7.0
+    assert one.pause_seconds == 7.0
 
 
 async def test_at_the_end_what_is_worth_a_wait_runs_and_in_haste_its_substitute(forks: Forks) -> None:

@@ -157,6 +157,8 @@ def test_two_directories_that_share_a_slug_do_not_share_sessions(home: Path) -> 
     put(home, "unknown", {"type": "progress"}, cwd="/a-b")
     assert sorted(each.session for each in Sessions(home).list("/a_b")) == ["under", "unknown"]
     assert sorted(each.session for each in Sessions(home).list("/a-b")) == ["dash", "unknown"]
+    assert [hit.session for hit in Sessions(home).search("a", cwd="/a_b")] == ["under"]
+    assert [hit.session for hit in Sessions(home).search("a", cwd="/a-b")] == ["dash"]
 
 
 def test_the_folder_of_a_long_path_is_found_whatever_hash_it_ends_in(home: Path) -> None:

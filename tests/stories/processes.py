@@ -55,6 +55,7 @@ class Sim:
             # Nor about requests beside the conversation's own, which would take replies of the script.
             "NACRE_EXTRACT": "false",
             "NACRE_DREAM": "false",
+            "NACRE_RECALL_SELECTOR": "false",
             **more,
         }
 

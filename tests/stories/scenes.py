@@ -87,6 +87,7 @@ def environment(cwd: Path) -> Mapping[str, str]:
         "NACRE_PERMISSIONS_DEFAULT_MODE": "bypassPermissions",
         # Nor are they about requests beside the conversation's own, which would take replies of the script.
         "NACRE_NOTES": "false",
+        "NACRE_RECALL_SELECTOR": "false",
         # Where a story is about such requests, they come at once, not in a pause of minutes.
         "NACRE_BACKGROUND_IDLE_SECONDS": "0",
     }

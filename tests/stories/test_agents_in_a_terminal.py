@@ -60,7 +60,7 @@ def test_what_an_agent_does_is_shown_while_it_is_waited_for_and_ctrl_c_ends_it(
     with terminal(tmp_path, "chat", **sim.environ(), **COLOUR) as person:
         person.see(PROMPT)
         person.type("look at the loom\n")
-        person.see("● Agent(description=look at the loom")
+        person.see("● Agent look at the loom")
         person.see("weaver: Running alive.sh (")
         eventually(lambda: bool(pids(pid_file)), "the command runs")
         person.type(CTRL_C)

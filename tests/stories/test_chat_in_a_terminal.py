@@ -23,7 +23,7 @@ def test_a_conversation_from_greeting_to_good_bye(sim: Sim, tmp_path: Path) -> N
         assert "claude-opus-5-5 through anthropic" in person.see(PROMPT)
         person.type("look\n")
         turn = person.see(PROMPT)
-        assert "Looking.\n● Bash(command=echo found; echo more)\n  └ found (+1 lines)\nFound it.\n" in turn
+        assert "Looking.\n● Bash echo found; echo more\n  └ found\n    more\nFound it.\n" in turn
         assert "context " in turn
         person.type(CTRL_D)
         assert person.ends() == 0

@@ -61,6 +61,34 @@ async def test_a_nested_file_and_a_scoped_rule_load_when_a_file_they_mean_is_rea
     assert told == [f"now in force: {project}/web/CLAUDE.md, {project}/.claude/rules/html.md"]
 
 
+async def test_a_long_nested_file_is_loaded_with_a_warning(project: Path) -> None:
+    """M24: more than 40,000 characters are sent and the notice says so."""
+    (project / "web" / "CLAUDE.md").write_text(
+        "No inline styles.\n" + "Use short words here.\n" * 2_000 + "END"
+    )
+    read = call("Read", file_path=str(project / "web" / "page.html"))
+    provider = ScriptedProvider([read, say("done")])
+    (told,) = await play(project, provider, "look at the page")
+    sent = str(provider.requests[-1].messages)
+    assert sent.count("Use short words here.") == 2_000
+    assert "END" in sent
+    assert told.startswith(f"now in force: {project}/web/CLAUDE.md, {project}/.claude/rules/html.md; ")
+    assert f"{project}/web/CLAUDE.md: 44,021 characters, more than 40,000" in told
+
+
+async def test_a_nested_file_too_long_for_one_message_is_not_said_to_be_in_force(project: Path) -> None:
+    """M24: the person is told what the model is told."""
+    (project / "web" / "CLAUDE.md").write_text("Use short words here.\n" * 20_000)
+    read = call("Read", file_path=str(project / "web" / "page.html"))
+    provider = ScriptedProvider([read, say("done")])
+    (told,) = await play(project, provider, "look at the page")
+    assert "Use short words here." not in str(provider.requests[-1].messages)
+    assert told == (
+        f"now in force: {project}/.claude/rules/html.md; "
+        f"too long, the model is only told their paths: {project}/web/CLAUDE.md"
+    )
+
+
 async def test_where_user_text_would_cost_the_cache_it_rides_inside_the_last_result(project: Path) -> None:
     """R1: the model loses its old thinking at any text of a user."""
     read = call("Read", file_path=str(project / "web" / "page.html"))

@@ -93,3 +93,41 @@ def shown(
         held.release()
     document: JsonObject = json.loads(capsys.readouterr().out)
     return document
+
+
+@pytest.mark.moves_prefix(reason="old results are cleared after a pause")
+async def test_a_file_whose_text_was_cleared_must_be_read_before_it_is_edited(
+    tmp_path: Path, clock: FrozenClock
+) -> None:
+    """C9: an edit never works from the memory of a text; a newer result with the lines is enough."""
+    (tmp_path / "old.txt").write_text("".join(f"row {n} of the old file\n" for n in range(400)))
+    (tmp_path / "new.txt").write_text("".join(f"row {n} of the new file\n" for n in range(400)))
+    edits = [
+        call(
+            "Edit",
+            file_path=f"{name}.txt",
+            old_string=f"row 7 of the {name}",
+            new_string=f"row 7 of a {name}",
+        )
+        for name in ("old", "new")
+    ]
+    rounds = [
+        *(call("Read", file_path=f"{name}.txt") for name in ("old", "new")),
+        *(call("Bash", command=f"seq {n} {n + 800}") for n in range(ROUNDS)),
+        call("Read", file_path="new.txt", offset=1, limit=20),
+    ]
+    provider = ScriptedProvider()
+    provider.script(
+        *(together(one, usage=usage(n)) for n, one in enumerate(rounds)),
+        together("done", usage=usage(len(rounds))),
+        together(*edits, usage=usage(len(rounds), is_cold=True)),
+        together("done", usage=usage(len(rounds))),
+    )
+    environ = {**environment(tmp_path), "NACRE_MODEL": MODEL, "ANTHROPIC_API_KEY": "k"}
+    async with open_agent(load(tmp_path, environ), provider=provider, clock=clock, ephemeral=True) as ready:
+        await tell(ready.agent, "look around")
+        clock.advance(2 * HOUR)
+        await tell(ready.agent, "change row 7 in both")
+    said = str(provider.requests[-1].messages[-1])
+    assert "Read old.txt before changing it" in said
+    assert "Edited new.txt: 1 place" in said

@@ -50,13 +50,13 @@ async def test_a_session_gives_its_teams_memory_to_the_next_persons_at_its_end(t
     ana, bo = in_clone(shared, tmp_path / "ana"), in_clone(shared, tmp_path / "bo")
     remember = call("remember", text=FREEZE, scope="team", type="project", name="Freeze")
     async with open_agent(ana, provider=ScriptedProvider([remember, say("kept")])) as ready:
-        assert await play(ready, "remember the freeze, for everybody") == ["Saved to team/freeze.md."]
-        assert "freeze.md" not in shared_files(shared)
-    assert "freeze.md" in shared_files(shared)
+        assert await play(ready, "remember the freeze, for everybody") == ["Saved to team/project_freeze.md."]
+        assert "project_freeze.md" not in shared_files(shared)
+    assert "project_freeze.md" in shared_files(shared)
     theirs = ScriptedProvider([say("hm")])
     async with open_agent(bo, provider=theirs) as ready:
         await play(ready, "may I merge this today, before the release?")
-    assert "(freeze.md)" in opening(theirs)
+    assert "(project_freeze.md)" in opening(theirs)
     assert FREEZE in str(theirs.requests[0].messages)
 
 
@@ -75,7 +75,7 @@ async def test_a_team_that_cannot_be_reached_is_a_notice_and_the_session_goes_on
     provider = ScriptedProvider([call("remember", text=FREEZE, scope="team", name="Freeze"), say("kept")])
     async with open_agent(settings, provider=provider) as ready:
         assert [notice for notice in ready.notices if notice.startswith(told)]
-        assert await play(ready, "remember the freeze") == ["Saved to team/freeze.md."]
+        assert await play(ready, "remember the freeze") == ["Saved to team/project_freeze.md."]
 
 
 def alone(tmp_path: Path, **environ: str) -> Settings:
@@ -103,7 +103,7 @@ async def test_in_daily_mode_a_session_adds_lines_and_finds_them_again(tmp_path:
     (line,) = read_log(file, (memory.location.directory / file).read_bytes())
     assert (line.text, line.kind) == ("The demo is on Friday.", "project")
     assert (memory.location.directory / "MEMORY.md").read_bytes() == index
-    assert "(tea.md)" in opening(provider)
+    assert "(user_tea.md)" in opening(provider)
     assert "logs/YYYY/MM/YYYY-MM-DD.md" in str(provider.requests[0].system)
     assert "2026-03-04.md" not in str(provider.requests[0].system)
 
@@ -113,7 +113,7 @@ async def test_without_an_index_nothing_is_listed_and_memories_are_still_recalle
     settings = alone(tmp_path, NACRE_MEMORY_INDEX="0")
     first = ScriptedProvider([call("remember", text=FREEZE, name="Freeze"), say("kept")])
     async with open_agent(settings, provider=first) as ready:
-        assert await play(ready, "remember the freeze") == ["Saved to freeze.md."]
+        assert await play(ready, "remember the freeze") == ["Saved to project_freeze.md."]
         directory = ready.memories[0].location.directory
     assert not (directory / "MEMORY.md").exists()
     second = ScriptedProvider([say("no")])

@@ -49,12 +49,12 @@ async def test_a_memory_of_one_session_is_in_the_index_of_the_next(settings: Set
     """M10, M14, M19: saved in that turn, loaded ahead of the next conversation."""
     first = ScriptedProvider([call("remember", text="Deploys happen on Tuesday.", type="project"), say("ok")])
     [saved] = await play(settings, first, "remember that deploys happen on Tuesday")
-    assert "deploys_happen_on_tuesday.md" in saved
+    assert "project_deploys_happen_tuesday.md" in saved
     assert "deploys_happen_on_tuesday" not in opening(first)
     second = ScriptedProvider([call("recall", query="deploys"), say("Tuesday.")])
     [found] = await play(settings, second, "when do we deploy?")
     assert "Deploys happen on Tuesday." in found
-    assert "deploys_happen_on_tuesday.md" in opening(second)
+    assert "project_deploys_happen_tuesday.md" in opening(second)
 
 
 async def test_the_system_prompt_is_the_same_for_every_project(settings: Settings, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ async def test_what_holds_everywhere_stands_before_what_holds_here(settings: Set
     other = ScriptedProvider([say("hi")])
     await play(settings, other, "hello")
     text = opening(other)
-    assert 0 < text.index("i_am_left_handed.md") < text.index("project_fact_here.md")
+    assert 0 < text.index("user_left_handed.md") < text.index("project_fact.md")
 
 
 async def test_without_memory_nothing_is_read_and_nothing_written(tmp_path: Path) -> None:

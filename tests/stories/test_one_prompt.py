@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -242,6 +245,45 @@ def test_incognito_leaves_nothing_behind(sim: Sim, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == []
 
 
+@pytest.mark.slow
+def test_incognito_changes_no_byte_of_a_home_and_a_project_in_use(sim: Sim, tmp_path: Path) -> None:
+    """Commands: whatever the model does; it is told what is missing of an output that no file has."""
+    (project := tmp_path / "project").mkdir()
+    (temporary := tmp_path / "tmp").mkdir()
+    environ = sim.environ(NACRE_HOME=str(tmp_path / "home"), TMPDIR=str(temporary))
+    environ |= {"NACRE_TOOLS_DEFERRED": "0", "NACRE_EXTRACT": "true", "NACRE_DREAM": "true"}
+    sim.script(calls(call("remember", text="I like tea.")), "Noted.")
+    assert nacre(project, "-p", "remember that I like tea", **environ).returncode == 0
+    before = [_every_file(folder) for folder in (tmp_path / "home", project)]
+    assert before[0]
+    sim.script(
+        calls(call("Bash", command="seq 1 600000")),
+        calls(call("remember", text="I like coffee.")),
+        calls(call("Agent", description="look", prompt="Look around.")),
+        "Nothing here.",
+        calls(call("Grep", pattern="tea", path=str(tmp_path / "home"))),
+        "Forgotten.",
+    )
+    done = nacre(project, "-p", "remember that I like coffee", "--incognito", **environ)
+    assert (done.returncode, done.stdout) == (0, "Forgotten.\n"), done.stderr
+    assert [_every_file(folder) for folder in (tmp_path / "home", project)] == before
+    assert [*temporary.iterdir()] == []
+    sent = [json.dumps(one["body"]["messages"][-1]) for one in sim.log()]
+    (output,) = [text for text in sent if "\\n123\\n" in text]
+    whole = sum(len(f"{number}\n") for number in range(1, 600_001))
+    cut = re.search(r"\[([\d,]+) more characters left out", output)
+    assert cut is not None
+    assert int(cut[1].replace(",", "")) == whole - 30_000
+
+
+def _every_file(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {
+        str(path.relative_to(folder)): (found.st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        for path in sorted(folder.rglob("*"))
+        if (found := path.lstat())
+    }
+
+
 @pytest.mark.parametrize(
     "prompt",
     ["remember that I like tea", "forget what I said about tea", "no, my name is Ana", "记住我喜欢茶"],
@@ -253,6 +295,19 @@ def test_incognito_without_a_model_does_not_say_that_anything_is_kept(tmp_path: 
     assert "--continue" not in done.stdout and "stays" not in done.stdout
 
 
+def test_without_a_model_an_old_memory_is_shown_with_its_age_and_no_advice_for_a_model(
+    tmp_path: Path,
+) -> None:
+    folder = Path(nacre(tmp_path, "memory", "path").stdout.strip())
+    folder.mkdir(parents=True, exist_ok=True)
+    head = "---\nname: store\ndescription: how the store is opened\ntype: project\n---\n"
+    (folder / "store.md").write_text(f"{head}The store is opened with the blue key.\n")
+    written = time.time() - 40 * 86_400
+    os.utime(folder / "store.md", (written, written))
+    done = nacre(tmp_path, "-p", "how is the store opened?")
+    assert done.stdout.endswith("\n\nstore.md (40 days old): The store is opened with the blue key.\n")
+
+
 @pytest.mark.slow
 def test_openai_is_spoken_to_as_well(sim: Sim, tmp_path: Path) -> None:
     """P1, P3: the other door, chosen by the other key."""
@@ -262,6 +317,30 @@ def test_openai_is_spoken_to_as_well(sim: Sim, tmp_path: Path) -> None:
     assert nacre(tmp_path, "-p", "and now?", "--continue", **keys).stdout == "Still there.\n"
     assert said(logs(tmp_path)[0])[1:4] == ["assistant: [Bash]", "user: =found", "assistant: Found it."]
     assert [one["route"] for one in sim.log()] == ["POST /v1/chat/completions"] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["gpt-5.3-codex", "o3-pro"])
+def test_a_model_of_the_responses_api_works_through_the_program(sim: Sim, tmp_path: Path, model: str) -> None:
+    """P1: a tool round, which sends the reasoning back, and another process that goes on from the cache."""
+    look: Json = {"thinking": "It may be there.", "tool_calls": [call("Bash", command="echo found")]}
+    sim.script(look, "Found it.", "Still there.")
+    keys = {"OPENAI_BASE_URL": f"{sim.url}/v1", "OPENAI_API_KEY": "any", "NACRE_EXTRACT": "0"}
+    first = nacre(tmp_path, "-p", "look", "--model", model, "--output-format", "json", **keys)
+    assert first.returncode == 0, first.stderr
+    result = json.loads(first.stdout)
+    assert result["result"] == "Found it."
+    again = nacre(tmp_path, "-p", "and now?", "--continue", "--model", model, **keys)
+    assert again.stdout == "Still there.\n", again.stderr
+    log = sim.log()
+    assert [one["route"] for one in log] == ["POST /v1/responses"] * 3
+    kinds = [[item.get("type", "message") for item in one["body"]["input"]] for one in log]
+    assert kinds[1][-3:] == ["reasoning", "function_call", "function_call_output"]
+    assert "found" in json.dumps(log[1]["body"]["input"][-1])
+    assert len({one["body"]["prompt_cache_key"] for one in log}) == 1
+    first_call, *others = said(logs(tmp_path)[0])[1:4]
+    assert first_call.endswith("[Bash]")
+    assert others == ["user: =found", "assistant: Found it."]
 
 
 def test_a_picture_goes_with_the_prompt_and_a_bad_one_is_a_usage_error(sim: Sim, tmp_path: Path) -> None:

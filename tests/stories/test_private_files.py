@@ -42,9 +42,9 @@ def test_every_file_of_the_home_is_its_owners_alone(tmp_path: Path) -> None:
     run(project, "memory", "save", "I like green tea.", "--name", "Tea", "--scope", "user")
     run(project, "memory", "save", f"the key is {KEY}", "--name", "Key", "--allow-secret")
     run(project, "memory", "move", "tea", "--to", "project")
-    run(project, "memory", "forget", "deploy_day.md")
+    run(project, "memory", "forget", "project_deploy_day.md")
     run(project, "memory", "undo")
-    run(project, "memory", "forget", "tea.md", "--purge", "--yes")
+    run(project, "memory", "forget", "user_tea.md", "--purge", "--yes")
     run(project, "memory", "export", str(tmp_path / "home/exports/folder"))
     run(project, "memory", "export", str(tmp_path / "home/exports/packed.tar.gz"))
     run(project, "sessions", "list")
@@ -54,4 +54,4 @@ def test_every_file_of_the_home_is_its_owners_alone(tmp_path: Path) -> None:
     home = tmp_path / "home"
     assert len([path for path in home.rglob("*") if path.is_file()]) > 20
     assert open_to_others(home) == []
-    assert KEY.encode() not in (home / "exports/folder/key.md").read_bytes()
+    assert KEY.encode() not in (home / "exports/folder/project_key.md").read_bytes()

@@ -34,7 +34,7 @@ from nacre.testing import FrozenClock, ScriptedProvider, call, say
 from nacre.tools.base import Tool, tool
 
 HAND = MemoryChange(author="user", reason="by hand")
-RELEASES_FILE = "releases_go_out_on_thursdays_because_support_is_staffed.md"
+RELEASES_FILE = "project_releases_go_out_thursdays.md"
 RELEASES = "Releases go out on Thursdays, because support is staffed on Fridays."
 
 
@@ -71,9 +71,9 @@ async def test_a_memory_rides_with_the_words_it_helps_with_and_only_once(setting
     assert RELEASES in last(provider, 0)
     assert RELEASES not in last(provider, 1)
     assert "green tea" in last(provider, 2)
-    assert told[0].startswith("recalled 1 memory: releases_go_out")
+    assert told[0].startswith("recalled 1 memory: project_releases_go_out")
     assert recalled is not None
-    assert [one.ranked.entry.file for one in recalled.picks] == ["the_person_drinks_green_tea.md"]
+    assert [one.ranked.entry.file for one in recalled.picks] == ["user_person_drinks_green_tea.md"]
 
 
 @tool(read_only=True)
@@ -94,7 +94,7 @@ async def test_an_agent_with_tools_of_its_own_recalls_and_is_told_that_it_saves_
     request = provider.requests[0]
     assert [one["name"] for one in request.tools] == ["weather"]
     assert RELEASES in last(provider)
-    assert told[0].startswith("recalled 1 memory: releases_go_out")
+    assert told[0].startswith("recalled 1 memory: project_releases_go_out")
     assert "In this session it is read-only" in str(request.system)
     assert "`remember` saves" not in str(request.system)
     opening = str(request.messages[0]["content"])
@@ -169,7 +169,9 @@ async def test_untrusted_and_local_only_memories_never_ride(settings: Settings) 
 async def test_a_selector_adds_what_words_do_not_show_beside_the_reply(settings: Settings) -> None:
     """R1, R5, R6: it rides behind the results; an invented name is dropped; what it cost is booked."""
     memory = await memory_of(settings)
-    small = ScriptedProvider([say('{"selected_memories": ["nothing.md", "the_person_drinks_green_tea.md"]}')])
+    small = ScriptedProvider(
+        [say('{"selected_memories": ["nothing.md", "user_person_drinks_green_tea.md"]}')]
+    )
     asked = asyncio.Event()
     provider = ScriptedProvider([call("Glob", pattern="*"), say("done")])
     async with open_agent(settings, provider=provider) as ready:
@@ -307,7 +309,7 @@ async def test_late_picks_are_counted_told_and_looked_at_further_like_any_others
     """R1, R5, R10: once they ride, behind the results of the same turn."""
     memory = await memory_of(settings)
     slow = Slow(LocalIndex(memory.location.directory, memory.location.cache))
-    small = ScriptedProvider([say('{"selected_memories": ["the_person_drinks_green_tea.md"]}')])
+    small = ScriptedProvider([say('{"selected_memories": ["user_person_drinks_green_tea.md"]}')])
     provider = ScriptedProvider([call("Glob", pattern="*"), call("Glob", pattern="*"), say("done")])
     async with open_agent(settings, provider=provider) as ready:
         session = ready.agent.session
@@ -329,7 +331,7 @@ async def test_late_picks_are_counted_told_and_looked_at_further_like_any_others
         await recaller.close()
     assert [RELEASES in last(provider, number) for number in range(3)] == [False, True, False]
     assert "green tea" in last(provider, 2)
-    assert usage_of(memory) == {RELEASES_FILE: (1, 1, 0), "the_person_drinks_green_tea.md": (1, 1, 0)}
+    assert usage_of(memory) == {RELEASES_FILE: (1, 1, 0), "user_person_drinks_green_tea.md": (1, 1, 0)}
 
 
 async def test_a_reply_that_was_given_before_a_late_pick_rode_does_not_cite_it(settings: Settings) -> None:
@@ -483,7 +485,7 @@ async def test_what_a_reply_had_in_view_can_be_corrected_and_forgotten_by_its_nu
         await forget(ready, "9")
     told = capsys.readouterr().out
     assert told.startswith("no memory was attached to this conversation yet")
-    assert "  2 the_person_drinks_green_tea.md" in told
+    assert "  2 user_person_drinks_green_tea.md" in told
     memory = await memory_of(settings)
     bodies = {entry.body.strip() for entry in await memory.list()}
     assert "Releases go out on Mondays." in bodies

@@ -8,15 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from nacre.context.recall import Recall, RecallOptions, Selector
+from nacre.app.open_agent import open_agent
+from nacre.context.recall import MAX_FAILURES, Recall, RecallOptions, Selector
+from nacre.devtools.sim import Script, Simulator
+from nacre.devtools.sim.replies import parse_script
+from nacre.inspect.context_usage import contents_now
 from nacre.loop.round import message_record
 from nacre.memory.format.entry import Entry
+from nacre.memory.memory import Memory, MemoryChange, MemoryDraft
 from nacre.memory.recall.base import RankedMemory, RecallQuery
 from nacre.messages.blocks import Text
 from nacre.messages.events import ProviderEvent
 from nacre.messages.view import View
 from nacre.providers.base import Request
+from nacre.settings import load
 from nacre.testing import FrozenClock, ScriptedProvider, say
+from tests.stories.scenes import environment, quiet
+from tests.stories.scenes import say as talk
 
 MESSAGE = "when do releases go out?"
 
@@ -137,3 +145,64 @@ async def test_a_late_answer_is_attached_only_if_it_fits_the_next_message(
     index.confidences["other"] = confidence
     assert await attached(recall, message) == expected
     await recall.close()
+
+
+async def test_after_several_failures_in_a_row_it_is_not_asked_again(tmp_path: Path) -> None:
+    """R6: a server that has no such model delays no further message."""
+    small = ScriptedProvider(otherwise=lambda request: say("I cannot say."))
+    recall = recall_of(Ranked(tmp_path, weak=0.6, other=0.1), small)
+    for _ in range(MAX_FAILURES + 2):
+        assert await attached(recall) == ["weak"]
+    assert len(small.requests) == MAX_FAILURES
+    await recall.close()
+
+
+DRINKS = "The person drinks green tea."
+DRINKS_FILE = "user_person_drinks_green_tea.md"
+GUEST = "what would be nice to serve our guest?"
+
+
+@pytest.mark.parametrize(
+    ("environ", "asks"),
+    [
+        ({"NACRE_RECALL_SELECTOR": "auto"}, True),
+        ({"NACRE_RECALL_SELECTOR": "auto", "NACRE_RECALL_SELECTOR_WAIT_MS": "0"}, True),
+        ({"NACRE_RECALL_SELECTOR": "false"}, False),
+    ],
+    ids=["with a key", "without a wait", "switched off"],
+)
+async def test_with_a_key_the_small_model_of_the_vendor_chooses(
+    environ: dict[str, str], asks: bool, tmp_path: Path
+) -> None:
+    """R5: nothing else is configured; what it costs is shown with the costs of the session."""
+    cwd = quiet(tmp_path / "work")
+    reply = f'{{"selected_memories": ["{DRINKS_FILE}"]}}'
+    async with Simulator(Script(parse_script(["Green tea."]), parse_script([reply]))) as sim:
+        keys = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": sim.url}
+        waits = {"NACRE_RECALL_SELECTOR_WAIT_MS": "10000"}
+        settings = load(
+            cwd, {**environment(cwd), **keys, **waits, **environ}, cli={"model": "claude-opus-5-5"}
+        )
+        memory = await Memory.open(cwd, environ=settings.environ)
+        await memory.save(MemoryDraft(body=DRINKS), MemoryChange(author="user", reason="by hand"))
+        async with open_agent(settings) as ready:
+            await talk(ready.agent, GUEST)
+            layers = contents_now(ready.agent.session).layers
+        sent = {str(one.body["model"]): str(one.body["messages"]) for one in sim.log}
+    is_waited_for = environ.get("NACRE_RECALL_SELECTOR_WAIT_MS") != "0"
+    assert ("claude-haiku-5-5" in sent) == asks
+    assert ("From your memory" in sent["claude-opus-5-5"]) == (asks and is_waited_for)
+    if asks and is_waited_for:
+        assert layers["recall"].times == 1 and layers["recall"].spent_usd > 0
+
+
+async def test_a_program_that_brings_its_own_provider_sends_nothing_elsewhere(tmp_path: Path) -> None:
+    """R5: a key in the environment is no permission to use another model beside the given one."""
+    cwd = quiet(tmp_path / "work")
+    auto = {"ANTHROPIC_API_KEY": "k", "NACRE_RECALL_SELECTOR": "auto"}
+    settings = load(cwd, {**environment(cwd), **auto})
+    memory = await Memory.open(cwd, environ=settings.environ)
+    await memory.save(MemoryDraft(body=DRINKS), MemoryChange(author="user", reason="by hand"))
+    async with open_agent(settings, provider=ScriptedProvider([say("Tea.")])) as ready:
+        assert ready.recall is not None and ready.recall._selector is None
+        await talk(ready.agent, GUEST)

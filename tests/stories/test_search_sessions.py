@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from nacre.app.open_agent import open_agent
-from nacre.memory.past_sessions import MAX_CHARS, MAX_HITS
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
+from nacre.memory.memory import Memory
+from nacre.memory.past_sessions import MAX_CHARS, MAX_HITS, sessions_since
 from nacre.settings import Settings, load
 from nacre.store.home import canonical, slug
+from nacre.store.sessions import SNIPPET_CHARS
 from nacre.testing import ScriptedProvider, call, say
 
 
@@ -50,6 +54,71 @@ async def test_other_projects_are_not_searched(settings: Settings, tmp_path: Pat
     other = tmp_path / "other"
     other.mkdir()
     await said_before(load(other, settings.environ), "The importer fails with E4711.")
+    assert "No earlier session" in await found(settings, text="E4711")
+
+
+async def test_projects_whose_directories_give_one_folder_name_do_not_see_each_other(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """Neither does a dream, whose memories would be about the other project."""
+    first, second = tmp_path / "web-shop", tmp_path / "web_shop"
+    for directory in (first, second):
+        directory.mkdir()
+    assert slug(str(first)) == slug(str(second))
+    one, other = (load(directory, settings.environ) for directory in (first, second))
+    await said_before(one, "The importer fails with E4711.")
+    await said_before(other, "The exporter fails with E4711.")
+    assert "exporter" not in await found(one, text="E4711")
+    assert "importer" not in await found(other, text="E4711")
+    assert "importer" in await found(one, text="E4711")
+    assert "exporter" in await found(other, text="E4711")
+    for directory, words in ((first, "importer"), (second, "exporter")):
+        memory = await Memory.open(directory, environ=settings.environ)
+        logs = sessions_since(memory.location, settings.home, None)
+        assert logs and all(words in one.path.read_text() for one in logs)
+
+
+async def test_sessions_of_a_folder_below_the_project_are_found(settings: Settings) -> None:
+    """Memory belongs to the repository, and so do the sessions of all its folders."""
+    subprocess.run(["git", "init", "-q", str(settings.cwd)], check=True)
+    below = settings.cwd / "docs"
+    below.mkdir()
+    provider = ScriptedProvider([call("remember", text="I like short answers."), say("Noted.")])
+    async with open_agent(load(below, settings.environ), provider=provider) as ready:
+        await ready.agent.run("remember that I like short answers; the importer fails with E4711")
+    assert "importer fails" in await found(load(settings.cwd, settings.environ), text="E4711")
+
+
+async def test_a_credential_at_the_end_of_a_passage_is_removed_whole(settings: Settings) -> None:
+    key = "ghp_" + "a1B2c3D4" * 4 + "wxyz"
+    for length in range(SNIPPET_CHARS - 60, SNIPPET_CHARS + 60, 10):
+        filler = ("word " * 100)[:length]
+        await said_before(settings, f"osprey{length:04} {filler}{key} and more")
+        answer = await found(settings, text=f"osprey{length:04}")
+        assert f"osprey{length:04} word" in answer
+        assert "ghp_a" not in answer, length
+
+
+async def test_local_only_memories_in_earlier_sessions_stay_on_this_machine(settings: Settings) -> None:
+    """M27: also if a passage has only a part of their text; a model on this machine may see them."""
+    memory = await Memory.open(settings.cwd, environ=settings.environ)
+    body = "The salary of the whole group " + "and of its guests " * 20 + "is 81,000 a year."
+    draft = MemoryDraft(body=body, name="Pay", description="yearly pay", local_only=True)
+    saved = await memory.save(draft, MemoryChange(author="user", reason="by hand"))
+    async with open_agent(settings) as ready:  # the embedded engine, which runs here
+        await ready.agent.run(f"read {memory.location.directory / saved.entry.file}")
+        assert "81,000" in str(ready.agent.session.view.messages)
+    for words in ("81,000", "salary of", "of its guests is"):
+        answer = await found(settings, text=words)
+        assert "No earlier session" in answer, words
+    async with open_agent(settings) as ready:
+        text = await ready.agent.tools["search_sessions"].call({"text": "81,000"})
+    assert "is 81,000 a year" in str(text)
+
+
+async def test_an_incognito_session_is_not_found(settings: Settings) -> None:
+    async with open_agent(settings, provider=ScriptedProvider([say("Yes.")]), ephemeral=True) as ready:
+        await ready.agent.run("The importer fails with E4711.")
     assert "No earlier session" in await found(settings, text="E4711")
 
 

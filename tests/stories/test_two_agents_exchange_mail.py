@@ -259,8 +259,7 @@ async def test_agents_that_write_to_each_other_within_their_turns_are_stopped_un
         await played(ready, "Let them play.")
         await _rest(ready, lambda: ping.calls + pong.calls)
         told = [one.text for one in ready.agent.session.notices()]
-        stopped = [line for line in told if "received messages 30 times without input from you" in line]
-        assert sorted(line.partition(" ")[0] for line in stopped) == ["ping", "pong"]
+        assert sum("received messages 30 times without input from you" in line for line in told) == 1, told
         assert all(held().values())
         assert deliveries(ping) == deliveries(pong) == 30
         assert "could not be woken: it received messages 30 times" in str([*ping.requests, *pong.requests])

@@ -41,6 +41,24 @@ async def test_a_memory_that_a_model_saves_in_text_is_saved(tmp_path: Path) -> N
     assert len(sim.log) == 5, "the model was tested once"
 
 
+async def test_the_request_that_tests_an_unknown_model_is_in_the_bill(tmp_path: Path) -> None:
+    """Of a model elsewhere it is paid for like any other; also after a resumption."""
+    cwd = quiet(tmp_path / "work")
+    async with Simulator([SAVE, "I see.", "Saved."]) as sim:
+        settings = settings_of(cwd, sim, NACRE_EXTRACT="0", NACRE_DREAM="0")
+        async with open_agent(settings) as ready:
+            events = await say(ready.agent, "Save it.")
+            assert len(results(events)) == 1
+            meter = ready.agent.session.meter
+        async with open_agent(settings, session="latest") as ready:
+            again = ready.agent.session.meter
+    assert meter.requests == again.requests == len(sim.log) == 3
+    usages = [one.usage for one in sim.log]
+    assert meter.usage.prompt == again.usage.prompt == sum(one.prompt for one in usages)
+    assert meter.usage.output == again.usage.output == sum(one.output for one in usages)
+    assert meter.unpriced == again.unpriced == 3, "no table knows what it costs"
+
+
 async def test_what_is_asked_to_be_remembered_is_saved_before_a_slow_model_is_asked(tmp_path: Path) -> None:
     """Extraction did not end within the time that the end of a session gives it, and the words were lost."""
     cwd = project(tmp_path / "work")

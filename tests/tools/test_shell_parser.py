@@ -105,14 +105,16 @@ def test_only_what_the_shell_leaves_alone_is_literal(word: str, *, is_literal: b
 
 def test_a_verdict_names_the_first_objection() -> None:
     assert explain("ls | grep x") == CommandVerdict(read_only=True)
-    assert explain("ls; make; ls > out") == CommandVerdict(read_only=False, reason="unknown program: make")
+    assert explain("ls; make; ls > out") == CommandVerdict(
+        read_only=False, reason="make may change something"
+    )
 
 
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
         ("ls > out.txt", "writes to a file: > out.txt"),
-        ("make", "unknown program: make"),
+        ("make", "make may change something"),
         ("echo $(ls)", "command substitution"),
         ("echo <(ls)", "process substitution"),
         ("PATH=. ls", "sets a variable: PATH=."),
@@ -135,7 +137,7 @@ def test_a_refusal_says_in_a_line_what_it_is_about(command: str, reason: str) ->
 def test_one_command_of_a_line_can_be_judged_alone() -> None:
     found = programs("ls | tee out")
     assert found is not None
-    assert [objection(part) for part in found] == ["", "unknown program: tee"]
+    assert [objection(part) for part in found] == ["", "tee may change something"]
 
 
 def test_a_reason_stays_short_when_arguments_are_long() -> None:

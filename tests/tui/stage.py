@@ -15,12 +15,12 @@ from textual.pilot import Pilot
 
 from nacre.app.chat_session import open_chat
 from nacre.app.open_agent import OpenedAgent
-from nacre.cli.chat.slash import COMMANDS, SlashContext, run_slash
+from nacre.cli.chat.chat import slash_commands
 from nacre.providers.base import Provider
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock
 from nacre.tui.app import ChatApp
-from nacre.tui.talk import SlashCommands, Start
+from nacre.tui.start import Start
 from tests.stories.scenes import environment
 
 MODEL = "claude-sonnet-5-5"
@@ -86,8 +86,8 @@ class Stage:
 
 
 def _steady(text: str) -> str:
-    """How many tokens prompts and tools take is no matter of the screen."""
-    lines = text.splitlines()
+    """How many tokens prompts and tools take and where the test runs is no matter of the screen."""
+    lines = re.sub(r"(│ ◖◗ │  ).*", r"\1DIRECTORY", text).splitlines()
     return "\n".join([*lines[:-2], *(re.sub(r"\d+(\.\d+)?[kM]?", "0", line) for line in lines[-2:])])
 
 
@@ -114,18 +114,20 @@ async def staged(
 ) -> AsyncIterator[Stage]:
     """An app with a session open in it; let go at the end, however the test ended."""
     settings, clock = settings_in(tmp_path, **environ), clock or FrozenClock()
-    commands = {name: command.summary for name, command in COMMANDS.items()}
-    slash = SlashCommands(
-        commands, lambda line, ready, run, go_on: run_slash(line, SlashContext(ready, settings, run, go_on))
-    )
     opening = partial(open_chat, provider=provider, clock=clock)
-    start = Start(settings=settings, session=session, slash=slash, open_chat=opening, clock=clock)
+    start = Start(
+        settings=settings,
+        session=session,
+        slash=partial(slash_commands, settings),
+        open_chat=opening,
+        clock=clock,
+    )
     app = ChatApp(start, settle_seconds=0.0)
     app.theme = theme
     try:
         async with app.run_test(size=size) as pilot:
             stage = Stage(app, pilot)
-            await stage.until(lambda: app.is_idle and app.talk.ready is not None, "the session is open")
+            await stage.until(lambda: app.is_idle and app.ready is not None, "the session is open")
             yield stage
     finally:
         await app.abandon()

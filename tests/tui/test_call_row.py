@@ -24,7 +24,7 @@ async def test_what_is_typed_at_a_call_goes_into_the_input(
     )
     async with staged(tmp_path, provider) as stage:
         await stage.say("go")
-        await stage.pilot.press("shift+tab", "up", "enter")
+        await stage.pilot.press("ctrl+up", "up", "enter")
         await stage.see("command: echo one")
         await stage.type("no way")
         assert stage.app.prompt.text == "no way"
@@ -32,9 +32,9 @@ async def test_what_is_typed_at_a_call_goes_into_the_input(
         assert isinstance(stage.app.focused, Area)
         await stage.pilot.press("x")
         assert stage.app.prompt.text == "no wayx"
-        await stage.pilot.press("shift+tab")
+        await stage.pilot.press("ctrl+up")
         await stage.paste("!")
-        await stage.pilot.press("shift+tab", "escape", "y")
+        await stage.pilot.press("ctrl+up", "escape", "y")
         assert stage.app.prompt.text == "no wayx!y"
 
 
@@ -45,7 +45,7 @@ async def test_what_is_opened_is_read_from_its_head_and_closed_from_where_one_wa
     async with staged(tmp_path, provider) as stage:
         await stage.say("go")
         await stage.pilot.press("ctrl+o")
-        assert (await stage.see("     command: seq 1 90")).startswith(" ▾ Bash(command=seq 1 90)")
+        assert (await stage.see("     command: seq 1 90")).startswith(" ▾ Bash seq 1 90")
         await stage.pilot.press("pagedown")
         assert "\n     20" in await stage.see("\n     30")  # a page, and not the end
         await stage.pilot.press("ctrl+o")
@@ -67,9 +67,7 @@ async def test_where_a_long_result_lies_stands_at_its_call_and_nowhere_else(
         assert row.kept.startswith(str(stage.app.talk.settings.home))
         assert row.kept in str(row.content)
     async with staged(tmp_path, ScriptedProvider(), session="latest") as stage:
-        await stage.see(
-            "▸ Bash(command=seq 1 20000)\n   └ 1 (+"
-        )  # as it was, and not the pointer's own words
+        await stage.see("▸ Bash seq 1 20000\n   └ … ")  # as it was, and not the pointer's own words
         await stage.see("tokens kept in …/tool-results/call_1.txt\n")
 
 

@@ -54,6 +54,13 @@ class Screen:
             assert time.monotonic() < deadline, self.written[-2_000:]
             self._read()
 
+    def see_last(self, words: bytes) -> None:
+        """Wait until these are the last bytes: an input line is read only after its prompt."""
+        deadline = time.monotonic() + SAFETY_SECONDS
+        while not self.written.endswith(words):
+            assert time.monotonic() < deadline, self.written[-2_000:]
+            self._read()
+
     def ends(self) -> int:
         deadline = time.monotonic() + SAFETY_SECONDS
         while self.process.poll() is None:
@@ -105,8 +112,35 @@ def test_a_conversation_with_the_engine_that_needs_no_key(tmp_path: Path) -> Non
         person.type(b"\x04")
         assert person.ends() == 0
         assert person.is_as_it_was()
+        assert b"continue it with: nacre --resume" in person.written[person.written.rindex(ALTERNATE_OFF) :]
     assert (tmp_path / "home" / "chat_history").read_text() == "/help\nremember that we deploy on Mondays\n"
     assert len(list((tmp_path / "home" / "projects").rglob("*.jsonl"))) == 1
+
+
+@pytest.mark.slow
+def test_keys_before_the_screen_and_before_the_session_are_kept(tmp_path: Path) -> None:
+    with screen(tmp_path, "-m", "nacre", "chat") as person:
+        person.type(b"remember that we")  # nothing reads the terminal yet
+        person.see(b"remember")
+        person.type(b" deploy on Mondays\r")  # the screen is there, the session may not be
+        person.see(b"Saved to project_deploy_mondays.md")
+
+
+@pytest.mark.slow
+def test_in_line_mode_a_rewind_gives_the_message_back_and_the_end_names_the_session(tmp_path: Path) -> None:
+    with screen(tmp_path, "-m", "nacre", "chat", "--line") as person:
+        person.see_last(b"> ")
+        person.type(b"remember that we deploy on Mondays\r")
+        person.see(b"Saved to")
+        person.see_last(b"> ")
+        person.type(b"/rewind 1\r")
+        person.see_last(b"\r\n> remember that we deploy on Mondays")
+        person.type(b" or Fridays\r")
+        person.see(b"remember we deploy on Mondays or Fridays")
+        person.see_last(b"> ")
+        person.type(b"\x04")
+        assert person.ends() == 0
+        assert b"continue it with: nacre --resume" in person.written
 
 
 @pytest.mark.slow

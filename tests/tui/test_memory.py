@@ -47,7 +47,7 @@ async def test_each_undo_in_the_list_goes_one_further_back(
         await saved(stage, "deploys", "Deploy on Mondays.")
         await saved(stage, "tea", "Tea at four.")
         shelf = SessionMemories(stage.ready.memories, tmp_path, "s", FrozenClock())
-        for left in (["deploys.md"], []):
+        for left in (["project_deploys.md"], []):
             newest = await shelf.newest()
             assert newest is not None
             await shelf.take_back(*newest)
@@ -72,7 +72,7 @@ async def test_an_edit_is_a_change_that_the_history_shows_and_takes_back(
         await stage.see("kept; u takes it back")
         await stage.see("Never on Fridays.")
         await stage.pilot.press("h")
-        history = await stage.see("Changes of deploys.md")
+        history = await stage.see("Changes of project_deploys.md")
         assert "edited by hand" in history
         assert "said so about deploys" in history
         await stage.see("+Never on Fridays.")
@@ -103,7 +103,7 @@ async def test_the_chosen_memory_stays_chosen_where_a_change_moves_it(
         await stage.pilot.press("ctrl+s")
         await stage.see("kept; u takes it back")
         await stage.pilot.press("d")
-        await stage.see("forgot 茶.md")
+        await stage.see("forgot project_茶.md")
 
 
 async def test_what_was_forgotten_is_brought_back_by_a_key(

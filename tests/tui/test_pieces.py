@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -26,21 +27,11 @@ from nacre.messages.events import (
 )
 from nacre.messages.records import Said
 from nacre.messages.usage import Usage
-from nacre.tui.app import theme_for
+from nacre.tui.events import MAX_DETAIL_LINES, piece_of, pieces_of
 from nacre.tui.meter import BAR_CELLS, GROUPS, bar, groups_line, pill_words, saved_words
-from nacre.tui.pieces import (
-    MAX_DETAIL_LINES,
-    Called,
-    NoticeLine,
-    Piece,
-    ReplyText,
-    Resulted,
-    UserText,
-    Void,
-    piece_of,
-    pieces_of,
-)
+from nacre.tui.pieces import Called, NoticeLine, Piece, ReplyText, Resulted, UserText, Void
 from nacre.tui.prompt import TypedHistory, completions
+from nacre.tui.themes import theme_for
 
 CALL = ToolCall("c1", "Bash", {"command": "echo one\necho two", "timeout": 5})
 RESULT = ToolResult("c1", (Text("one\ntwo\n"),))
@@ -53,11 +44,9 @@ RESULT = ToolResult("c1", (Text("one\ntwo\n"),))
         (ThinkingDelta("hm"), ReplyText("hm", is_thinking=True)),
         (
             ToolCallEvent(CALL),
-            Called(
-                "c1", "Bash(command=echo one echo two, timeout=5)", "command: echo one\necho two\ntimeout: 5"
-            ),
+            Called("c1", "Bash echo one echo two", "command: echo one\necho two\ntimeout: 5", "Bash"),
         ),
-        (ToolResultEvent(CALL, RESULT), Resulted("c1", "one (+1 lines)", "one\ntwo")),
+        (ToolResultEvent(CALL, RESULT), Resulted("c1", "one\ntwo", "one\ntwo")),
         (Waiting(2.0, "busy"), NoticeLine("… busy; trying again in 2 s", "warning")),
         (StartedOver("cut\noff"), Void("cut off")),
         (Notice("saved tea.md"), NoticeLine("saved tea.md")),
@@ -81,9 +70,12 @@ def test_a_long_result_is_cut_where_nobody_scrolls_any_more() -> None:
 def test_a_message_of_the_past_becomes_the_pieces_it_was_shown_as() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     said = Said(id="1", at=at, role="user", blocks=(Text("hello"), RESULT))
-    assert list(pieces_of(said)) == [UserText("hello"), Resulted("c1", "one (+1 lines)", "one\ntwo")]
+    assert list(pieces_of(said, {"c1": "Grep"})) == [
+        UserText("hello"),
+        Resulted("c1", "one (+1 line)", "one\ntwo"),
+    ]
     answer = Said(id="2", at=at, role="assistant", blocks=(Text("hi"), CALL))
-    assert [type(one) for one in pieces_of(answer)] == [ReplyText, Called]
+    assert [type(one) for one in pieces_of(answer, {})] == [ReplyText, Called]
 
 
 @given(st.text())
@@ -162,5 +154,5 @@ def test_the_pill_names_what_goes_on_and_its_key() -> None:
 @pytest.mark.parametrize(
     ("value", "theme"), [("0;15", "ansi-light"), ("15;0", "ansi-dark"), ("", "ansi-dark")]
 )
-def test_a_light_terminal_gets_dark_marks(value: str, theme: str) -> None:
-    assert theme_for({"COLORFGBG": value}) == theme
+def test_a_light_terminal_gets_dark_marks(tmp_path: Path, value: str, theme: str) -> None:
+    assert theme_for({"COLORFGBG": value}, tmp_path) == theme

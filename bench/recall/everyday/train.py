@@ -89,12 +89,10 @@ class Sample:
             local.refresh()
             local.deepen(seconds=math.inf)
             index = local._index
-            kinds = {one.id: one.kind for one in person.memories}
+            heads = {one.id: (one.kind, one.name) for one in person.memories}
             files = {id_: file for file, id_ in sorted(ids.items(), key=lambda one: one[1])}
-            every = {
-                id_: notes._Note.read(index, notes._passages(index, index.by_id[file]), kinds[id_])
-                for id_, file in files.items()
-            }
+            read = notes.read_notes(index, {index.by_id[file]: heads[id_] for id_, file in files.items()})
+            every = {id_: read[index.by_id[file]] for id_, file in files.items()}
             self.ids = list(every)
             self.features = []
             for message in person.messages:
@@ -103,7 +101,7 @@ class Sample:
                 rows = []
                 for part in parts:
                     question = notes._Question.parse(index, part)
-                    near = similar.get(part) or similar.get(message.text) or {}
+                    near = similar.get(part) or similar.get(parts[0]) or {}
                     rows.append(
                         [
                             [*note.features(index, question), *(near.get(files[id_], ()) if meaning else ())]
@@ -274,7 +272,7 @@ def main() -> None:
         served = left_out(samples)
         for languages in (("en",), ("zh",), ("de",), ("de", "en", "zh")):
             if some := [one for one in served if one[0].person.language in languages]:
-                for cut in (0.15, 0.2, 0.25, 0.3, 0.35):
+                for cut in (0.25, 0.28, 0.3, 0.32, 0.35):
                     print(suffix, *languages, report(some, cut, max(cut, notes.FURTHER_FROM)))
         score, confidence = learn(samples)
         for name, weights in (("NOTE_SCORE", score), ("NOTE_CONFIDENCE", confidence)):

@@ -30,6 +30,8 @@ from nacre.tools.shell import programs
 
 MAX_CHARS = 60
 """Maximum length of the line: three to five words and a name; several must fit on a terminal."""
+MAX_WORDS = 5
+"""Maximum number of words in a line; what follows is cut off."""
 MAX_NAME_CHARS = 40
 """Maximum length of a file name, pattern or program in the line."""
 MAX_COMMAND_CHARS = 4_000
@@ -94,8 +96,10 @@ def call_activity(call: ToolCall) -> str:
 
 
 def display_line(text: str) -> str:
-    """Return the text on one line, without invisible characters, cut at the limit."""
-    return clipped(one_line(text), MAX_CHARS)
+    """Return the text on one line, without invisible characters, cut at the limits."""
+    words = one_line(text).split()
+    cut = "…" if len(words) > MAX_WORDS else ""
+    return clipped(f"{' '.join(words[:MAX_WORDS])}{cut}", MAX_CHARS)
 
 
 def _by_arguments(call: ToolCall) -> str:
@@ -197,10 +201,6 @@ ANSWER_SECONDS = 20.0
 
 RULE_SECONDS = 1.0
 """Interval between two updates by rule, which cost nothing."""
-
-
-MAX_WORDS = 5
-"""Maximum number of words in a line; what follows is cut off."""
 
 
 MAX_ANSWER_WORDS = 12

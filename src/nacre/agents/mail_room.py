@@ -72,6 +72,7 @@ class MailRoom:
             self.waking.elsewhere = ProcessTeammates(
                 session, self._settings, self.teams, shared.registry, self._background
             )
+            self.mailing.on_letters = self.waking.elsewhere.hear
             shared.start_process = self.waking.elsewhere.start
 
     async def become(self, name: str, roster: Roster, kind: str) -> None:

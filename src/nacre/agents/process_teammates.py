@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from nacre.errors import MailError, ToolError
 from nacre.layers.l7_mail.inbox import Inbox
 from nacre.layers.l7_mail.layer import NOT_DELIVERED, TOO_MANY, TOO_OFTEN
 from nacre.layers.l7_mail.letter import MAIN, Letter
-from nacre.layers.l7_mail.mailbox import Mailbox
+from nacre.layers.l7_mail.mailbox import Mailbox, MailboxContent, peek
 from nacre.process import is_alive, start_detached, start_time
 from nacre.session.background import AGENT_PURPOSE, Background
 from nacre.session.session import Session
@@ -33,6 +33,8 @@ from nacre.store import disk
 
 POLL_SECONDS = 2.0
 """Poll interval where the system does not report the end of a process."""
+RETRY_SECONDS = 30.0
+"""The inbox of the lead is read again after this time, in case it could not be read when a letter came."""
 END_SECONDS = 5.0
 """Time for teammates to leave the team when the session ends."""
 ROOT = "NACRE_TEAM_ROOT"
@@ -42,6 +44,8 @@ OWNER = "NACRE_TEAM_OWNER"
 it."""
 REPORT = "report-"
 """Prefix of the id of a letter that reports the result of a turn."""
+FAILED = f"{REPORT}failed-"
+"""The same for a report that a turn failed or came to the end of its rounds."""
 HELD = f"{REPORT}held-"
 """The same for a report that letters woke a teammate too often; the user gets a notice at once."""
 SPENT = f"{REPORT}spent-"
@@ -68,6 +72,12 @@ class ProcessTeammates:
         self._watching: dict[str, asyncio.Task[None]] = {}
         self._is_closed = False
         self._report_tasks: list[asyncio.Task[None]] = []
+        self._heard: set[str] = set()
+        """Ids of letters that `hear` has processed."""
+        self._reported: dict[str, str] = {}
+        """Id of the last letter to each teammate that has reported about all of them."""
+        self._held: set[str] = set()
+        """Teammates whose last report says that letters woke them too often."""
         registry.on_change.append(self._on_change)
         if background.spending is not None:
             background.spending.on_shared = self._on_shared
@@ -106,8 +116,11 @@ class ProcessTeammates:
         """Mark a teammate as running after a letter, and restart it if its process has ended."""
         if not is_alive(state.pid, state.process_start):
             await self._begin(state)
+        sent, _ = await asyncio.to_thread(self._letters, state.name)
         state = self._registry.states[state.name]
-        if not state.is_running:
+        # The report about the letter may have come before this call.
+        is_reported = sent and sent[-1] == self._reported.get(state.name)
+        if not state.is_running and not is_reported:
             now = self._session.clock.now()
             self._registry.put(
                 replace(state, status="running", run=state.run + 1, told=state.run, started=now)
@@ -115,30 +128,62 @@ class ProcessTeammates:
 
     def listen(self, inbox: Inbox, known: Callable[[], set[str]]) -> None:
         """Read reports to the lead as they come; the lead itself gets them with its next message."""
-        task = asyncio.create_task(self._read_reports(inbox, known), name="reports of teammates")
+        self._heard |= known()
+        task = asyncio.create_task(self._read_reports(inbox), name="reports of teammates")
         self._report_tasks.append(task)
 
-    async def _read_reports(self, inbox: Inbox, known: Callable[[], set[str]]) -> None:
-        seen: set[str] = set()
+    async def _read_reports(self, inbox: Inbox) -> None:
         with inbox.wakeup() as wakeup:
             while True:
+                has_more = False
                 with suppress(MailError):
-                    found = await asyncio.to_thread(inbox.waiting, known() | seen)
-                    seen |= {letter.id for letter in found.letters}
-                    for letter in found.letters:
-                        state = self._registry.states.get(letter.sender)
-                        is_watched = letter.sender in self._watching
-                        if letter.id.startswith(REPORT) and state and state.is_running and is_watched:
-                            # The letter to the lead is the report.
-                            self._registry.put(replace(state, status="idle", told=state.run))
-                        if letter.id.startswith(SPENT):
-                            self._background.notify_once(letter.text, letter.sender)
-                        if letter.id.startswith(HELD):
-                            why = TOO_MANY if NOT_DELIVERED in letter.text else TOO_OFTEN
-                            self._session.notify(why.format(name=letter.sender))
+                    found = await asyncio.to_thread(inbox.waiting, frozenset(self._heard))
+                    has_more = found.has_more
+                    await self.hear(found.letters)
                 if self._background.spending is not None:
                     await self._background.spending.settle()
-                await wakeup.wait()
+                if not has_more:
+                    await wakeup.wait(RETRY_SECONDS)
+
+    async def hear(self, letters: Sequence[Letter]) -> None:
+        """Update the state of teammates from letters to the lead, and notify the person; each letter counts
+        once.
+
+        Called by the reader of the inbox and by the lead's turn: a turn that is first moves the cursor, and
+        the reader does not find the letter any more.
+        """
+        new = [letter for letter in letters if letter.id not in self._heard]
+        self._heard |= {letter.id for letter in new}
+        for letter in new:
+            if not letter.id.startswith(REPORT):
+                continue
+            sent, senders = await asyncio.to_thread(self._letters, letter.sender)
+            is_over = sent[-1] == letter.answers if letter.answers in sent else not senders
+            if is_over or letter.id.startswith((FAILED, HELD, SPENT)):
+                self._reported[letter.sender] = sent[-1] if sent else ""
+                state = self._registry.states.get(letter.sender)
+                if state and state.is_running and letter.sender in self._watching:
+                    # The letter to the lead is the report.
+                    self._registry.put(replace(state, status="idle", told=state.run))
+            if letter.id.startswith(SPENT):
+                self._background.notify_once(letter.text, letter.sender)
+            if not letter.id.startswith(HELD):
+                self._held.discard(letter.sender)
+            elif letter.sender not in self._held:
+                # One notice for agents that answer each other: the first that was stopped stops the others.
+                if not self._held & senders:
+                    why = TOO_MANY if NOT_DELIVERED in letter.text else TOO_OFTEN
+                    self._session.notify(why.format(name=letter.sender))
+                self._held.add(letter.sender)
+
+    def _letters(self, name: str) -> tuple[list[str], set[str]]:
+        """Return the ids of the letters to a teammate, and the senders of those that it has not received."""
+        state = self._registry.states.get(name)
+        found = MailboxContent()
+        with suppress(MailError):
+            found = peek(self._teams.inbox_path(state.team, name)) if state else found
+        ids = [letter.id for letter in (*found.received, *found.waiting)]
+        return ids, {letter.sender for letter in found.waiting}
 
     async def close(self) -> None:
         """Stop the processes that this session started; they can be restarted under their names."""

@@ -175,7 +175,7 @@ class AgentWaker:
             if not any(_wakes(letter, state) for letter in new):
                 return bool(watched.wakes.held)
             if not watched.wakes.allows(new):
-                self._notify_once(name, watched)
+                self._notify_once(name, new)
                 return True
             if state.team:
                 await self._room.teams.come_back(state)
@@ -193,8 +193,11 @@ class AgentWaker:
                     await asyncio.to_thread(inbox.settle, found.position)
             return False
 
-    def _notify_once(self, name: str, watched: _WatchedAgent) -> None:
-        if not watched.wakes.is_notified:
+    def _notify_once(self, name: str, held: Sequence[Letter]) -> None:
+        """Notify the person; once for agents that answer each other: the first that stops ends it for all."""
+        watched = self._watched[name]
+        senders = {letter.sender for letter in held} & self._watched.keys()
+        if not any(self._watched[one].wakes.is_notified for one in {name, *senders}):
             watched.wakes.is_notified = True
             self._notify(watched.wakes.reasons[0].format(name=name))
 
@@ -204,7 +207,7 @@ class AgentWaker:
         if watched.wakes.delivers(letters):
             return True
         watched.wakes.held |= {letter.id for letter in letters}
-        self._notify_once(name, watched)
+        self._notify_once(name, letters)
         return False
 
     async def _waiting(self, name: str, watched: _WatchedAgent) -> Sequence[Letter]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from nacre.agents.registry import AgentState
+from nacre.app.endings import Reopen
 from nacre.app.open_agent import NEW, OpenedAgent, open_agent
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import TranscriptError
@@ -23,24 +24,6 @@ from nacre.settings import Settings
 from nacre.store.sessions import Sessions
 from nacre.store.summaries import SessionSummary
 from nacre.tools.guard import Ask
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """The person leaves the chat."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reopen:
-    """Continue with another session, or with a new one."""
-
-    session: str | None = NEW
-    """None for one that leaves nothing on disk."""
-    is_clear: bool = False
-    """The new session replaces the one that is closed."""
-
-
-Ending: TypeAlias = Leave | Reopen | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -13,6 +14,7 @@ from nacre.agents.toolset import Toolset
 from nacre.agents.types import AgentTypes
 from nacre.app.build_toolset import FROM_SERVERS, own_tools
 from nacre.app.recall_once import choose_selector, drift_of
+from nacre.app.restored_context import forget_hidden
 from nacre.app.startup_context import StartupContext
 from nacre.context.environment import CurrentDate, git_branch
 from nacre.context.instruction_updates import InstructionUpdates
@@ -33,7 +35,7 @@ from nacre.memory.files.scan import scan
 from nacre.memory.recall.drift.words import WordCache
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import MAX_VIEW_BYTES
-from nacre.providers.choose import build, is_remote_model
+from nacre.providers.choose import ModelChoice, build, choose, is_remote_model
 from nacre.session.agent import SessionAgent
 from nacre.session.background import Background
 from nacre.session.forks import ForkRunner
@@ -109,6 +111,15 @@ def add_result_layers(
     add_microcompact(session, settings, toolset, tools=tools, folder=folder)
 
 
+def has_remote_model(choice: ModelChoice | None, settings: Settings) -> bool:
+    """Whether requests leave this machine; assumed of a provider that the caller brought."""
+    if choice is None:
+        return True
+    named = settings.fallback_model
+    choices = [choice, *([choose(named, settings.environ)] if named else [])]
+    return any(is_remote_model(one, settings.environ) for one in choices)
+
+
 async def add_recall(
     session: Session,
     startup: StartupContext,
@@ -116,9 +127,12 @@ async def add_recall(
     settings: Settings,
     stack: AsyncExitStack,
     *,
-    is_remote: bool,
+    choice: ModelChoice | None,
 ) -> Recall | None:
-    """Add recall, if there are memories and it is switched on (R1)."""
+    """Add recall, if there are memories and it is switched on (R1).
+
+    `choice` is the model that answers, None for a provider that the program brought.
+    """
     if not (startup.memories and settings.switches.recall):
         return None
     keeps = bool(startup.session)
@@ -138,20 +152,23 @@ async def add_recall(
     options = RecallOptions(
         drift=checked if settings.switches.drift_check else None,
         words=words if keeps else None,
-        selector=_selector(session, settings, stack),
+        selector=_selector(session, settings, stack, is_given=choice is None),
         stats=RecallStats(startup.memories, startup.session, session.clock) if keeps else None,
         max_bytes=min(MAX_VIEW_BYTES, session.window) if settings.profile == "small" else MAX_VIEW_BYTES,
     )
-    recall = Recall(rankers, toolset.workspace, session.clock, options=options, hides_local=is_remote)
+    hides_local = has_remote_model(choice, settings)
+    recall = Recall(rankers, toolset.workspace, session.clock, options=options, hides_local=hides_local)
     session.add_layers(recall)
     stack.push_async_callback(recall.close)
     await recall.warm()
     return recall
 
 
-def _selector(session: Session, settings: Settings, stack: AsyncExitStack) -> Selector | None:
-    """Return the small model that chooses among candidates, if one is set or wanted."""
-    choice, _ = choose_selector(settings)
+def _selector(
+    session: Session, settings: Settings, stack: AsyncExitStack, *, is_given: bool
+) -> Selector | None:
+    """Return the small model that chooses among candidates, if there is one."""
+    choice, _ = choose_selector(settings, is_given=is_given)
     if choice is None:
         return None
     provider = build(choice, settings.environ)
@@ -199,7 +216,8 @@ def add_microcompact(
         return
     chosen = replace(usual, tools=usual.tools | {one.name for one in tools if one.clearable})
     results = result_store_in(folder)
-    session.add_layers(Microcompact(results, chosen))
+    # Edits need the text of a file, not the memory of it.
+    session.add_layers(Microcompact(results, chosen, on_clear=partial(forget_hidden, toolset.workspace)))
     named = result_folders_named((note.fact("folder") for note in session.view.noted(CLEARED)), settings.home)
     toolset.open_to(named | ({results.folder} if results.folder else set()))
 

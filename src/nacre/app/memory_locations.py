@@ -136,6 +136,8 @@ def instruction_paths(settings: Settings) -> InstructionPaths:
         home=settings.home,
         cwd=settings.cwd,
         root=settings.project_root,
+        tilde=Path(settings.environ.get("HOME") or Path.home()),
+        excludes=tuple(one.text for one in settings.memory.instruction_excludes),
         allow_outside=consented(settings.home, settings.project_root),
         refusal=settings.reading_refusal,
     )

@@ -29,7 +29,7 @@ from nacre.layers.l4_compact.policy import COMPACTION, compaction_history
 from nacre.layers.l5_extract.policy import ExtractEnvironment, is_enabled
 from nacre.layers.l6_dream.layer import Dream, DreamTarget, dream_model
 from nacre.layers.l6_dream.state import recover
-from nacre.loop.fork import Fork, ForkResult, ForkTask
+from nacre.loop.fork import PARTICIPANT, Fork, ForkResult, ForkTask
 from nacre.memory.memory import Memory
 from nacre.messages.draft import Draft
 from nacre.messages.facts import Facts
@@ -63,6 +63,32 @@ class Side:
 
     async def __call__(self, task: ForkTask) -> ForkResult:
         return await self.forks.side(task, self.provider, self.model)
+
+
+@dataclass(frozen=True, slots=True)
+class CheaperModel:
+    """Runs each task as a fork of the session or on a small model, whichever costs less (F7)."""
+
+    side: Side
+
+    async def __call__(self, task: ForkTask) -> ForkResult:
+        participant = PARTICIPANT.get()
+        return await (participant.run(task, self._run) if participant is not None else self._run(task))
+
+    async def _run(self, task: ForkTask) -> ForkResult:
+        forks = self.side.forks
+        is_cheaper = forks.is_cheaper_aside(task, self.side.model)
+        return await (self.side(task) if is_cheaper else forks(task))
+
+
+def writer_for_role(named: str | None, forks: ForkRunner, settings: Settings) -> Fork | None:
+    """Return what writes notes or memories: the model of the role; without one, the cheaper of two."""
+    own = model_for_role(named, forks, settings)
+    if named is None and settings.small_model is not None and own is forks:
+        small = model_for_role(settings.small_model, forks, settings)
+        if isinstance(small, Side):
+            return CheaperModel(small)
+    return own
 
 
 def model_for_role(named: str | None, forks: ForkRunner, settings: Settings) -> Fork | None:
@@ -116,7 +142,7 @@ def add_notes_and_compact(session: Session, settings: Settings, services: Sessio
             "allow", "Read", f"//{str(log_writer.path.resolve()).lstrip('/')}", "this session's log"
         )
         services.toolset.guard.policy = services.toolset.guard.policy.with_rules([rule])
-    writer = model_for_role(settings.roles.notes, services.forks, settings)
+    writer = writer_for_role(settings.roles.notes, services.forks, settings)
     add_notes(session, settings, folder=folder, background=services.background, fork=writer)
     summarise = _summariser(settings, services)
     prefetch = None
@@ -215,7 +241,7 @@ def add_notes(
         background=background,
         fork=fork if can_edit else None,
         form=form,
-        settings=settings.notes,
+        settings=replace(settings.notes, least_room=settings.compaction.summary_room),
     )
     notes.gives_drafts = settings.switches.notes_compact
     session.add_layers(notes)
@@ -249,7 +275,7 @@ def add_extract(
     config = ExtractConfig(
         memories=[one for one in (startup.team, memory) if one is not None],
         others=[startup.users] if startup.users else [],
-        fork=model_for_role(settings.roles.extract, forks, settings) if can_write else None,
+        fork=writer_for_role(settings.roles.extract, forks, settings) if can_write else None,
         origins=startup.origin_tracker,
         hidden=hidden if is_remote else nothing_hidden,
         grounds=settings.switches.grounding,

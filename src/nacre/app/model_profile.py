@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 from nacre import prompts
 from nacre.cache.models import profile, window_size
 from nacre.loop.fork import ForkTask
+from nacre.messages.blocks import JsonObject
+from nacre.messages.events import Reply
+from nacre.messages.records import Noted
 from nacre.providers.base import Provider, ToolSupport
 from nacre.providers.choose import ModelChoice, address_of
 from nacre.providers.servers import OPENAI, SERVERS, ServedWindow, served_window
 from nacre.session.forks import ForkRunner
 from nacre.session.layer import Layer
+from nacre.session.meter import SIDE_QUERY
 from nacre.session.model_facts import ModelFacts, ModelFactsCache
 from nacre.session.session import Session
 from nacre.session.settings import DEFAULT_SETTINGS
@@ -32,7 +36,7 @@ READ_SHARE = 0.125
 MIN_SUMMARY_TOKENS = 1_000
 """Nine short sections."""
 TEST = "tool call test"
-"""The name of the background task that tests a model."""
+"""The name of the background task that tests a model, and the purpose of its requests."""
 QUIET_SECONDS = 20.0
 """A person who has been silent for so long reads, or is away."""
 LOCAL_EXTRACT_TOKENS = 1_000
@@ -173,6 +177,15 @@ def add_tool_call_test(session: Session, provider: Provider, forks: ForkRunner, 
 
     if not isinstance(provider, TextCallsProvider):
         return
+
+    def pay(reply: Reply) -> None:
+        session.add_usage(reply.usage, reply.model, purpose=TEST)
+        model = session.pricing_model(reply.model)
+        facts: JsonObject = {"purpose": TEST, "model": model, "usage": reply.usage.as_json()}
+        note = Noted(id=session.clock.new_id(), at=session.clock.now(), kind=SIDE_QUERY, facts=facts)
+        forks.background.record(note)
+
+    provider.on_test = pay
     if provider.support == "none":
         session.notify(NO_TOOLS.format(model=session.base.model))
     elif provider.support is None and is_local:

@@ -24,6 +24,7 @@ from nacre.app.layers import (
     add_startup_layers,
     add_tool_instructions,
     has_outside_context,
+    has_remote_model,
 )
 from nacre.app.model_layers import SessionServices, add_dream, add_extract, add_notes_and_compact
 from nacre.app.model_profile import (
@@ -50,7 +51,7 @@ from nacre.loop.round import Limits
 from nacre.memory.memory import Memory
 from nacre.memory.recall.base import Recalled
 from nacre.providers.base import Provider
-from nacre.providers.choose import ModelChoice, build, choose, is_remote_model, require_installed
+from nacre.providers.choose import ModelChoice, build, choose, require_installed
 from nacre.providers.retry import RetrySettings, with_fallback
 from nacre.session.agent import UNNAMED, SessionAgent
 from nacre.session.background import Background
@@ -158,7 +159,7 @@ async def open_agent(  # noqa: PLR0913 - the public entry point; all but the set
         cache = facts_cache(settings, choice)
         facts = cache.read() if cache else ModelFacts()
         model = choice.model if choice else settings.model or UNNAMED
-        is_local = cache is not None and not _is_remote(choice, settings)
+        is_local = cache is not None and not has_remote_model(choice, settings)
         if is_local and choice is not None:
             facts = await ask_window(settings, choice, facts)
         settings = adapt_to_model(settings, model, facts, is_local=is_local)
@@ -187,7 +188,7 @@ async def _open(setup: _Setup, stack: AsyncExitStack) -> OpenedAgent:
     """Open memory and tools, create the session and add its layers; their order is the order of calls."""
     settings = setup.settings
     log = setup.log
-    is_remote = _is_remote(setup.choice, settings)
+    is_remote = has_remote_model(setup.choice, settings)
     folder = log.writer.folder if log else None
     toolset = await build_toolset(settings, stack, ask=setup.ask, keeps=log is not None)
     session, startup, tools = await _open_session(setup, toolset, stack, is_remote=is_remote)
@@ -195,7 +196,7 @@ async def _open(setup: _Setup, stack: AsyncExitStack) -> OpenedAgent:
         session.add_layers(SwitchUpdates(settings, toolset.workspace))
     add_startup_layers(session, startup, toolset, is_remote=is_remote)
     add_result_layers(session, toolset, settings, tools=tools, folder=folder)
-    recall = await add_recall(session, startup, toolset, settings, stack, is_remote=is_remote)
+    recall = await add_recall(session, startup, toolset, settings, stack, choice=setup.choice)
     hooks = add_hooks(session, settings, toolset, stack)
     rewind = toolset.belong_to(session, folder)
     agent = SessionAgent(session, setup.provider, tools, limits=_limits(settings))
@@ -260,15 +261,6 @@ async def _open_session(
     session = Session(base, records, writer=writer, settings=session_settings(settings), clock=setup.clock)
     use_model_facts(session, setup.facts, setup.facts_cache if setup.log else None, stack)
     return session, startup, tools
-
-
-def _is_remote(choice: ModelChoice | None, settings: Settings) -> bool:
-    """Whether requests leave this machine; assumed of a provider that the caller brought."""
-    if choice is None:
-        return True
-    named = settings.fallback_model
-    choices = [choice, *([choose(named, settings.environ)] if named else [])]
-    return any(is_remote_model(one, settings.environ) for one in choices)
 
 
 def build_base(

@@ -10,7 +10,7 @@ from nacre.clock import SYSTEM_CLOCK
 from nacre.memory.recall.base import Drift, RankedMemory, Recalled, RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import CheckDrift, recall, skip_reason
-from nacre.providers.choose import ModelChoice, choose, small_model
+from nacre.providers.choose import ModelChoice, choose, vendor_small_model
 from nacre.settings import Settings
 
 if TYPE_CHECKING:
@@ -57,18 +57,34 @@ async def recall_once(
     return await asyncio.to_thread(looked_up)
 
 
-def choose_selector(settings: Settings) -> tuple[ModelChoice | None, str]:
-    """Return the small model that chooses memories, or None, and the reason in words."""
+def choose_selector(settings: Settings, *, is_given: bool = False) -> tuple[ModelChoice | None, str]:
+    """Return the small model that chooses memories, or None, and the reason in words (R5).
+
+    `auto` is the small model of the vendor whose key is set. With `is_given` the program brought a provider
+    of its own, and nothing may be sent elsewhere unless the settings say so.
+    """
     wanted = settings.switches.recall_selector
     named = settings.roles.select or settings.small_model
     if wanted is False:
         return None, "switches.recall_selector is false"
-    if wanted == "auto" and named is None:
-        return None, "no small model is named; set smallModel to let one choose"
-    choice = choose(named or small_model(choose(settings.model, settings.environ)), settings.environ)
+    if wanted == "auto" and not named and is_given:
+        return None, "the program brought its own provider; set smallModel to let a small model choose"
+    choice = choose(named or settings.model, settings.environ)
+    reason = "named in the settings" if named else "switches.recall_selector is true"
     if choice.provider_name == "embedded":
         return None, "there is no model"
-    return choice, "named in the settings" if named else "switches.recall_selector is true"
+    if not named:
+        key = f"{choice.provider_name.upper()}_API_KEY"
+        small = vendor_small_model(choice)
+        if wanted == "auto":
+            if small is None or not settings.environ.get(key):
+                return (
+                    None,
+                    f"no small model is known beside {choice.model}; set smallModel to let one choose",
+                )
+            reason = f"{key} is set"
+        choice = choose(small, settings.environ) if small else choice
+    return choice, reason
 
 
 def drift_of(

@@ -31,6 +31,7 @@ from nacre.messages.records import Noted
 from nacre.messages.results import AnsweredCall, answered_calls
 from nacre.messages.tokens import estimate_text
 from nacre.messages.untrusted_text import neutralise, one_line
+from nacre.messages.view import View
 from nacre.session.layer import DAY, INSTRUCTIONS, RECORD, WHOLE
 from nacre.session.restoration import Restored, Restorer, cut, within
 from nacre.session.session import OPENING, Session
@@ -261,6 +262,16 @@ def visible_in(kept: Sequence[Item], workspace: Workspace) -> dict[Path, ShownLi
         known = found.get(path, ())
         found[path] = None if lines is None or known is None else join((*known, *lines))
     return found
+
+
+def forget_hidden(workspace: Workspace, before: View, after: View) -> None:
+    """Let files be read again before a change if their content is in the view before, but not after."""
+    still = visible_in(after.items, workspace)
+    for path in visible_in(before.items, workspace):
+        if path not in still:
+            workspace.forget([path])
+        elif (lines := still[path]) is not None:
+            workspace.still_sees(path, lines)
 
 
 def _shown_by(one: AnsweredCall) -> ShownLines | None:

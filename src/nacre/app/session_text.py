@@ -1,4 +1,4 @@
-"""Lines of text about a session for all interfaces: calls, results, running and ended agents."""
+"""Lines of text about a session for all interfaces: agents, the end of a turn and of a session."""
 
 from __future__ import annotations
 
@@ -9,19 +9,14 @@ from typing import TYPE_CHECKING
 from nacre.agents.registry import AgentState
 from nacre.errors import NacreError, ProviderError
 from nacre.formatting import human_count, shorten, usd_text
-from nacre.messages.blocks import Document, Image, Json, ToolCall, ToolResult
-from nacre.messages.media import media_facts
 from nacre.messages.records import Said
 from nacre.session.background import AGENT_PURPOSE
+from nacre.session.log_writer import NullRecordWriter
 from nacre.session.session import Session
 
 if TYPE_CHECKING:
     from nacre.app.open_agent import OpenedAgent
 
-MAX_ARGUMENT_CHARS = 80
-"""Maximum length of a call's arguments; the whole call is in the transcript."""
-MAX_RESULT_CHARS = 100
-"""Maximum length of a result's first line."""
 SHOWN_IN_STATUS = 3
 """Number of agents named in the status line; the rest are counted."""
 WORDS_CHARS = 80
@@ -44,22 +39,6 @@ ENDED = {
     "stalled": "was stopped because it hung",
 }
 _WHO = {"user": "you", "assistant": "agent", "system": "note"}
-
-
-def call_line(call: ToolCall) -> str:
-    """Return a shortened call such as `Read(file_path=src/app.py)`."""
-    arguments = ", ".join(f"{name}={_short(value)}" for name, value in call.input.items())
-    return f"{call.name}({shorten(arguments, MAX_ARGUMENT_CHARS)})"
-
-
-def result_line(result: ToolResult) -> str:
-    """Return the first line of a result and the number of further lines."""
-    lines = result.text.strip().splitlines()
-    if not lines:
-        media = [media_facts(one).text for one in result.content if isinstance(one, Image | Document)]
-        return ", ".join(media) or "no output"
-    more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
-    return shorten(lines[0].strip(), MAX_RESULT_CHARS) + more
 
 
 def working(ready: OpenedAgent) -> tuple[list[str], list[str]]:
@@ -126,5 +105,9 @@ def resumed_lines(session: Session) -> list[str]:
     return [f"resumed session {session.id}", *last]
 
 
-def _short(value: Json) -> str:
-    return value if isinstance(value, str) else repr(value)
+def farewell_line(session: Session) -> str:
+    """Return session, cost and how to resume it; empty if there is nothing to resume."""
+    if isinstance(session.writer, NullRecordWriter) or not session.view.items:
+        return ""
+    id_ = session.id[:8]
+    return f"session {id_} · {session.meter.price()} · continue it with: nacre --resume {id_}"

@@ -200,8 +200,13 @@ async def _with_texts(
         else memory_tools(memory, session=startup.session, team=team, origins=startup.origin_tracker)
     )
     if settings.switches.search_past and settings.profile != "small":
+        local_only = startup.local_only if is_remote else LocalOnlyFilter()
         search = search_sessions_tool(
-            memory.location, settings.home, session=startup.session, refusal=settings.reading_refusal
+            memory.location,
+            settings.home,
+            session=startup.session,
+            refusal=settings.reading_refusal,
+            hidden=local_only.now,
         )
         tools.append(search)
         startup = replace(startup, searches_past=True)

@@ -14,7 +14,16 @@ from dataclasses import replace
 from nacre import prompts
 from nacre.agents.directory import team_of
 from nacre.agents.mail_room import MailRoom
-from nacre.agents.process_teammates import DEPTH, HELD, OWNER, REPORT, ROOT, SPENT
+from nacre.agents.process_teammates import (
+    DEPTH,
+    FAILED,
+    HELD,
+    OWNER,
+    REPORT,
+    RETRY_SECONDS,
+    ROOT,
+    SPENT,
+)
 from nacre.agents.registry import AgentRegistry
 from nacre.agents.run import NOTHING_SAID, OUT_OF_ROUNDS, WOKEN, bounded
 from nacre.agents.team_roster import Roster
@@ -24,9 +33,10 @@ from nacre.agents.waking import first_of, is_from_person
 from nacre.app.build_toolset import keep_loaded
 from nacre.app.open_agent import NEW, SYSTEM, OpenedAgent, open_agent
 from nacre.errors import ConfigError, MailError, NacreError, SpendCapReached, TranscriptError
+from nacre.layers.l7_mail.inbox import Inbox
 from nacre.layers.l7_mail.layer import MAIL, DeliveryLimit
-from nacre.layers.l7_mail.letter import Letter, brief, check_name
-from nacre.layers.l7_mail.mailbox import Mailbox
+from nacre.layers.l7_mail.letter import MAIN, Letter, brief, check_name
+from nacre.layers.l7_mail.mailbox import Mailbox, MailboxContent, peek
 from nacre.layers.l7_mail.send_message import NAME as SEND
 from nacre.layers.l7_mail.wakeup import Wakeup
 from nacre.messages.blocks import JsonObject
@@ -70,7 +80,7 @@ async def open_teammate(
     known = agent_types(settings).types
     if kind not in known:
         raise ConfigError(f"there is no kind of agent named {kind!r}; known are {', '.join(sorted(known))}")
-    lead = roster.lead()
+    receiver = _receiver(roster, settings.environ)
     one = known[kind]
     async with open_agent(
         _settings_of(one, settings, model or one.model),
@@ -83,16 +93,19 @@ async def open_teammate(
             _limit_depth(ready.team.shared.registry, settings.environ)
         await _share_limits(ready.background, roster, name, settings)
         session = ready.agent.session
-        session.base = _base(session.base, f"{one.prompt}\n\n{prompts.render(FRAME, lead=lead)}")
+        session.base = _base(session.base, f"{one.prompt}\n\n{prompts.render(FRAME, receiver=receiver)}")
         session.is_one_shot = True
         await ready.mail.become(name, roster, kind)
-        yield Teammate(ready, ready.mail, roster, chars=settings.agents.result_chars)
+        yield Teammate(ready, ready.mail, roster, receiver, chars=settings.agents.result_chars)
 
 
 class Teammate:
     """A member of a team in its own process."""
 
-    def __init__(self, ready: OpenedAgent, room: MailRoom, roster: Roster, *, chars: int) -> None:
+    def __init__(
+        self, ready: OpenedAgent, room: MailRoom, roster: Roster, receiver: str, *, chars: int
+    ) -> None:
+        """`receiver` gets the reports, besides the lead, who also notifies the person of limits."""
         self.ready = ready
         self.hear: Callable[[Event], None] = _no_lead
         """Called with all events of its turns."""
@@ -100,9 +113,10 @@ class Teammate:
         self._session = ready.agent.session
         self._room = room
         self._roster = roster
+        self._receiver = receiver
         self._chars = chars
         self._since = self._session.clock.now()
-        self._wakeups: Sequence[Wakeup] = ()
+        self._wakeups: dict[Inbox, Wakeup] = {}
         self._wakes = DeliveryLimit()
         self._prompted_at = roster.prompted_at()
         room.mailing.may_deliver = self._may_deliver
@@ -114,7 +128,7 @@ class Teammate:
     async def serve(self, prompt: str = "") -> None:
         """Run turns for letters until it agrees to shut down or a person requests it."""
         with ExitStack() as held:
-            self._wakeups = [held.enter_context(inbox.wakeup()) for inbox in self._room.mailing.inboxes]
+            self._watch_inboxes(held)
             await self._report()
             if not self._session.is_opened:
                 words = prompts.render(
@@ -126,11 +140,18 @@ class Teammate:
             elif _is_owed(self._session.transcript.records):
                 await self._turn(None)
             while not self._room.post.is_leaving and not await self._obeys():
+                self._watch_inboxes(held)
                 if await self._may_wake():
                     await self._session.add_user(WOKEN, is_persons=False)
                     await self._turn(None)
                 else:
                     await self._on_wakeup()
+
+    def _watch_inboxes(self, held: ExitStack) -> None:
+        """Take a wakeup of each inbox, also of teams that it began since; before its letters are read."""
+        for inbox in self._room.mailing.inboxes:
+            if inbox not in self._wakeups:
+                self._wakeups[inbox] = held.enter_context(inbox.wakeup())
 
     async def _may_wake(self) -> bool:
         """Whether letters may start a turn; notifies the lead if not."""
@@ -141,12 +162,11 @@ class Teammate:
         if self._wakes.allows(new):
             self._wakes.woken()
             return True
-        is_first = not self._wakes.is_notified
-        self._wakes.is_notified = True
-        if is_first:
+        if not self._wakes.is_notified:
+            self._wakes.is_notified = True
             self.hear(Notice(self._wakes.reasons[0].format(name=self.name), "warning"))
         why = f"{self.name}: {self._wakes.reasons[1]}."
-        await self._report(why, prefix=HELD if is_first else REPORT)
+        await self._report(why, prefix=HELD)
         return False
 
     async def _may_deliver(self, letters: Sequence[Letter]) -> bool:
@@ -173,7 +193,7 @@ class Teammate:
             playing.cancel()
             await asyncio.wait({playing})
         try:
-            await self._report(playing.result())
+            await self._report(playing.result(), prefix=FAILED)
         except SpendCapReached as error:
             await self._report(str(error), prefix=SPENT)
 
@@ -193,14 +213,16 @@ class Teammate:
         return "" if outcome != "turn_limit" else OUT_OF_ROUNDS.format(rounds=self._agent.limits.max_rounds)
 
     async def _on_wakeup(self) -> None:
-        await first_of(*(wakeup.wait() for wakeup in self._wakeups))
+        await first_of(*(wakeup.wait(RETRY_SECONDS) for wakeup in self._wakeups.values()))
 
     async def _obeys(self) -> bool:
         """Whether a person requests a shutdown; answers the request."""
         known = self._room.mailing.known()
         for inbox in self._room.mailing.inboxes:
-            found = await asyncio.to_thread(inbox.waiting, known)
-            wishes = [one for one in found.letters if is_from_person(one) and one.at >= self._since]
+            letters: Sequence[Letter] = ()
+            with suppress(MailError):  # read again with the next wakeup
+                letters = (await asyncio.to_thread(inbox.waiting, known)).letters
+            wishes = [one for one in letters if is_from_person(one) and one.at >= self._since]
             if wishes:
                 with suppress(MailError):
                     await self._room.post.send(
@@ -210,29 +232,48 @@ class Teammate:
         return False
 
     async def _report(self, failure: str = "", *, prefix: str = REPORT) -> None:
-        """Send the result of a turn to the lead, each reply once even after a crash."""
-        lead = self._roster.lead()
+        """Send the result of a turn to the agent that waits for it, each reply once even after a crash."""
+        receivers = {self._receiver} | ({self._roster.lead()} if prefix in {HELD, SPENT} else set())
+        receivers -= {"", self.name}
         clock = self._session.clock
         reply = _last_reply(self._session.transcript.records)
         last = self._session.view.last_noted(REPORTED)
         is_told = reply is None or (last is not None and last.fact("reply") == reply.id)
-        if not lead or lead == self.name or (is_told and not failure):
+        if not receivers or (is_told and not failure):
             return
         said = failure or (reply.message.text if reply else "") or NOTHING_SAID
         folder = getattr(self._session.writer, "folder", None)
         letter = Letter(
-            id=f"{prefix}{clock.new_id() if failure or reply is None else reply.id}",
+            id=f"{prefix}{clock.new_id()}" if failure or reply is None else f"{REPORT}{reply.id}",
             sender=self.name,
-            to=lead,
+            to=MAIN,
             text=bounded(said, f"{self.name}-report", folder, self._chars),
             summary=brief(said.strip().partition("\n")[0]),
+            answers=await asyncio.to_thread(self._last_received),
             at=clock.now(),
         )
-        await asyncio.to_thread(Mailbox(self._roster.inbox_path(lead)).put, letter)
+        for name in sorted(receivers):
+            box = Mailbox(self._roster.inbox_path(name))
+            await asyncio.to_thread(box.put, replace(letter, to=name))
         facts: JsonObject = {"reply": reply.id if reply else ""}
         await self._session.transcript.append(
             Noted(id=clock.new_id(), at=clock.now(), kind=REPORTED, facts=facts)
         )
+
+    def _last_received(self) -> str:
+        """Return the id of the last letter in its inbox that the transcript has; empty if there is none."""
+        known = self._room.mailing.known()
+        found = MailboxContent()
+        with suppress(MailError):
+            found = peek(self._roster.inbox_path(self.name))
+        letters = [letter.id for letter in (*found.received, *found.waiting) if letter.id in known]
+        return letters[-1] if letters else ""
+
+
+def _receiver(roster: Roster, environ: Mapping[str, str]) -> str:
+    """Return the member that started this process; without one, the lead."""
+    owner = environ.get(OWNER, "")
+    return next((one.name for one in roster.members() if owner and one.session == owner), roster.lead())
 
 
 async def _ended(task: asyncio.Task[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +19,9 @@ if TYPE_CHECKING:
     from nacre.devtools.replay.schema import Recorded
     from nacre.settings import Settings
 
-NAMES = ("none", "truncate", "claude-code", "nacre", "nacre-model")
+NAMES = ("none", "truncate", "claude-code", "nacre", "nacre-model", "nacre-tools", "nacre-chat")
 DEFAULT_WINDOW = 200_000
 """Window of most recorded sessions; a model with a smaller one lowers it."""
-FALLBACK_MODEL = "claude-sonnet-5-5"
-"""Model for prices if neither the recordings nor the settings name one."""
 MIN_WINDOW = 8_000
 """No agent's system prompt fits in less."""
 
@@ -124,9 +121,10 @@ class _Wanted:
 
 def _terms(wanted: _Wanted, sessions: Sequence[Recorded], settings: Settings) -> ReplayTerms:
     from nacre.cache.models import profile
+    from nacre.devtools.replay.recorded import priced_model
     from nacre.devtools.replay.run import ReplayTerms
 
-    model = wanted.model or _model_of(sessions, settings)
+    model = wanted.model or priced_model(sessions, settings.model)
     window = min(wanted.window or DEFAULT_WINDOW, profile(model).window)
     if not wanted.no_base:
         # Refuse a window that the system prompt alone would fill.
@@ -137,18 +135,6 @@ def _terms(wanted: _Wanted, sessions: Sequence[Recorded], settings: Settings) ->
                 f"{window:,}; name a larger --window, or leave them out with --no-base"
             )
     return ReplayTerms(model=model, window=window, with_base=not wanted.no_base)
-
-
-def _model_of(sessions: Sequence[Recorded], settings: Settings) -> str:
-    """Return the model of the sessions if it has a price, else the configured one."""
-    from nacre.cache.models import profile
-
-    ran = Counter(
-        one.model
-        for one in sessions
-        if one.model and any(tier.input for tier in profile(one.model).prices)  # the embedded one is free
-    )
-    return ran.most_common(1)[0][0] if ran else settings.model or FALLBACK_MODEL
 
 
 def _read(recordings: Sequence[str], settings: Settings, progress: Progress | None) -> list[Recorded]:

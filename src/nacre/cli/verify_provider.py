@@ -68,7 +68,11 @@ def verify_provider(
     else:
         rows = [(one.name, one.assumed, one.found, one.state) for one in findings]
         print_table(rows, header=("check", "assumed", "found", ""))
-        count = "nothing differs" if not differing else f"{len(differing)} assumptions differ"
+        count = {0: "nothing differs", 1: "1 assumption differs"}.get(
+            len(differing), f"{len(differing)} assumptions differ"
+        )
+        unchecked = sum(one.state == "not checked" for one in findings)
+        count += f", {unchecked} not checked" if unchecked else ""
         print(f"\n{probe.model}: {count}; {probe.requests} requests, ${probe.spent_usd:.4f}.")
     return 1 if differing else 0
 

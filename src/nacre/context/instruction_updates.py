@@ -17,7 +17,7 @@ from nacre.memory.instructions.load import (
     load_for_files,
     reload,
 )
-from nacre.memory.startup_text import render_changes, render_later
+from nacre.memory.startup_text import render_changes, render_later, too_long
 from nacre.messages.blocks import JsonObject, ToolResult
 from nacre.messages.records import Said
 from nacre.messages.view import View
@@ -82,7 +82,7 @@ class InstructionUpdates(Layer):
         text = render_later(new)
         if not text:
             return []
-        return [self._note(new, text=text, notice=_notice("now in force", (file.path for file in new)))]
+        return [self._note(new, text=text, notice=_notice("now in force", new))]
 
     async def _changed(self) -> list[Attachment]:
         changes = await asyncio.to_thread(changed_since, self._now, self._known_digests)
@@ -93,7 +93,7 @@ class InstructionUpdates(Layer):
         unknown = tuple(file for file in changes.changed if not self._has_seen(file.path))
         self.on_loaded([file for file in changes.changed if str(file.path) not in self._known_digests], False)
         text = render_changes(replace(changes, changed=unknown))
-        notice = _notice("instructions changed", [*(file.path for file in unknown), *changes.gone])
+        notice = _notice("instructions changed", unknown, changes.gone)
         return [self._note(changes.changed, gone=changes.gone, text=text, notice=notice)]
 
     def _has_seen(self, path: Path) -> bool:
@@ -119,6 +119,13 @@ class InstructionUpdates(Layer):
         return Attachment(kind=INSTRUCTIONS, text=text, facts=facts, notice=notice)
 
 
-def _notice(what: str, paths: Iterable[Path]) -> str:
-    names = ", ".join(map(str, paths))
-    return f"{what}: {names}" if names else ""
+def _notice(what: str, files: Sequence[InstructionFile], gone: Iterable[Path] = ()) -> str:
+    """Return one line about files: which ones, which are only named to the model, which are long (M24)."""
+    named = too_long(files)
+    sent = [file for file in files if file.path not in named]
+    paths = [*(file.path for file in sent), *gone]
+    lines = [f"{what}: {', '.join(map(str, paths))}"] if paths else []
+    if named:
+        lines.append(f"too long, the model is only told their paths: {', '.join(map(str, named))}")
+    lines += [f"{file.path}: {remark}" for file in sent for remark in file.problems]
+    return "; ".join(lines)

@@ -22,8 +22,9 @@ from nacre.memory.format.entry import (
     Entry,
     Origin,
     clipped,
+    derived_file_name,
     description_of,
-    file_name,
+    file_subject,
     one_line,
     read_entry,
     title_of,
@@ -200,7 +201,7 @@ class OriginTracker(OriginJudge):
         """Report an unverified entry to the person, with the way to confirm it."""
         if entry.origin == "unverified":
             *_, top = self._chain()
-            text = clipped(one_line(entry.description or entry.body), MAX_NOTICE_CHARS)
+            text = clipped(one_line(entry.body), MAX_NOTICE_CHARS)
             top.notify(UNVERIFIED.format(file=entry.file, text=text))
 
     def outside_texts(self, home: Path | None) -> Iterator[str]:
@@ -287,13 +288,12 @@ class OriginTracker(OriginJudge):
             origin = origin_of(entry.body, *known)
         if self.has_contact(directory):
             if not before:
-                self._check_name(file, entry.body)
+                self._check_name(file, entry)
             kept = "" if origin in DOUBTFUL else entry.body
             own = f"{kept}\n{whole_text(was) if was.is_trusted else ''}"
-            content = MarkdownFile.parse(content).with_fields(
-                name=self.supported_title(entry.name, own) or title_of(entry.body),
-                description=self.supported_title(entry.description, own) or description_of(entry.body),
-            )
+            name = self.supported_title(entry.name, own) or title_of(entry.body)
+            said = self.supported_title(entry.description, own) or description_of(entry.body, name)
+            content = MarkdownFile.parse(content).with_fields(name=name, description=said)
         if origin in DOUBTFUL:
             return MarkdownFile.parse(content).with_fields(origin=origin)
         if was.is_trusted:
@@ -302,10 +302,10 @@ class OriginTracker(OriginJudge):
         is_raised = was.origin == "unverified" and self.supports(entry.body, home=directory)
         return MarkdownFile.parse(content).with_fields(origin="agent" if is_raised else was.origin)
 
-    def _check_name(self, file: str, body: str) -> None:
+    def _check_name(self, file: str, entry: Entry) -> None:
         """Raise `StoreError` if the name of a new file, which an index shows, says what its text does not."""
-        if not self.supported_title(Entry(file=file).title, body):
-            better = file_name(title_of(body))
+        if not self.supported_title(file_subject(file), entry.body):
+            better = derived_file_name(entry)
             if file.rpartition("/")[2] != better:
                 raise StoreError(NAME_REFUSED.format(file=file, better=better))
 

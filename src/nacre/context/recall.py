@@ -59,6 +59,8 @@ SURE = 0.9
 """Confidence from which a local pick is attached without the answer of the small model."""
 FITS = 0.25
 """Confidence from which a late choice of the small model still fits the next message."""
+MAX_FAILURES = 3
+"""Failed requests in a row after which the small model is not asked again: a server may not have it."""
 RECENT_TOOLS = 8
 """Number of recent tools in a query: those of the last few rounds (R13)."""
 
@@ -137,6 +139,8 @@ class Recall(Layer):
         self._selector = options.selector
         self._stats = options.stats
         self._words = options.words
+        self._failures = 0
+        """Requests to the small model that failed since the last answer."""
         self._late: list[asyncio.Task[_LateRecall]] = []
         self._refreshing: asyncio.Task[object] | None = None
         self._is_first = True
@@ -352,6 +356,9 @@ class Recall(Layer):
             selector.on_usage(answer.usage, model)
             facts: JsonObject = {"purpose": PURPOSE, "model": model, "usage": answer.usage.as_json()}
             self._asked.append(Attachment(kind=SIDE_QUERY, facts=facts))
+        self._failures = self._failures + 1 if answer.problem else 0
+        if self._failures == MAX_FAILURES:
+            self._selector = None
         if answer.problem and self.last is not None:
             self.last = replace(self.last, problem=answer.problem)
         picks = await asyncio.to_thread(attach_all, answer.chosen[:places], query, self._drift)

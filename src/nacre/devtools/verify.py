@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,14 +169,25 @@ class Probe:
     def _write(self, name: str, path: str, body: JsonObject, answer: Answer) -> None:
         assert self.record is not None
         self.record.mkdir(parents=True, exist_ok=True)
-        shape = {
+        shape: JsonObject = {
             "request": {"path": path, "body": body},
             "response": {"status": answer.status, "body": answer.body},
         }
-        text = json.dumps(shape, ensure_ascii=False, indent=1)
-        text = text.replace(self.key, "KEY") if self.key else text
+        text = json.dumps(self._without_key(shape), ensure_ascii=False, indent=1)
         file = self.record / f"{self.requests:02d}-{name.replace(' ', '-')}.json"
         file.write_text(text + "\n", encoding="utf-8")
+
+    def _without_key(self, value: Json) -> Json:
+        """Return a value with the key replaced in its texts, except inside of longer words."""
+        match value:
+            case str() if self.key:
+                return re.sub(rf"(?<!\w){re.escape(self.key)}(?!\w)", "KEY", value)
+            case dict():
+                return {name: self._without_key(one) for name, one in value.items()}
+            case list():
+                return [self._without_key(one) for one in value]
+            case _:
+                return value
 
 
 def usage_of(body: JsonObject) -> Usage:
@@ -194,10 +206,15 @@ def open_probe(
     choice: ModelChoice, environ: Mapping[str, str], *, limit_usd: float = MAX_USD, record: Path | None = None
 ) -> Probe:
     """Return a probe for a chosen model; `ConfigError` if it is none of Anthropic's or OpenAI's."""
-    if choice.provider_name == "embedded" or choice.server is not None:
+    if choice.provider_name == "embedded":
         raise ConfigError(
             "verify-provider checks the APIs of Anthropic and OpenAI: set ANTHROPIC_API_KEY or "
             "OPENAI_API_KEY, and name a model with --model if need be"
+        )
+    if choice.server is not None:
+        raise ConfigError(
+            f"verify-provider checks the APIs of Anthropic and OpenAI, and not {choice.model} at "
+            f"{choice.server}; name a model of theirs with --model"
         )
     address = address_of(choice, environ)
     if choice.provider_name == "anthropic":

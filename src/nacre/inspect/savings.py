@@ -25,10 +25,11 @@ OFFLOAD = "offload"
 MICROCOMPACT = "microcompact"
 NOTES = "notes"
 COMPACT = "compact"
+EXTRACT = "extract"
 KEEP_WARM = "keep_warm"
 RECALL = "recall"
-LAYERS = (OFFLOAD, MICROCOMPACT, NOTES, COMPACT, KEEP_WARM, RECALL)
-WITHOUT_ESTIMATE = frozenset({NOTES, COMPACT, RECALL})
+LAYERS = (OFFLOAD, MICROCOMPACT, NOTES, COMPACT, EXTRACT, KEEP_WARM, RECALL)
+WITHOUT_ESTIMATE = frozenset({NOTES, COMPACT, EXTRACT, RECALL})
 """Layers whose savings cannot be estimated: the same requests would not have been possible without them."""
 _LAYER_OF = {"offload": OFFLOAD, "duplicate": OFFLOAD, "reread": OFFLOAD, "clear": MICROCOMPACT}
 """Layer by kind of note."""
@@ -37,6 +38,7 @@ _SIDE_LAYER = {
     "memdir_relevance": RECALL,
     "session_memory": NOTES,
     "notes_and_memories": NOTES,
+    "extract_memories": EXTRACT,
     "compact": COMPACT,
 }
 """Layer by purpose of a background request."""
@@ -58,6 +60,8 @@ class Account:
     saved_usd: float = 0.0
     unpriced: int = 0
     """Relevant requests without a known price."""
+    models: tuple[str, ...] = ()
+    """Models other than the conversation's that its requests went to."""
 
     @property
     def has_price(self) -> bool:
@@ -84,7 +88,8 @@ def savings(records: Iterable[Record], *, ratio: float = 1.0) -> Savings:
     keep_warm: spent is the cost of its requests. Where a pause was longer than the cache lives and the next
     request still found it warm, what it read would have been written again: read tokens times (w - r).
 
-    notes, recall: the cost of their requests; savings are not in the log.
+    notes, extract, recall: the cost of their requests; savings are not in the log. A request for notes and
+    memories together counts as one of the notes.
 
     compact: the cost of summaries and the tokens removed from view; savings cannot be estimated, because the
     conversation would not have fitted without it.
@@ -133,6 +138,8 @@ class _SavingsCounter:
     reply: str = ""
     prompt: int = 0
     """Prompt tokens of the last request."""
+    model: str = ""
+    """Model of the last request."""
     at: datetime | None = None
     is_for_an_hour: bool = False
     """Whether everything written last has a cache TTL of one hour."""
@@ -178,7 +185,11 @@ class _SavingsCounter:
         if layer is None:
             return
         usage = Usage.of_json(note.fact("usage"))
-        spent = cost(profile(str(note.fact("model"))), usage)
+        model = str(note.fact("model"))
+        spent = cost(profile(model), usage)
+        old = self.accounts[layer]
+        if self.model and model not in {self.model, *old.models}:
+            self.accounts[layer] = replace(old, models=(*old.models, model))
         tokens = usage.prompt if layer == KEEP_WARM else usage.total
         times = int(note.fact("request") in (None, 1))  # a fork may make several
         if layer == COMPACT:
@@ -206,6 +217,7 @@ class _SavingsCounter:
         self.has_refreshed = False
         self.cut = 0
         self.prompt = usage.prompt
+        self.model = model
         self.at = at
         if usage.cache_write:
             self.is_for_an_hour = usage.cache_write_1h == usage.cache_write

@@ -126,10 +126,9 @@ def gather(
     """Summarise the last days, today included, for this directory or for all."""
     if settings.models:
         use_model_table(with_overrides({"models": settings.models}))
-    since = clock.now().astimezone().date() - timedelta(days=days - 1)
+    since, logs = logs_since(settings, days=days, everywhere=everywhere, clock=clock)
     spent = _Spent(since)
-    logs = Sessions(settings.home).list(None if everywhere else settings.cwd)
-    spent.read([each for each in logs if each.modified.astimezone().date() >= since], progress)
+    spent.read(logs, progress)
     start = datetime.combine(since, time()).astimezone()
     kept = read_memory_counts(_places(settings, everywhere=everywhere), start)
     meter = Meter().over(said for _, said in spent.replies.values())
@@ -144,6 +143,15 @@ def gather(
         unread=spent.unread,
         unknown=tuple(_unknown(meter, spent, kept)),
     )
+
+
+def logs_since(
+    settings: Settings, *, days: int, everywhere: bool, clock: Clock = SYSTEM_CLOCK
+) -> tuple[date, list[SessionSummary]]:
+    """Return the first of the last days, and the sessions that were written since."""
+    since = clock.now().astimezone().date() - timedelta(days=days - 1)
+    logs = Sessions(settings.home).list(None if everywhere else settings.cwd)
+    return since, [each for each in logs if each.modified.astimezone().date() >= since]
 
 
 def asides(records: Iterable[Record]) -> tuple[SideRequests, ...]:

@@ -67,6 +67,8 @@ class ForkTask:
     max_output: int = 20_000
     view: View | None = None
     """The view to start from; None: the parent's current one."""
+    seen_to: str | None = None
+    """Id of the last record that earlier tasks of this kind saw: another model gets only what follows it."""
     resumes: bool = False
     """`view` is where an earlier fork of the same parent ended; this one continues it."""
     shown_files: tuple[Path, ...] = ()

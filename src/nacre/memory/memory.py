@@ -30,6 +30,8 @@ from nacre.memory.format.entry import (
     Origin,
     compose,
     description_of,
+    file_subject,
+    file_title,
     kind_of,
     less_trusted,
     read_entry,
@@ -47,7 +49,7 @@ from nacre.memory.format.index import (
 )
 from nacre.memory.recall.base import MAX_PICKS, Recalled, RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
-from nacre.memory.recall.recall import AlreadySeen
+from nacre.memory.recall.recall import AlreadySeen, CheckDrift
 from nacre.memory.recall.recall import recall as recall_from
 from nacre.memory.similarity import ScoredEntry, Subjects, about_person, is_about_person, rank
 from nacre.store import disk
@@ -180,7 +182,7 @@ class Memory:
         """Return the few memories that help with a message, as text to attach to it, and those left out.
 
         Untrusted memories are left out, and local-only ones unless `with_local` promises that nothing leaves
-        this machine (M16b, M27).
+        this machine (M16b, M27). What a memory of a project names is checked in its working tree (R12).
         """
         asked = RecallQuery(text=message, now=self.clock.now())
         already = AlreadySeen(hides_local=not with_local)
@@ -188,9 +190,19 @@ class Memory:
         def rank_and_pick() -> Recalled:
             self._ranker.refresh()
             self._ranker.deepen(seconds=VECTORS_SECONDS)
-            return recall_from(asked, [self._ranker], already=already, limit=limit, clock=self.clock)
+            return recall_from(
+                asked, [self._ranker], already=already, limit=limit, drift=self._drift(), clock=self.clock
+            )
 
         return await asyncio.to_thread(rank_and_pick)
+
+    def _drift(self) -> CheckDrift | None:
+        root = self.location.root
+        if root is None:
+            return None
+        from nacre.memory.recall.drift.check import check_ranked  # noqa: PLC0415 - only for a project's memory
+
+        return lambda ranked: check_ranked(ranked, root, clock=self.clock)
 
     async def find(self, wanted: str) -> Entry:
         """Return one entry by its file, its name, or a query that only it matches."""
@@ -218,19 +230,23 @@ class Memory:
             draft = _without_secret_in_title(draft)
         kind = draft.kind or kind_of(draft.body, is_shared=self.location.source == "team")
         titled = replace(draft, name=draft.name or title_of(draft.body), kind=kind)
+        # Texts that only begin alike are not on one subject.
+        subject = draft.name or description_of(draft.body, "")
         async with self.transact(change) as tx:
 
             def file_for_subject() -> str:
                 self._subjects.catch_up(tx)
-                description = titled.description or description_of(titled.body)
-                same = self._subjects.same(titled.name, description, is_named=bool(draft.name))
+                description = titled.description or description_of(titled.body, titled.name)
+                same = self._subjects.same(subject, description, is_named=bool(draft.name))
                 # An unverified text never replaces one that the user may rely on (M16b).
                 is_kept = (
                     draft.origin == "unverified"
                     and same
                     and read_entry(same, tx.read(same)[0] or b"").is_trusted
                 )
-                return self._subjects.free_name(titled.name, tx) if is_kept or not same else same
+                if same and not is_kept:
+                    return same
+                return self._subjects.free_name(file_title(kind, titled.name), tx)
 
             file = draft.file or await asyncio.to_thread(file_for_subject)
             data, version = tx.read(file)
@@ -294,7 +310,7 @@ class Memory:
             description = correction.applied(entry.description) or ""
             # Correcting one value does not vouch for the rest of the text (M16b).
             origin = less_trusted(entry.origin, origin)
-        description = description or description_of(body)
+        description = description or description_of(body, name or entry.name)
         file = entry.file
         if origin == "unverified" and entry.is_trusted:
             # What the user may rely on stays; the other text waits beside it for a confirmation (M16b).
@@ -471,10 +487,16 @@ def single_match(wanted: str, entries: Entries) -> Entry:
 
 
 def entries_named(wanted: str, entries: Sequence[Entry]) -> Entries:
-    """Return the entry with this file, else all entries with this title or file name, ignoring case."""
+    """Return the entry with this file, else all entries with this title, else the one with this file name.
+
+    Case is ignored in titles and in a file name without the kind that it begins with.
+    """
     by_file = [one for file in (wanted, f"{wanted}.md") for one in entries if one.file == file]
     alike = wanted.casefold()
-    return by_file[:1] or [one for one in entries if alike in {one.file, one.title.casefold()}]
+    by_title = [one for one in entries if alike in {one.file, one.title.casefold()}]
+    words = Entry(file=alike).title
+    by_subject = [one for one in entries if words == file_subject(one.file)]
+    return by_file[:1] or by_title or (by_subject if len(by_subject) == 1 else [])
 
 
 def _without_secret_in_title(draft: MemoryDraft) -> MemoryDraft:
@@ -485,7 +507,7 @@ def _without_secret_in_title(draft: MemoryDraft) -> MemoryDraft:
         return draft
     body = pointer_text(draft.body, mark=ONLY_IN_BODY)
     name = pointer_text(draft.name, mark=ONLY_IN_BODY) or ("" if draft.file else title_of(body))
-    description = pointer_text(draft.description, mark=ONLY_IN_BODY) or description_of(body)
+    description = pointer_text(draft.description, mark=ONLY_IN_BODY) or description_of(body, name)
     return replace(draft, name=name, description=description)
 
 

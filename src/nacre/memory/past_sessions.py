@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from nacre import prompts
 from nacre.errors import StoreError, ToolError, TranscriptError
+from nacre.memory.checks.local_only import LocalOnlyEntries
 from nacre.memory.files.identity import read_identity
 from nacre.memory.files.location import Location
 from nacre.messages.untrusted_text import neutralise
-from nacre.store.home import canonical, slug
+from nacre.store.home import canonical, is_session_of, slug
 from nacre.tools.base import Tool, tool
 
 if TYPE_CHECKING:
@@ -45,18 +46,18 @@ class RecentSession:
     at: float
 
 
-def session_folders(location: Location, home: Path) -> list[Path]:
-    """Return the folders with the logs of all directories that share this memory."""
+def _directories(location: Location) -> dict[str, list[str]]:
+    """Return the canonical directories that share this memory, by the name of the folder of their logs."""
     try:
         identity = read_identity(location.identity_file)
         directories = [*(identity.directories if identity else ())]
         directories += [str(location.root)] if location.root else []
     except StoreError:
         directories = []
-    folders = {home / "projects" / slug(canonical(one)) for one in directories}
-    if location.directory.parent.parent.name == "projects":
-        folders.add(location.directory.parent)
-    return sorted(folders)
+    found: dict[str, list[str]] = {}
+    for one in sorted({canonical(one) for one in directories}):
+        found.setdefault(slug(one), []).append(one)
+    return found
 
 
 def sessions_since(
@@ -65,22 +66,48 @@ def sessions_since(
     """Return the sessions of all directories that share this memory, newest first, except the one named."""
     oldest = since.timestamp() if since else 0.0
     found: list[RecentSession] = []
-    for folder in session_folders(location, home):
+    directories = _directories(location)
+    folders = {home / "projects" / name for name in directories}
+    if location.directory.parent.parent.name == "projects":
+        folders.add(location.directory.parent)
+    for folder in sorted(folders):
         with suppress(OSError), os.scandir(folder) as items:
             for item in items:
                 # Older clients keep the logs of sub-agents beside those of sessions.
                 if item.name.endswith(SUFFIX) and not item.name.startswith("agent-") and item.is_file():
                     found.append(RecentSession(Path(item.path), item.stat().st_mtime))
-    recent = (one for one in found if one.at > oldest and one.path.stem != but)
-    return sorted(recent, key=lambda one: -one.at)
+    recent = [one for one in found if one.at > oldest and one.path.stem != but]
+    owned = (one for one in recent if _is_of(one.path, directories.get(one.path.parent.name, [])))
+    return sorted(owned, key=lambda one: -one.at)
+
+
+def _is_of(log: Path, directories: list[str]) -> bool:
+    """Whether a log is of one of these directories; another project may share the name of their folder."""
+    from nacre.store.summaries import directory_of  # noqa: PLC0415 - most sessions search no other one
+
+    try:
+        cwd = directory_of(log)
+    except TranscriptError:  # deleted since it was listed
+        return False
+    return not directories or any(is_session_of(cwd, one) for one in directories)
+
+
+async def _nothing_hidden() -> LocalOnlyEntries:
+    return LocalOnlyEntries()
 
 
 def search_sessions_tool(
-    location: Location, home: Path, *, session: str, refusal: Callable[[Path], str] = lambda path: ""
+    location: Location,
+    home: Path,
+    *,
+    session: str,
+    refusal: Callable[[Path], str] = lambda path: "",
+    hidden: Callable[[], Awaitable[LocalOnlyEntries]] = _nothing_hidden,
 ) -> Tool:
     """Return the tool that searches the earlier sessions of this memory, without the current one.
 
-    `refusal` says why a log may not be read; empty if it may.
+    `refusal` says why a log may not be read; empty if it may. `hidden` returns the memories whose text must
+    not reach the model (M27).
     """
 
     @tool(name=NAME, description=DESCRIPTION, read_only=True)
@@ -90,12 +117,12 @@ def search_sessions_tool(
     ) -> str:
         logs = await asyncio.to_thread(sessions_since, location, home, None, but=session)
         wanted = [one for one in logs if one.path.stem.startswith(in_session) and not refusal(one.path)]
-        return await asyncio.to_thread(_answer, text, wanted, is_one=bool(in_session))
+        return await asyncio.to_thread(_answer, text, wanted, await hidden(), is_one=bool(in_session))
 
     return search_sessions
 
 
-def _answer(text: str, logs: list[RecentSession], *, is_one: bool) -> str:
+def _answer(text: str, logs: list[RecentSession], hidden: LocalOnlyEntries, *, is_one: bool) -> str:
     """Search logs and return the passages as text, within the budget."""
     from nacre.store.sessions import query  # noqa: PLC0415 - most sessions search no other one
 
@@ -104,7 +131,7 @@ def _answer(text: str, logs: list[RecentSession], *, is_one: bool) -> str:
         whole = query(" ".join(words))
     except TranscriptError as error:
         raise ToolError(f"{NAME}: {error}") from error
-    found = _Passages(logs, MAX_HITS if is_one else MAX_HITS_PER_SESSION)
+    found = _Passages(logs, hidden, MAX_HITS if is_one else MAX_HITS_PER_SESSION)
     found.search(whole, ())
     if not found.lines and len(words) > 1:
         longest = max(words, key=len)
@@ -117,11 +144,12 @@ def _answer(text: str, logs: list[RecentSession], *, is_one: bool) -> str:
 class _Passages:
     """Passages of several logs, found within a time and up to a number of characters."""
 
-    def __init__(self, logs: list[RecentSession], per_session: int) -> None:
+    def __init__(self, logs: list[RecentSession], hidden: LocalOnlyEntries, per_session: int) -> None:
         self.lines: list[str] = []
         self.rest = ""
         """What the answer says about logs and passages that were left out."""
         self._logs = logs
+        self._hidden = hidden
         self._per_session = per_session
         self._end = time.monotonic() + MAX_SECONDS
 
@@ -143,14 +171,16 @@ class _Passages:
                 self.lines.append(line)
 
     def _hits(self, log: RecentSession, wanted: LogQuery, words: tuple[str, ...]) -> Iterator[Hit]:
-        def with_all(text: str) -> str:
+        from nacre.memory.secrets import redact  # noqa: PLC0415 - see _answer
+        from nacre.store.sessions import search_log  # noqa: PLC0415 - see _answer
+
+        def clean(text: str) -> str:
             folded = text.casefold()
-            return text if all(word in folded for word in words) else ""
+            # Before a passage is cut out, which may end within a credential.
+            return self._hidden.without(redact(text)) if all(word in folded for word in words) else ""
 
         with suppress(TranscriptError):
-            from nacre.store.sessions import search_log  # noqa: PLC0415 - see _answer
-
-            for count, hit in enumerate(search_log(log.path, wanted, clean=with_all)):
+            for count, hit in enumerate(search_log(log.path, wanted, clean=clean)):
                 if count >= self._per_session or time.monotonic() > self._end:
                     return
                 yield hit
@@ -158,6 +188,4 @@ class _Passages:
 
 def _shown(hit: Hit, log: RecentSession) -> str:
     day = datetime.fromtimestamp(log.at, UTC).date().isoformat()
-    from nacre.memory.secrets import redact  # noqa: PLC0415 - see _answer
-
-    return f"{hit.session[:SHORT_ID]}, {day}, {hit.role or 'note'}: {neutralise(redact(hit.snippet))}"
+    return f"{hit.session[:SHORT_ID]}, {day}, {hit.role or 'note'}: {neutralise(hit.snippet)}"

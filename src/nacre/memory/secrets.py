@@ -18,15 +18,15 @@ from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 
-from nacre.memory.labelled_secrets import (
+from nacre.memory.labelled_secrets import bare_phrases, labelled_secrets
+from nacre.memory.secret_values import (
     COMMON_PASSWORDS,
-    bare_phrases,
+    is_chosen,
     is_login_value,
     is_passphrase,
     is_placeholder,
     is_random,
     is_statement,
-    labelled_secrets,
     secret_table,
 )
 from nacre.messages.blocks import JsonObject
@@ -131,7 +131,7 @@ def assigned_values(text: str) -> frozenset[str]:
 
     An ordinary word is one only where it is assigned: "the password is sunflower" may be prose.
     """
-    found = labelled_secrets(text, _lower(text))
+    found = [one for one in labelled_secrets(text, _lower(text)) if not one.is_loose]
     labelled = [one for one in found if one.is_assigned or not text[one.start : one.end].isalpha()]
     by_form = ((start, end) for start, end, _ in _form_spans(text, _lower(text)))
     spans = [*((one.start, one.end) for one in labelled), *by_form]
@@ -184,6 +184,12 @@ def secret_rules() -> tuple[SecretRule, ...]:
     )
 
 
+_NARROW = {
+    wide: wide - 0xFEE0 for wide in (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))
+}
+"""Letters and digits of full width, as ASCII."""
+
+
 def _lower(text: str) -> str:
     # One sign becomes two in lower case, which would move every later place.
     return text.replace("İ", "I").lower()
@@ -191,6 +197,7 @@ def _lower(text: str) -> str:
 
 def _spans(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and kind of each secret."""
+    text = text.translate(_NARROW)
     small = _lower(text)
     yield from ((one.start, one.end, one.kind) for one in labelled_secrets(text, small))
     yield from ((one.start, one.end, one.kind) for one in bare_phrases(text))
@@ -288,7 +295,9 @@ def _is_pair(found: re.Match[str]) -> bool:
         return False
     if found["between"] == ":":
         return has_sign and classes == len("aA1")
-    return classes > 1 and (has_sign or (found["user"].lower() in _USERS and "." not in secret))
+    is_user = found["user"].lower() in _USERS and "." not in secret
+    is_account = re.fullmatch(r"[a-z]+[.@][a-z.@-]+", found["user"]) is not None and is_chosen(secret)
+    return classes > 1 and (has_sign or is_user or is_account)
 
 
 _COMMANDS = frozenset(
@@ -350,6 +359,10 @@ def _is_random(found: re.Match[str]) -> bool:
     return is_id is None and is_random(secret)
 
 
+def _is_chosen(found: re.Match[str]) -> bool:
+    return is_chosen(found["secret"].rstrip(".!?:)"))
+
+
 def _is_seed(found: re.Match[str]) -> bool:
     """Return whether base 32 has a digit, or too few vowels for words."""
     secret = re.sub(r"[ -]", "", found["secret"]).lower()
@@ -394,6 +407,7 @@ CHECKS: Mapping[str, Callable[[re.Match[str]], bool]] = MappingProxyType({
     "mixed": _is_mixed,
     "option": _is_option,
     "random": _is_random,
+    "chosen": _is_chosen,
     "seed": _is_seed,
     "card": _is_card,
     "snowflake": _is_snowflake,

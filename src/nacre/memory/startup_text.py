@@ -18,9 +18,7 @@ from nacre.memory.instructions.load import InstructionChanges, Instructions
 from nacre.messages.untrusted_text import neutralise, one_line
 
 MAX_CHARS = 400_000
-"""All instructions together, about 100,000 tokens."""
-MAX_LATER_CHARS = 40_000
-"""What one touched file or one change may add at the end of the conversation."""
+"""All instructions of one message together, about 100,000 tokens; a single file may have them all (M24)."""
 MAX_INDEX_CHARS = 30_000
 """One index with its warning about what was cut (M9)."""
 EMPTY_INDEX = "(empty: nothing has been saved yet)"
@@ -81,7 +79,7 @@ def render_context(
     user_index_text: str = "",
 ) -> str:
     """Return the message before the conversation; empty without instructions and memory."""
-    parts = _instructions(instructions.all_files, MAX_CHARS) if instructions else []
+    parts = _instructions(instructions.all_files) if instructions else []
     if memory_facts:
         memory = render_memory(memory_facts, index_text, team_index_text, user_index_text=user_index_text)
         parts.append(memory)
@@ -121,19 +119,19 @@ def memory_part(context: str) -> str:
 
 def render_later(files: Sequence[InstructionFile]) -> str:
     """Return the instructions that touched files added, for the end of the conversation; empty for none."""
-    parts = _instructions(files, MAX_LATER_CHARS)
+    parts = _instructions(files)
     return prompts.render(_LATER, body="\n\n".join(parts)) if parts else ""
 
 
 def render_again(files: Sequence[InstructionFile]) -> str:
     """Return the instructions that touched files added before a compaction; empty for none (C21)."""
-    parts = _instructions(files, MAX_LATER_CHARS)
+    parts = _instructions(files)
     return prompts.render(_AGAIN, body="\n\n".join(parts)) if parts else ""
 
 
 def render_changes(changes: InstructionChanges) -> str:
     """Return the changes of instructions on disk, for the end of the conversation; empty for none."""
-    parts = _instructions(changes.changed, MAX_LATER_CHARS)
+    parts = _instructions(changes.changed)
     # A file without text counts as removed.
     gone = [*changes.gone, *(file.path for file in changes.changed if not file.text.strip())]
     if gone:
@@ -141,8 +139,21 @@ def render_changes(changes: InstructionChanges) -> str:
     return prompts.render(_CHANGED, body="\n\n".join(parts)) if parts else ""
 
 
-def _instructions(files: Sequence[InstructionFile], room: int) -> list[str]:
+def too_long(files: Sequence[InstructionFile]) -> tuple[Path, ...]:
+    """Return the files that do not fit into one message and are only named in it."""
+    return tuple(_split(files)[1])
+
+
+def _instructions(files: Sequence[InstructionFile]) -> list[str]:
     """Render each file with its path and kind; files that do not fit are only named."""
+    parts, left_out = _split(files)
+    if left_out:
+        parts.append(prompts.render(_LEFT_OUT, paths=_listed(left_out)))
+    return parts
+
+
+def _split(files: Sequence[InstructionFile]) -> tuple[list[str], list[Path]]:
+    """Return the rendered files that fit, and the paths of the others; the strongest files come first."""
     shown = {
         file.path: prompts.render(
             _FILE, path=one_line(str(file.path)), kind=_WHOSE[file.kind], text=neutralise(file.text)
@@ -151,6 +162,7 @@ def _instructions(files: Sequence[InstructionFile], room: int) -> list[str]:
         if file.text.strip()
     }
     left_out: set[Path] = set()
+    room = MAX_CHARS
     for file in (file for kind in _CLAIMS for file in reversed(files) if file.kind == kind):
         size = len(shown.get(file.path, ""))
         if size > room:
@@ -158,9 +170,7 @@ def _instructions(files: Sequence[InstructionFile], room: int) -> list[str]:
         else:
             room -= size
     parts = [text for path, text in shown.items() if path not in left_out]
-    if left_out:
-        parts.append(prompts.render(_LEFT_OUT, paths=_listed(path for path in shown if path in left_out)))
-    return parts
+    return parts, [path for path in shown if path in left_out]
 
 
 def _index(directory: Path, scope: str, text: str) -> str:

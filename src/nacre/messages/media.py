@@ -149,13 +149,18 @@ def as_image(given: ImageInput) -> Image:
         raise TypeError(f"images takes paths, bytes and Image blocks, not {type(given).__name__}")
     try:
         data = given if isinstance(given, bytes) else Path(given).expanduser().read_bytes()
-        block = media_block(data)
     except OSError as error:
         raise ValueError(f"{name} cannot be read: {error.strerror or error}") from error
+    kind = media_type(data)
+    if kind is None:
+        raise ValueError(f"{name} cannot be sent: only PNG, JPEG, GIF and WebP can")
+    if kind == PDF:
+        raise ValueError(f"{name} is a PDF file, not a picture; let the model read it by its path")
+    try:
+        block = media_block(data)
     except ValueError as error:
         raise ValueError(f"{name} cannot be sent: {error}") from error
-    if isinstance(block, Document):
-        raise ValueError(f"{name} is a PDF file, not a picture; let the model read it by its path")  # noqa: TRY004
+    assert isinstance(block, Image), "only PDF files are documents"
     return block
 
 

@@ -23,24 +23,33 @@ CALL_CHARS = 600
 """Maximum characters of the arguments of one call."""
 SUMMARY = "Summary of what came before"
 LEFT_OUT = "[The oldest part of the conversation had no room here.]"
+SEEN = "[The earlier part of the conversation is left out: it was dealt with before.]"
 
 
-def as_text(view: View, *, tokens: int = ASIDE_TOKENS) -> str:
-    """Return the conversation as text of at most about `tokens`: whole rounds, newest first."""
+def as_text(view: View, *, tokens: int = ASIDE_TOKENS, after: str | None = None) -> str:
+    """Return the conversation as text of at most about `tokens`: whole rounds, newest first.
+
+    With `after`, only what follows that record, or everything if the view does not contain it.
+    """
     meta = {one.id for one in view.records if isinstance(one, Said) and one.meta}
     summaries = {one.summary_id or one.id for one in view.records if isinstance(one, Compacted)}
     parts: list[str] = []
     room = tokens
-    spans = rounds(view.items)
+    items = view.items
+    first = next((n for n in range(len(items), 0, -1) if items[n - 1].record_id == after), 0)
+    spans = [(max(start, first), end) for start, end in rounds(items) if end > first]
     for start, end in reversed(spans):
-        text = "\n\n".join(filter(None, (_item(item, meta, summaries) for item in view.items[start:end])))
+        text = "\n\n".join(filter(None, (_item(item, meta, summaries) for item in items[start:end])))
         size = estimate_text(text)
         if size > room:
             # The end of the newest round is always included.
             parts.append(LEFT_OUT if parts else f"{LEFT_OUT}\n\n{_end_of(text, room)}")
+            room = -1
             break
         room -= size
         parts.append(text)
+    if first and room >= 0:
+        parts.append(SEEN)
     return "\n\n".join(filter(None, reversed(parts)))
 
 

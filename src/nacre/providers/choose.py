@@ -150,10 +150,13 @@ def preload(choice: ModelChoice) -> None:
 
 def small_model(choice: ModelChoice) -> str:
     """Return the model for side queries; a private server may not have another one than the chosen."""
-    row = profile(choice.model)
-    if choice.server:
-        return choice.model
-    return _SMALL[choice.provider_name] if row.provider == choice.provider_name else choice.model
+    return vendor_small_model(choice) or choice.model
+
+
+def vendor_small_model(choice: ModelChoice) -> str | None:
+    """Return the small model of the vendor that serves the chosen one; None if there is none, or unknown."""
+    is_vendor = profile(choice.model).provider == choice.provider_name and not choice.server
+    return _SMALL[choice.provider_name] if is_vendor and choice.provider_name != EMBEDDED else None
 
 
 def _choose_named(model: str, environ: Mapping[str, str], *, because: str) -> ModelChoice:

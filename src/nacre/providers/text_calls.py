@@ -114,7 +114,9 @@ def _xml_arguments(body: str, tool: JsonObject) -> JsonObject:
     return arguments
 
 
-async def probe(provider: Provider, request: Request) -> ToolSupport:
+async def probe(
+    provider: Provider, request: Request, on_reply: Callable[[Reply], None] | None = None
+) -> ToolSupport:
     """Ask a model to call a tool of this request, and return how it does; raises what the provider raises."""
     name = str(request.tools[-1]["name"])
     asked: JsonObject = {
@@ -123,6 +125,8 @@ async def probe(provider: Provider, request: Request) -> ToolSupport:
     }
     test = replace(request, messages=[*request.messages, asked], max_tokens=PROBE_TOKENS)
     reply = await complete(provider, test)
+    if on_reply is not None:
+        on_reply(reply)
     if reply.message.tool_calls:
         return "native"
     return "text" if parse_text_calls(reply.message.text, request.tools) else "none"
@@ -149,6 +153,8 @@ class TextCallsProvider:
     ) -> None:
         self.inner = inner
         self.support = support
+        self.on_test: Callable[[Reply], None] | None = None
+        """Called with the reply to the request that tests the model, which is paid for."""
         self._on_learnt = on_learnt
         self._clock = clock
 
@@ -216,7 +222,8 @@ class TextCallsProvider:
         """Test a model whose reply looks like a call; only a native call proves that it quoted one."""
         said: JsonObject = {"role": "assistant", "content": [{"type": "text", "text": reply.message.text}]}
         try:
-            found = await probe(self.inner, replace(request, messages=[*request.messages, said]))
+            test = replace(request, messages=[*request.messages, said])
+            found = await probe(self.inner, test, self.on_test)
         except ProviderError:
             return
         self.learn("native" if found == "native" else "text")

@@ -47,6 +47,10 @@ GRACE_SECONDS = 5.0
 """How long a task may continue when the session ends: enough to finish a write."""
 
 
+BEFORE_EXPIRY_SECONDS = 60.0
+"""Time left of the cached prefix when tasks that wait for a pause begin."""
+MAX_LIFETIME_SECONDS = 1_800.0
+"""Lifetime of a cache that such tasks wait for: after half an hour few people return."""
 EXTRACTION_GRACE_SECONDS = 60.0
 """The same for extraction, whose memories of the last messages would be missed."""
 
@@ -124,8 +128,9 @@ class Background(Layer):
         """Name of the agent in notices, if the session is an agent's."""
         self.quiet_seconds = 0.0
         """How long the person must have been silent before a deferred task begins, whatever it is."""
-        self.idle_seconds = 0.0
-        """The same for tasks that can wait, counted from the last request: so old is the cached prefix."""
+        self.idle_seconds: float | None = 0.0
+        """The same for tasks that can wait, counted from the last request: so old is the cached prefix.
+        None: shortly before that expires."""
         self._deferred: dict[str, _DeferredTask] = {}
         self._yielding: tuple[str, _DeferredTask] | None = None
         """The deferred task that runs now."""
@@ -227,6 +232,14 @@ class Background(Layer):
         task.add_done_callback(lambda done: self._ended(name, clock.seconds() - begun, done))
         return True
 
+    @property
+    def pause_seconds(self) -> float:
+        """How long a pause must be for tasks that can wait."""
+        if self.idle_seconds is not None:
+            return self.idle_seconds
+        lifetime = self._session.warmth.lifetime_seconds
+        return min(lifetime, MAX_LIFETIME_SECONDS) - BEFORE_EXPIRY_SECONDS
+
     def defer(
         self,
         name: str,
@@ -244,7 +257,7 @@ class Background(Layer):
         replaced. At the end of the session a waiting task begins only if its grace is longer than the usual
         one; if the session must end at once, `in_haste` runs instead.
         """
-        seconds = self.quiet_seconds or (self.idle_seconds if can_wait else 0.0)
+        seconds = self.quiet_seconds or (self.pause_seconds if can_wait else 0.0)
         if not seconds:
             self._deferred.pop(name, None)
             return self.start(name, work(), grace=grace, label=label)

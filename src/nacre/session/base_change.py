@@ -23,6 +23,8 @@ from nacre.tools.base import Function, Tool, as_tools
 
 BASE = "base"
 """The kind of note with the digests of model, system prompt and tools; written when they change."""
+SIZE = "tokens"
+"""The fact of such a note with the estimated size of system prompt and tools."""
 DIGEST_BYTES = 8
 SHOWN_TOOLS = 3
 """Tools that a notice names; it counts the others."""
@@ -78,13 +80,13 @@ class Base:
 
     @cached_property
     def facts(self) -> JsonObject:
-        """The digests of the base for the log; cached, because every request compares them."""
-        return base_facts(self.model, self.system, self.tools)
+        """The digests and the size of the base for the log; cached, because every request compares them."""
+        return {**base_facts(self.model, self.system, self.tools), SIZE: self.tokens}
 
     @cached_property
     def digest(self) -> str:
         """A digest of model, system prompt and tools."""
-        return _digest(self.facts)
+        return base_key(self.facts)
 
 
 def base_facts(model: str, system: Sequence[JsonObject], tools: Sequence[JsonObject]) -> JsonObject:
@@ -98,7 +100,12 @@ def base_facts(model: str, system: Sequence[JsonObject], tools: Sequence[JsonObj
 
 def base_key(facts: JsonObject) -> str:
     """Return a digest of the facts of a note: what the provider caches begins with equal bytes only."""
-    return _digest(facts)
+    return _digest(_identity(facts))
+
+
+def _identity(facts: JsonObject) -> JsonObject:
+    """Return the facts without the size, which notes of earlier versions lack."""
+    return {name: value for name, value in facts.items() if name != SIZE}
 
 
 def _digest(value: Json) -> str:
@@ -164,7 +171,7 @@ class BaseChange:
 
 def base_change(note: Noted | None, facts: JsonObject) -> BaseChange | None:
     """Return how the base differs from the noted one; None if it does not or if none was noted."""
-    if note is None or note.facts == facts:
+    if note is None or _identity(note.facts) == _identity(facts):
         return None
     before = _digests(note.fact("tools"))
     now = _digests(facts.get("tools"))
@@ -177,6 +184,21 @@ def base_change(note: Noted | None, facts: JsonObject) -> BaseChange | None:
         changed=tuple(name for name in now if before.get(name, now[name]) != now[name]),
         is_level_changed=note.fact("thinking") != facts.get("thinking"),
     )
+
+
+def size_change(view: View, base: Base) -> int:
+    """Return by how many tokens a request to another model differs from what was counted, besides thinking.
+
+    The system prompt and tools may be larger or smaller. Reasoning that was billed with the last reply but is
+    not in its text is not sent.
+    """
+    note = view.last_noted(BASE)
+    size = note.fact(SIZE) if note is not None else None
+    growth = base.tokens - size if isinstance(size, int) else 0
+    last = next((item for item in reversed(view.items) if item.usage is not None), None)
+    if last is None or last.usage is None or not last.thinking_tokens:
+        return growth
+    return growth - max(0, last.usage.output - last.tokens)
 
 
 def is_base_counted(view: View) -> bool:

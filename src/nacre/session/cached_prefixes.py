@@ -6,6 +6,7 @@ estimated from the earlier requests: the longest of them that a request begins w
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,11 +14,12 @@ from datetime import datetime
 
 from nacre.cache.models import ModelProfile
 from nacre.cache.warmth import FIVE_MINUTES
-from nacre.messages.blocks import JsonObject
+from nacre.messages.blocks import Block, JsonObject, Thinking, ToolResult
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.tokens import estimate_blocks
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
+from nacre.messages.wire import parse_content
 from nacre.session.base_change import BASE, base_key
 from nacre.session.meter import SIDE_QUERY, UNFINISHED
 
@@ -25,6 +27,9 @@ TOUCHED = "touched"
 """The fact of a note that says that a fork's request renewed the session's cached prefix."""
 PREFIX = "prefix"
 """The fact of a note on an unfinished reply with the digest of the messages of its request."""
+
+RECENT_REQUESTS = 8
+"""How many requests are compared block by block; of earlier ones only the whole is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +54,7 @@ class CachedPrefixes:
         self._log: Sequence[Record] = records
         """Read when it is first needed, because few replies break off."""
         self._accepted: dict[tuple[str, bytes], AcceptedRequest] = {}
-        self._last: AcceptedRequest | None = None
-        self._last_links: Sequence[bytes] = ()
-        """The digests of all blocks of the last request."""
+        self._recent: deque[tuple[AcceptedRequest, View]] = deque(maxlen=RECENT_REQUESTS)
 
     def add(self, base: str, view: View, tokens: int, at: datetime) -> None:
         """Note that the provider has read a request for this view."""
@@ -62,14 +65,17 @@ class CachedPrefixes:
         if last is not None and last.base == base and links[min(last.blocks, len(links)) - 1] == last.link:
             self.renew(at)
         request = AcceptedRequest(base=base, link=links[-1], blocks=len(links), tokens=tokens, at=at)
-        self._last = request
-        self._last_links = links
+        self._recent.append((request, view))
         self._accepted[base, request.link] = request
 
     def renew(self, at: datetime) -> None:
         """Note that the last request was read from the cache, which keeps it from expiring."""
-        if self._last is not None:
-            self._accepted[self._last.base, self._last.link] = replace(self._last, at=at)
+        if (last := self._last) is not None:
+            self._accepted[last.base, last.link] = replace(last, at=at)
+
+    @property
+    def _last(self) -> AcceptedRequest | None:
+        return self._recent[-1][0] if self._recent else None
 
     def read_tokens(self, base: str, view: View, rules: ModelProfile, *, now: datetime, head: int) -> int:
         """Return how many tokens of a request for this view are read from the cache.
@@ -90,11 +96,13 @@ class CachedPrefixes:
         whole = next((end for end in ends if links[end - 1] in live), 0)
         found = live[links[whole - 1]] if whole else 0
         if rules.cache == "intervals":
-            # Also a part of the last request is read, up to the first block that differs.
-            is_live = self._last is not None and self._last.link in live
-            shared = _shared(links, self._last_links) if is_live else 0
-            blocks = [part.block for item in view.items for part in item.parts]
-            found = max(found, head) + estimate_blocks(blocks[whole:shared])
+            # Also a part of a request is read, up to the first block that differs.
+            shared = (
+                estimate_blocks(_shared(view, other, rules, first=whole))
+                for one, other in self._recent
+                if one.link in live
+            )
+            found = max(found, head) + max(shared, default=0)
             interval = max(1, rules.interval)
             found = found // interval * interval
         return found if found >= rules.min_cacheable else 0
@@ -102,8 +110,9 @@ class CachedPrefixes:
     def unfinished_facts(self, usage: Usage, model: str) -> JsonObject:
         """Return the facts of a note on a reply that broke off; the log tells later that it was cached."""
         facts: JsonObject = {"purpose": UNFINISHED, "model": model, "usage": usage.as_json()}
-        if self._last is not None and self._last.tokens == usage.prompt:
-            facts[PREFIX] = self._last.link.hex()
+        last = self._last
+        if last is not None and last.tokens == usage.prompt:
+            facts[PREFIX] = last.link.hex()
         return facts
 
     def _read_log(self) -> None:
@@ -129,9 +138,7 @@ class CachedPrefixes:
             view = view.after(record)
         self._log = ()
         self._accepted = earlier._accepted | self._accepted
-        if self._last is None:
-            self._last = earlier._last
-            self._last_links = earlier._last_links
+        self._recent = deque([*earlier._recent, *self._recent], maxlen=RECENT_REQUESTS)
 
     def _add_unfinished(self, note: Noted, base: Noted | None) -> None:
         if base is None:
@@ -151,10 +158,42 @@ def expected_usage(tokens: int, read: int, rules: ModelProfile) -> Usage:
     return Usage(input=tokens - read - written, cache_read=read, cache_write=written, approximate=True)
 
 
-def _shared(links: Sequence[bytes], others: Sequence[bytes]) -> int:
-    """Return with how many equal blocks two requests begin; each digest contains those before it."""
+def _shared(view: View, other: View, rules: ModelProfile, *, first: int) -> list[Block]:
+    """Return the blocks from `first` on that are equal in two requests, like all blocks before them.
+
+    Thinking that the model is shown in one of them only ends that; thinking that it is shown in neither is
+    left out.
+    """
+    links = view.links
+    others = other.links
     most = min(len(links), len(others))
-    return next((count for count in range(most, 0, -1) if links[count - 1] == others[count - 1]), 0)
+    # Each digest contains those before it.
+    count = next((count for count in range(most, 0, -1) if links[count - 1] == others[count - 1]), 0)
+    blocks = [block for message in view.messages for block in parse_content(message["content"])]
+    prompt = _last_prompt(view.messages)
+    other_prompt = _last_prompt(other.messages)
+    shared: list[Block] = []
+    for place, block in enumerate(blocks[:count]):
+        if rules.strips_old_thinking and isinstance(block, Thinking):
+            if place < min(prompt, other_prompt):
+                continue
+            if prompt != other_prompt:
+                break
+        if place >= first:
+            shared.append(block)
+    return shared
+
+
+def _last_prompt(messages: Sequence[JsonObject]) -> int:
+    """Return the place of the last block in which the user says something."""
+    last = 0
+    place = 0
+    for message in messages:
+        for block in parse_content(message["content"]):
+            if message["role"] != "assistant" and not isinstance(block, ToolResult):
+                last = place
+            place += 1
+    return last
 
 
 def _ends(messages: Sequence[JsonObject], rules: ModelProfile) -> Iterator[int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from nacre.formatting import counted
 from nacre.messages.draft import WHOLE, DraftKind, ItemSpan
 from nacre.messages.records import Compacted, Record
 
@@ -69,8 +70,3 @@ class Compaction:
             f"{counted(self.dropped, 'invented quotation')} removed" if self.dropped else "",
         ]
         return f"{'; '.join(filter(None, parts))}."
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 message`, `2 messages`."""
-    return f"{number:,} {noun}" + "s" * (number != 1)

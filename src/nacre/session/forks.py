@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nacre.cache.breakpoints import place_markers
-from nacre.cache.models import profile
+from nacre.cache.models import cost, profile
 from nacre.errors import SpendCapReached, ToolError
 from nacre.loop.fork import (
     FULL_ACCESS,
@@ -34,6 +34,7 @@ from nacre.messages.blocks import JsonObject, ToolResult
 from nacre.messages.events import Event, ProviderEvent, Reply, StartedOver, Waiting
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.text import as_text
+from nacre.messages.tokens import estimate_text
 from nacre.messages.transcript import Transcript, Write, nowhere
 from nacre.messages.usage import Usage
 from nacre.messages.view import View
@@ -172,11 +173,8 @@ class ForkRunner(Layer):
 
     async def side(self, task: ForkTask, provider: Provider, model: str) -> ForkResult:
         """Run a task on another model, which shares no cache and gets the newest messages as text (F7)."""
-        view = task.view or self.session.view
-        refuse_nested(view)
-        tokens = profile(model).window // 2 - task.max_output
-        conversation = as_text(view, tokens=max(tokens, 0))
-        directive = f"<conversation>\n{conversation}\n</conversation>\n\n{task.directive}"
+        refuse_nested(task.view or self.session.view)
+        directive = self._side_directive(task, model)
         transcript = await branch(View(), replace(task, directive=directive), clock=self.session.clock)
         allowed = task.access.tools if isinstance(task.access, Narrowing) else frozenset()
         requests = SideModelRequests(
@@ -189,6 +187,29 @@ class ForkRunner(Layer):
             tools=[one for name, one in self._tools.items() if name in allowed],
         )
         return await self._run(transcript, requests)
+
+    def _side_directive(self, task: ForkTask, model: str) -> str:
+        """Return the new part of the conversation and the directive, below the price step of the model."""
+        rules = profile(model)
+        tokens = rules.window // 2 - task.max_output
+        if len(rules.prices) > 1:
+            step = int(rules.prices[1].above_prompt_tokens * BELOW_STEP)
+            tokens = min(tokens, step - estimate_text(task.directive))
+        view = task.view or self.session.view
+        conversation = as_text(view, tokens=max(tokens, 0), after=task.seen_to)
+        return f"<conversation>\n{conversation}\n</conversation>\n\n{task.directive}"
+
+    def is_cheaper_aside(self, task: ForkTask, model: str) -> bool:
+        """Return whether another model, on what is new only, costs less than a fork (F7).
+
+        A fork reads the conversation from the cache, which saves a refresh where the cache is kept warm.
+        """
+        session = self.session
+        aside = Usage(input=estimate_text(self._side_directive(task, model)), output=USUAL_OUTPUT)
+        read = 0 if session.keep_warm is not None else session.tokens
+        fork = Usage(cache_read=read, cache_write=estimate_text(task.directive), output=USUAL_OUTPUT)
+        prices = cost(profile(model), aside), cost(session.profile, fork)
+        return prices[0] is not None and prices[1] is not None and prices[0] < prices[1]
 
     async def _run_foreground(self, task: ForkTask, began: asyncio.Event) -> ForkResult:
         view = task.view or self.session.view
@@ -305,6 +326,10 @@ def _outcome(task: asyncio.Task[ForkResult]) -> ForkResult | Exception:
     return error
 
 
+BELOW_STEP = 0.8
+"""Share of a model's price step that a side request fills at most: sizes are estimates."""
+USUAL_OUTPUT = 800
+"""Output tokens of an update of the notes together with an extraction."""
 LEAST_SUMMARY_TOKENS = 2_000
 """Output tokens of a summary, whatever limit the person set for replies."""
 TOUCHED_SHARE = 0.5

@@ -111,7 +111,17 @@ def merge_tasks(tasks: Sequence[ForkTask]) -> ForkTask:
         max_output=max(one.max_output for one in tasks),
         shown_files=tuple(path for one in tasks for path in one.shown_files),
         copies=next((one.copies for one in tasks if one.copies is not None), None),
+        seen_to=_earliest(tasks),
     )
+
+
+def _earliest(tasks: Sequence[ForkTask]) -> str | None:
+    """Return up to which record all of the tasks have seen the conversation."""
+    view = tasks[0].view
+    items = [item.record_id for item in view.items] if view is not None else []
+    seen = [one.seen_to for one in tasks]
+    places = {one: items.index(one) for one in seen if one is not None and one in items}
+    return min(places, key=places.__getitem__) if len(places) == len(set(seen)) else None
 
 
 def _can_merge(task: ForkTask, others: Sequence[ForkTask]) -> bool:

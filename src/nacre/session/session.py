@@ -31,7 +31,7 @@ from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.messages.wire import parse_content, without_system
 from nacre.providers.base import Request, betas_of
-from nacre.session.base_change import BASE, BaseChange, base_change, base_key, is_base_counted
+from nacre.session.base_change import BASE, BaseChange, base_change, base_key, is_base_counted, size_change
 from nacre.session.base_change import Base as Base
 from nacre.session.cache_ttl import (
     AnsweredRequest,
@@ -321,19 +321,19 @@ class Session:
     @property
     def _base_facts(self) -> JsonObject:
         """The facts of the base for the log, with the level of thinking if one is set."""
-        level = self.settings.thinking
-        return {**self.base.facts, **({"thinking": level} if level else {})}
+        return {**self.base.facts, **({"thinking": level} if (level := self.settings.thinking) else {})}
 
     def announce_base_change(self) -> str:
         """Return once what a change of the base since the last request costs; empty if that is nothing."""
         change = base_change(self.view.last_noted(BASE), self._base_facts)
-        last = last_usage(self.view)
         is_known = change == self._announced_change
         self._announced_change = change
-        if change is None or is_known or last is None:
+        if change is None or is_known or (last := last_usage(self.view)) is None:
             return ""
         is_warm = self.warmth.touched_at is not None and not self.warmth.is_cold
-        return change.notice(self.tokens, last.cache_read + last.cache_write if is_warm else 0)
+        view = self.view.after(*drop_thinking(self.view.items, self.clock))  # as `note_base` does
+        tokens = self.count_tokens(view) + size_change(self.view, self.base)
+        return change.notice(tokens, last.cache_read + last.cache_write if is_warm else 0)
 
     async def prepare(self) -> Request:
         """Return the next request, shrunk to fit, with its cache markers."""

@@ -7,6 +7,7 @@ import math
 import re
 from dataclasses import dataclass, fields
 from enum import Enum
+from functools import cache
 from typing import Protocol
 
 from nacre.cache.models import THINKING_LEVELS
@@ -234,6 +235,7 @@ class SettingKey:
         return tuple((self.field or _snake(self.name)).split("."))
 
 
+@cache
 def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
@@ -297,6 +299,7 @@ _KEYS = (
     SettingKey("results.maxBytes", Number(low=100_000, high=1_000_000_000_000)),
     SettingKey("microcompact.keep", Number()),
     SettingKey("microcompact.idleSeconds", SECONDS),
+    SettingKey("microcompact.namesTokens", Number(low=0, high=10_000)),
     SettingKey("microcompact.pinTool", Flag()),
     SettingKey("notes.always", Flag()),
     SettingKey("notes.firstTokens", Number(low=1_000)),
@@ -308,6 +311,7 @@ _KEYS = (
     SettingKey("compaction.tailTokens", Number(high=1_000_000)),
     SettingKey("compaction.wordsTokens", Number(high=1_000_000)),
     SettingKey("compaction.pastTokens", Number(high=1_000_000)),
+    SettingKey("compaction.namesTokens", Number(low=0, high=1_000_000)),
     SettingKey("compaction.summarySeconds", SECONDS),
     SettingKey("compaction.summaryRoom", Number(low=0, high=1_000_000)),
     SettingKey("compaction.summaryTokens", Number(low=1_000, high=64_000)),
@@ -400,6 +404,13 @@ _KEYS = (
         field="memory.extra_guidelines",
         reach=SettingScope.NOT_REPOSITORY,
         aliases=("CLAUDE_COWORK_MEMORY_EXTRA_GUIDELINES",),
+    ),
+    SettingKey(
+        "claudeMdExcludes",
+        TextList(),
+        field="memory.instruction_excludes",
+        reach=SettingScope.TRUSTED,
+        adds_up=True,
     ),
     SettingKey("memory.mode", TextLine(("topics", "daily")), reach=SettingScope.NOT_PROJECT),
     SettingKey("memory.index", Flag(), reach=SettingScope.NOT_PROJECT),

@@ -51,7 +51,7 @@ class Switches:
     recall: bool = True
     """Attach the memories a message calls for."""
     recall_selector: Switch = "auto"
-    """Let a small model choose among them; `auto` is on when one is configured."""
+    """Let a small model choose among them; `auto` is on when one is named or a vendor's key is set."""
     extract: Switch = "auto"
     """Write durable facts to memory after a turn; `auto` asks a real model, or rules without one."""
     dream: Switch = "auto"
@@ -117,9 +117,12 @@ class Retry:
 class BackgroundSettings:
     """How work beside the conversation shares the model with it."""
 
-    idle_seconds: float = 240.0
-    """How long you must have been silent before notes and extraction ask the model, both in one request. The
-    default is shortly before the provider's cache expires, so that the request also renews it. 0: at once."""
+    idle_seconds: float | None = None
+    """How long you must have been silent before notes and extraction ask the model, both in one request.
+    0: at once.
+
+    Default: one minute before the provider's cache expires, so that the request also renews it: 240 seconds
+    for a cache of five minutes, and 29 minutes at most."""
     quiet_seconds: float | None = None
     """How long you must have been silent before notes, summaries, extraction and dreams ask the model; they
     then run one at a time and stop when you speak. 0 lets them begin at once, side by side.
@@ -241,6 +244,9 @@ class MemorySettings:
     """Whether there is a memory that all who work on the repository share (M18)."""
     team_remote: str | None = None
     """Where that is shared: a git remote of the project by name, the address of one, or `folder:/path`."""
+    instruction_excludes: tuple[ListEntry, ...] = ()
+    """The setting `claudeMdExcludes`: globs on absolute paths of instructions files and rules that are not
+    loaded; those of an administrator always are (M22)."""
 
     @property
     def keeps_index(self) -> bool:

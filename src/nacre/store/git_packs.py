@@ -96,9 +96,9 @@ class GitPack:
                 offset -= back
                 continue
             if number == _NAMED_DELTA:
-                base = self._data[at : at + _NAME_BYTES].hex()
+                base: bytes = struct.unpack_from(f"{_NAME_BYTES}s", self._data, at)[0]
                 deltas.append(self._inflated(at + _NAME_BYTES, size))
-                kind, content = find(base)
+                kind, content = find(base.hex())
             else:
                 kind = KINDS[number]
                 content = self._inflated(at, size)

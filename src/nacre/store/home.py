@@ -56,3 +56,11 @@ def same_folder(name: str, cwd_slug: str) -> bool:
     if len(cwd_slug) <= MAX_PLAIN_UNITS:
         return name == cwd_slug
     return name[: MAX_PLAIN_UNITS + 1] == cwd_slug[: MAX_PLAIN_UNITS + 1] and len(name) > MAX_PLAIN_UNITS
+
+
+def is_session_of(log_cwd: str | None, cwd: str) -> bool:
+    """Return whether a log in the folder of a canonical directory is of it; two can share a slug (M2).
+
+    `log_cwd` is the directory that the log names. A log from elsewhere was moved there by a person.
+    """
+    return log_cwd is None or canonical(log_cwd) == cwd or slug(canonical(log_cwd)) != slug(cwd)

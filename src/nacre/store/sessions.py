@@ -20,9 +20,9 @@ from nacre.errors import SessionNotFound, TranscriptError
 from nacre.messages.blocks import Json, JsonObject
 from nacre.store import disk
 from nacre.store.derived import DerivedCache
-from nacre.store.home import canonical, same_folder, slug
+from nacre.store.home import canonical, is_session_of, same_folder, slug
 from nacre.store.lines import line_around, parsed, whole_lines
-from nacre.store.summaries import SessionSummary, one_line, summarise
+from nacre.store.summaries import SessionSummary, directory_of, one_line, summarise
 
 SNIPPET_CHARS = 160
 """Characters around a match: two lines of a terminal."""
@@ -225,7 +225,9 @@ class Sessions:
         gone = [name for name in cached if cwd is None and name not in summaries]
         if fresh or gone:
             cache.update(fresh, removed=gone)
-        wanted = [each for each in summaries.values() if cwd is None or _belongs(each, canonical(cwd))]
+        wanted = [
+            each for each in summaries.values() if cwd is None or is_session_of(each.cwd, canonical(cwd))
+        ]
         return sorted(wanted, key=lambda each: (each.modified, each.session), reverse=True)
 
     def find(self, id_or_prefix: str) -> Path:
@@ -272,6 +274,8 @@ class Sessions:
         def hits() -> Iterator[Hit]:
             for log in logs:
                 with suppress(SessionNotFound):  # deleted since it was listed
+                    if cwd is not None and not is_session_of(directory_of(log.path), canonical(cwd)):
+                        continue
                     yield from search_log(log.path, wanted, with_added=with_added)
 
         return hits()
@@ -302,11 +306,6 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         return []
     except OSError as error:
         raise TranscriptError(disk.explain(error, folder)) from error
-
-
-def _belongs(summary: SessionSummary, cwd: str) -> bool:
-    """Return whether a log is of this directory, because two can share a slug (`a_b`, `a-b`)."""
-    return summary.cwd is None or canonical(summary.cwd) == cwd or slug(canonical(summary.cwd)) != slug(cwd)
 
 
 def _from_row(row: Any, log: _LogFile) -> SessionSummary | None:

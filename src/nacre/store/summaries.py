@@ -9,6 +9,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from nacre.messages.blocks import Json, JsonObject
@@ -100,6 +101,13 @@ def summarise(path: Path) -> SessionSummary:
         slug=path.parent.name,
         path=path,
     )
+
+
+def directory_of(path: Path) -> str | None:
+    """Return the working directory that the first lines of a log name; None if they name none."""
+    with open_log(path) as file:
+        found = (_text(parsed(line).get("cwd")) for line in islice(file, HEAD_LINES))
+        return next(filter(None, found), None)
 
 
 def _read_head(block: bytes, seen: _Findings) -> None:

@@ -447,6 +447,8 @@ def pointed_to(text: str) -> str | None:
     """Return the file that a cleared result names; None if its text could not be stored."""
     for sentence in (KEPT, KEPT_CUT, KEPT_MEDIA):
         ahead, _, behind = sentence.partition("{path}")
-        if text.startswith(ahead) and text.endswith(behind):
-            return text[len(ahead) : -len(behind)]
+        # A line with names may follow.
+        end = text.find(behind)
+        if text.startswith(ahead) and end >= 0:
+            return text[len(ahead) : end]
     return None

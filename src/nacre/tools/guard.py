@@ -23,8 +23,16 @@ from nacre.tools.policy import PermissionDecision, PermissionPolicy
 from nacre.tools.rules import PermissionRule
 from nacre.tools.workspace import Workspace, expecting, in_thread
 
-PermissionAnswer = Literal["once", "always", "no"]
-"""The user's answer: for this call, from now on, or not at all."""
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A no with the user's reason, which the model is told."""
+
+    reason: str
+
+
+PermissionAnswer = Literal["once", "always", "no"] | Refusal
+"""The user's answer: for this call, from now on, or not at all, with or without a reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +196,8 @@ class Guard:
                     tool=tool.name, arguments=arguments, reason=decision.reason, preview=shown, rule=rule
                 )
                 answer = await self._ask(question)
+                if isinstance(answer, Refusal):
+                    return replace(decision, effect="deny", reason=f"the user said no: {answer.reason}")
                 if answer == "no":
                     return replace(decision, effect="deny", reason="the user said no")
                 if answer == "always":

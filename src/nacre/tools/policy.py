@@ -45,8 +45,10 @@ HARMLESS = frozenset(
 
 Calls of an agent that they start are checked themselves.
 """
-GUARDED_FOLDERS = frozenset({".git", ".nacre", ".claude"})
-"""Their content decides which programs run later: a change is always asked for."""
+GUARDED_NAMES = frozenset(
+    {".git", ".nacre", ".claude", ".husky", ".vscode", ".idea", ".mcp.json", ".envrc", ".gitmodules"}
+)
+"""Folders and files, in any case, that decide which programs run later: a change is always asked for."""
 SUBCOMMANDS = frozenset(
     {"git", "npm", "pnpm", "yarn", "cargo", "go", "docker", "kubectl", "make", "uv", "pip"}
 )
@@ -374,7 +376,8 @@ class PermissionPolicy:
         if not is_inside:
             return f"it would write outside the project, to {path}"
         is_own = self.in_worktree and path.is_relative_to(self.root)
-        if GUARDED_FOLDERS & set(path.relative_to(self.root).parts if is_own else path.parts):
+        parts = path.relative_to(self.root).parts if is_own else path.parts
+        if not GUARDED_NAMES.isdisjoint(map(str.casefold, parts)):
             return f"{path} decides what programs run later"
         return "" if self.mode == "acceptEdits" else f"it would change {path}"
 

@@ -5,39 +5,49 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import Static
+from textual.timer import Timer
 from textual.worker import Worker, WorkerCancelled, WorkerFailed
 
-from nacre.app.chat_session import Leave, Reopen
-from nacre.app.session_text import working
+from nacre.app.endings import Leave, Reopen, Rewound
 from nacre.errors import NacreError
 from nacre.formatting import printable
-from nacre.session.background import IN_BACKGROUND
-from nacre.session.session import Session
 from nacre.store.input_history import read_typed, write_typed
-from nacre.tools.guard import PermissionAnswer, PermissionQuestion
-from nacre.tui.dialogs import SETTLE_SECONDS, Editor, QuestionDialog, SessionPicker, WorkDialog
-from nacre.tui.memory import MemoryBrowser, SessionMemories
+from nacre.tui.commands import LEAVES, OPENS_AT_ONCE, OWN_COMMANDS, OWN_HELP
+from nacre.tui.dialogs import (
+    SETTLE_SECONDS,
+    ClosingScreen,
+    Editor,
+    OutputDialog,
+    QuestionDialog,
+    RewindPicker,
+    SessionPicker,
+    WorkDialog,
+)
 from nacre.tui.meter import StatusLines, pill_words
 from nacre.tui.pieces import NoticeLine, Piece
 from nacre.tui.prompt import Prompt
-from nacre.tui.talk import ScreenCallbacks, Start, Talk
+from nacre.tui.start import MODES, PermissionMode
+from nacre.tui.start import Start as Start
+from nacre.tui.start_panel import ActivityLine, StartPanel
+from nacre.tui.themes import CONTRAST, NAMES, PLAIN, keep_theme, theme_for
 from nacre.tui.transcript import TranscriptPane
 
+if TYPE_CHECKING:
+    from nacre.app.open_agent import OpenedAgent
+    from nacre.session.session import Session
+    from nacre.tools.guard import PermissionAnswer, PermissionQuestion
+    from nacre.tui.talk import Talk
+
 ENDING = (signal.SIGTERM, signal.SIGHUP)
-LIGHT_BACKGROUNDS = frozenset({"7", "15"})
-"""White and bright white in COLORFGBG."""
 SIGNALLED = 128
 """Exit codes above this name a signal."""
 TICK_SECONDS = 0.5
@@ -47,18 +57,10 @@ STOP_SECONDS = 10.0
 DIALOG_COLUMNS = 100
 """Below this width a dialog uses all columns."""
 HOW_TO_LEAVE = "Ctrl-C again, Ctrl-D or /exit leaves"
+LONG_TURN_SECONDS = 10.0
+"""The end of a turn that took longer rings the bell."""
 AGAIN_SECONDS = 3.0
 """A second Ctrl-C within this time leaves."""
-OWN_COMMANDS = {
-    "memories": "look through memory: read, edit, history, undo, review (F2)",
-    "work": "what goes on in the background: watch it, end it (F4)",
-}
-"""Commands that only the full screen has."""
-KEYS = """\
-Ctrl+J begins a new line, ↑ and ↓ bring back what was typed before, Tab completes.
-Ctrl+O opens the newest call; Shift+Tab goes to the calls above, Enter opens one.
-PgUp PgDn scroll, F2 memory, F3 sessions, F4 background, F5 confirms an unverified memory.
-Ctrl-C stops, Ctrl-D leaves."""
 
 
 class ChatApp(App[int]):
@@ -73,6 +75,9 @@ class ChatApp(App[int]):
         Binding("ctrl+d", "leave_or_delete", "leave", show=False, priority=True),
         Binding("ctrl+q", "leave", "leave", show=False, priority=True),
         Binding("ctrl+o", "toggle_last", "open the newest call", show=False, priority=True),
+        Binding("shift+tab", "next_mode", "mode", show=False, priority=True),
+        Binding("ctrl+up", "app.focus_previous", "calls", show=False, priority=True),
+        Binding("ctrl+g", "edit_prompt", "your editor", show=False, priority=True),
         Binding("f2", "memories", "memory", show=False),
         Binding("f3", "sessions", "sessions", show=False),
         Binding("f4", "work", "background", show=False),
@@ -89,23 +94,15 @@ class ChatApp(App[int]):
         """Lines to print after the screen is closed."""
         self.meter = StatusLines()
         home = start.settings.home
-        commands = {**start.slash.commands, **OWN_COMMANDS}
-        self.prompt = Prompt(commands, read_typed(home) if start.keeps else [])
+        self.prompt = Prompt(OWN_COMMANDS, read_typed(home) if start.keeps else [], start.settings.cwd)
         self.transcript = TranscriptPane(self.prompt.take)
-        self.talk = Talk(
-            start,
-            ScreenCallbacks(
-                show=self.transcript.add,
-                later=self._later,
-                show_earlier=self.transcript.show_earlier,
-                finish=self.transcript.finish,
-                clear=self.transcript.clear,
-                meter=self.meter.show,
-                settle=self._settle,
-                ask=self._ask,
-                countdown=self._count_down,
-            ),
-        )
+        self.mode: PermissionMode = "ask"
+        self.panel = StartPanel(start.settings.cwd)
+        self.activity = ActivityLine()
+        for theme in (CONTRAST, PLAIN):
+            self.register_theme(theme)
+        self._talk: Talk | None = None
+        """The conversation; loaded after the screen is there."""
         self._start = start
         self._settle_seconds = settle_seconds
         self._leaving = ClosingScreen()
@@ -117,25 +114,74 @@ class ChatApp(App[int]):
         self._since = 0.0
         """When it started."""
         self._is_stopped = False
+        self._own_commands = {
+            "/memories": self.action_memories,
+            "/work": self.action_work,
+            "/resume": self.action_sessions,
+            "/rewind": self.action_rewind,
+        }
         self._queue: list[str] = []
         """Messages typed meanwhile, to be sent next."""
         self._countdown = ""
         self._hinted_at: float | None = None
         """When the hint on how to leave was last shown."""
+        self._hint = ""
+        self._hint_timer: Timer | None = None
+        self._when_open: list[Callable[[], None]] = []
+        """Actions of keys that were pressed before a session was open."""
 
     def compose(self) -> ComposeResult:
         yield self.transcript
+        yield self.activity
         yield self.prompt
         yield self.meter
 
+    @property
+    def talk(self) -> Talk:
+        assert self._talk is not None, "the conversation is loaded right after the start"
+        return self._talk
+
+    @property
+    def farewell(self) -> str:
+        return self._talk.farewell if self._talk else ""
+
+    @property
+    def ready(self) -> OpenedAgent | None:
+        """The open session, if any."""
+        return self._talk.ready if self._talk else None
+
     def on_mount(self) -> None:
-        self._begin(self._open)
+        self.transcript.mount(self.panel)
+        # First the screen, then what opens a session: that takes longer to import.
+        self.call_after_refresh(self._begin, self._open)
         self.set_interval(TICK_SECONDS, self._refresh)
 
     async def _open(self) -> None:
+        # In a thread, so that keys are taken meanwhile.
+        await asyncio.to_thread(import_module, "nacre.tui.talk")
+        from nacre.tui.talk import ScreenCallbacks, Talk
+
         try:
+            self._talk = Talk(
+                self._start,
+                ScreenCallbacks(
+                    show=self.transcript.add,
+                    later=self._later,
+                    show_earlier=self.transcript.show_earlier,
+                    finish=self.transcript.finish,
+                    clear=self.transcript.clear,
+                    meter=self.meter.show,
+                    settle=self._settle,
+                    ask=self._ask,
+                    countdown=self._count_down,
+                    panel=self._show_panel,
+                ),
+            )
+            self.prompt.offer({**self.talk.slash.commands, **OWN_COMMANDS})
             await self.talk.open()
             self.prompt.is_early = False
+            for act in self._when_open:
+                act()
         except NacreError as error:
             self.crash = error
             self.exit(1)
@@ -146,33 +192,106 @@ class ChatApp(App[int]):
         return self._work is None and not self._queue
 
     def on_prompt_sent(self, event: Prompt.Sent) -> None:
+        text = event.text.strip()
+        is_turn = self._work is not None and not self.prompt.is_early
+        if is_turn and self._runs_at_once(text):
+            self.run_worker(self._answer(text), group="at once", exit_on_error=True)
+            return
         self._queue.append(event.text)
         self._next()
 
+    def _runs_at_once(self, text: str) -> bool:
+        name = text[1:].partition(" ")[0]
+        return text.startswith("/") and (text in OPENS_AT_ONCE or name in self.talk.slash.at_once)
+
+    async def _answer(self, text: str) -> None:
+        """Run a command while a turn works; its output is a dialog, because the turn writes below."""
+        if text in OPENS_AT_ONCE:
+            self._own_commands[text]()
+        elif text in LEAVES:
+            self.action_leave()
+        else:
+            notices = [*await self.talk.answer(text), *([OWN_HELP] if text == "/help" else [])]
+            self.push_screen(OutputDialog(text, notices))
+
     def _next(self) -> None:
-        if self._work is None and self._leave_work is None and self._queue:
+        is_free = self._work is None and self._leave_work is None and self.ready is not None
+        if is_free and self._queue:
             self._begin(partial(self._hear, self._queue.pop(0)))
         self._refresh()
 
     async def _hear(self, text: str) -> None:
+        if self.panel.is_attached:
+            await self.panel.remove()
+        if text.startswith("!") and text[1:].strip():
+            await self.talk.run_shell(text[1:].strip())
+            return
         if not text.startswith("/"):
             await self.talk.play(text)
+            self._announce_end()
             return
-        own = {"/memories": self.action_memories, "/work": self.action_work, "/resume": self.action_sessions}
-        if (act := own.get(text.strip())) is not None:
+        if (act := self._own_commands.get(text.strip())) is not None:
             act()
+        elif text.split()[0] == "/theme":
+            self._set_theme(text.partition("/theme")[2].strip())
         elif text.split() == ["/plan", "edit"]:
             await self._edit_plan()
-        elif isinstance(await self.talk.obey(text), Leave):
+        else:
+            await self._obey(text)
+
+    def _set_theme(self, name: str) -> None:
+        if name not in NAMES:
+            now = next((each for each, theme in NAMES.items() if theme == self.theme), self.theme)
+            self._later(
+                NoticeLine(f"the theme is {now}; /theme {', /theme '.join(NAMES)} change it", "plain")
+            )
+            return
+        self.theme = NAMES[name]
+        if self._start.keeps:
+            keep_theme(name, self._start.settings.home)
+        self._show_hint(f"theme {name}")
+
+    def _announce_end(self) -> None:
+        """Ring the bell after a long turn, and say in the terminal's title that it has ended."""
+        self._set_title("nacre · waits for you")
+        if self._start.clock.seconds() - self._since >= LONG_TURN_SECONDS:
+            self.bell()
+
+    def _set_title(self, title: str) -> None:
+        if self._driver is not None:
+            self._driver.write(f"\x1b]0;{printable(title)}\x07")
+
+    def action_next_mode(self) -> None:
+        """Change what the model may do without a question, until the session ends."""
+        if self.ready is None or len(self.screen_stack) > 1:
+            return
+        self.mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
+        self.talk.set_mode(self.mode)
+        self.prompt.border_subtitle = "" if self.mode == "ask" else f"{self.mode} (Shift+Tab)"
+
+    async def action_edit_prompt(self) -> None:
+        """Edit the input in the user's own editor."""
+        from nacre.tui.own_editor import edited_elsewhere
+
+        try:
+            self.prompt.text = edited_elsewhere(self, "message.md", self.prompt.text).rstrip("\n")
+        except NacreError as error:
+            self._show_hint(str(error))
+
+    async def _obey(self, text: str) -> None:
+        ending = await self.talk.obey(text)
+        if isinstance(ending, Leave):
             self.call_later(self.action_leave)
+        elif isinstance(ending, Rewound) and not self.prompt.text.strip():
+            self.prompt.text = ending.text
         elif text.strip() == "/help":
-            own_help = "\n".join(f"/{name:<9} {says}" for name, says in OWN_COMMANDS.items())
-            await self.transcript.add(NoticeLine(f"{own_help}\n{KEYS}", "plain"))
+            await self.transcript.add(OWN_HELP)
 
     def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._is_stopped = False
         self._hinted_at = None
         self._since = self._start.clock.seconds()
+        self._set_title("nacre · working")
 
         async def worked() -> None:
             self._task = asyncio.current_task()
@@ -192,12 +311,13 @@ class ChatApp(App[int]):
             self.screen.dismiss("no")
         elif self._work is not None:
             self._put_back()
-            if not self._is_stopped and not self.talk.stop():
+            if not self._is_stopped and not (self._talk and self._talk.stop()):
                 self._work.cancel()
             self._is_stopped = True
         elif (selected := self.screen.get_selected_text()) is not None:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
+            self._show_hint(f"copied {len(selected):,} characters")
         elif len(self.screen_stack) > 1:
             self.simulate_key("escape")
         else:
@@ -211,7 +331,16 @@ class ChatApp(App[int]):
             self.action_leave()
             return
         self._hinted_at = now
-        self._later(NoticeLine(f"Ctrl+Z brings it back; {HOW_TO_LEAVE}" if has_dropped else HOW_TO_LEAVE))
+        self._show_hint(f"Ctrl+Z brings it back; {HOW_TO_LEAVE}" if has_dropped else HOW_TO_LEAVE)
+
+    def _show_hint(self, text: str) -> None:
+        """Show a line at the bottom for a moment."""
+        self._hint = text
+        if self._hint_timer is not None:
+            self._hint_timer.stop()
+        if text:
+            self._hint_timer = self.set_timer(AGAIN_SECONDS, partial(self._show_hint, ""))
+        self._refresh()
 
     def _put_back(self) -> None:
         """Move queued messages back to the input: the turn they were meant to follow was stopped."""
@@ -244,7 +373,7 @@ class ChatApp(App[int]):
     async def _leave(self) -> None:
         try:
             await self._rest()
-            self.last_words = await self.talk.leave()
+            self.last_words = await self._talk.leave() if self._talk else []
         except asyncio.CancelledError:
             pass  # they have waited long enough
         self.exit(0)
@@ -270,11 +399,25 @@ class ChatApp(App[int]):
         self._next()
 
     def action_work(self) -> None:
-        if self.talk.ready is not None:
-            self.push_screen(WorkDialog(self.talk.ready, self._start.clock))
+        if self.ready is None:
+            self._when_open.append(self.action_work)
+            return
+        self.push_screen(WorkDialog(self.ready, self._start.clock))
+
+    def action_rewind(self) -> None:
+        """Choose the message to return to."""
+        assert self.ready is not None, "a command is run in a session"
+        points = self.ready.rewind.points()
+        self.push_screen(RewindPicker(points, self._start.clock), self._rewind_to)
+
+    def _rewind_to(self, command: str | None) -> None:
+        if command is not None:
+            self._queue.append(command)
+            self._next()
 
     def action_sessions(self) -> None:
-        if self.talk.ready is None:
+        if self.ready is None:
+            self._when_open.append(self.action_sessions)
             return
         try:
             found = self.talk.other_sessions()
@@ -292,8 +435,13 @@ class ChatApp(App[int]):
             self._later(NoticeLine("a turn is under way: Ctrl-C stops it, then F3 goes elsewhere", "warning"))
 
     def action_memories(self) -> None:
-        ready = self.talk.ready
-        if ready is None or isinstance(self.screen, MemoryBrowser):
+        ready = self.ready
+        if ready is None:
+            self._when_open.append(self.action_memories)
+            return
+        from nacre.tui.memory import MemoryBrowser, SessionMemories
+
+        if isinstance(self.screen, MemoryBrowser):
             return
         if not ready.memories:
             self._later(NoticeLine("this session has no memory; `nacre doctor` says why", "warning"))
@@ -304,14 +452,14 @@ class ChatApp(App[int]):
 
     async def _edit_plan(self) -> None:
         """Edit on the screen instead of in an editor, which would need the terminal."""
-        assert self.talk.ready is not None, "a plan is that of a session"
+        assert self.ready is not None, "a plan is that of a session"
 
         async def keep(text: str) -> None:
             self._queue.append(f"/plan {text}" if text.strip() else "/plan clear")
             self._next()
 
         try:
-            now = await self.talk.ready.plan.read()
+            now = await self.ready.plan.read()
         except NacreError as error:
             self._later(NoticeLine(printable(str(error)), "error"))
             return
@@ -329,9 +477,16 @@ class ChatApp(App[int]):
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=STOP_SECONDS)
-        await self.talk.abandon()
+        if self._talk is not None:
+            await self._talk.abandon()
 
     async def _ask(self, question: PermissionQuestion) -> PermissionAnswer:
+        from nacre.session.background import IN_BACKGROUND
+
+        if self.mode == "read only":
+            from nacre.tools.guard import Refusal
+
+            return Refusal("the chat is in read only mode, so nothing may be changed now")
         if IN_BACKGROUND.get() and self.prompt.text.strip():
             # Keys for the message being typed must not answer the question.
             self._later(
@@ -344,7 +499,8 @@ class ChatApp(App[int]):
             if not answered.done():
                 answered.set_result(answer or "no")
 
-        dialog = QuestionDialog(question, settle_seconds=self._settle_seconds)
+        below = self.prompt.outer_size.height + self.meter.outer_size.height
+        dialog = QuestionDialog(question, settle_seconds=self._settle_seconds, below=below)
         self.push_screen(dialog, settle)
         self._refresh()
         try:
@@ -352,6 +508,19 @@ class ChatApp(App[int]):
         finally:
             if not answered.done() or answered.cancelled():
                 dialog.withdraw()
+
+    async def _show_panel(self, model: str, remembered: str) -> bool:
+        """Show what a session starts with, if it is empty; returns False if it is not shown."""
+        self.mode = "ask"
+        self.prompt.border_subtitle = ""
+        if not remembered:
+            await self.panel.remove()
+            return False
+        if not self.panel.is_attached:
+            self.panel = StartPanel(self._start.settings.cwd)
+            await self.transcript.mount(self.panel, before=0)
+        self.panel.tell(model, remembered)
+        return True
 
     def _later(self, piece: Piece) -> None:
         self.call_later(self.transcript.add, piece)
@@ -366,10 +535,13 @@ class ChatApp(App[int]):
 
     def _refresh(self) -> None:
         """Update background work and queued messages."""
-        ready = self.talk.ready
-        works, agents = working(ready) if ready is not None else ([], [])
-        beside = [*([self._countdown] if self._countdown else []), *works, *agents]
-        self.meter.show(pill=pill_words(beside, self._turn_status()))
+        beside = [
+            *([self._countdown] if self._countdown else []),
+            *(self._talk.background() if self._talk else ()),
+        ]
+        self.meter.show(pill=self._hint or pill_words(beside, self._turn_status()))
+        is_working = self._work is not None and self.ready is not None
+        self.activity.show(self.transcript.activity if is_working else "")
 
     def _turn_status(self) -> str:
         """Return the duration of the running turn, or that it waits for the user."""
@@ -388,19 +560,6 @@ class ChatApp(App[int]):
         self._close_messages_no_wait()
 
 
-class ClosingScreen(ModalScreen[None]):
-    """Shown until everything is closed."""
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
-            yield Static("closing the session", id="countdown", markup=False)
-            yield Static(Content.styled("Ctrl-C leaves at once", "dim"))
-
-    def tell(self, line: str) -> None:
-        if self.is_mounted:
-            self.query_one("#countdown", Static).update(printable(line) or "closing the session")
-
-
 @dataclass(frozen=True, slots=True)
 class ChatResult:
     """How the chat ended."""
@@ -408,19 +567,15 @@ class ChatResult:
     code: int
     last_words: tuple[str, ...] = ()
     """Results that were not shown."""
+    farewell: str = ""
+    """The session, its cost and how to resume it."""
 
 
 def run_tui(start: Start) -> ChatResult:
     """Run the chat until the user leaves; raises an error that it could not handle."""
     app = ChatApp(start)
-    app.theme = theme_for(os.environ)
+    app.theme = theme_for(os.environ, start.settings.home)
     return asyncio.run(_held(app))
-
-
-def theme_for(environ: Mapping[str, str]) -> str:
-    """Return the theme for the terminal's background."""
-    background = environ.get("COLORFGBG", "").rpartition(";")[2]
-    return "ansi-light" if background in LIGHT_BACKGROUNDS else "ansi-dark"
 
 
 async def _held(app: ChatApp) -> ChatResult:
@@ -436,4 +591,4 @@ async def _held(app: ChatApp) -> ChatResult:
         await app.abandon()
     if app.crash is not None:
         raise app.crash
-    return ChatResult(app.return_code or 0, tuple(app.last_words))
+    return ChatResult(app.return_code or 0, tuple(app.last_words), app.farewell)

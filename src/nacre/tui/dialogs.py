@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -12,48 +13,75 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.events import Resize
 from textual.screen import ModalScreen
-from textual.widgets import Button, OptionList, Static, TextArea
+from textual.widgets import Button, Input, OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
-from nacre.app.chat_session import end_agent
-from nacre.app.open_agent import OpenedAgent
-from nacre.app.session_text import ENDED, PILLS
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import NacreError
 from nacre.formatting import human_age, human_count, printable, shorten, usd_text
-from nacre.session.background import AGENT_PURPOSE
-from nacre.store.summaries import SessionSummary
-from nacre.tools.guard import PermissionAnswer, PermissionQuestion
+from nacre.tui.pieces import NoticeLine
+
+if TYPE_CHECKING:
+    from nacre.app.open_agent import OpenedAgent
+    from nacre.session.rewind import RewindPoint
+    from nacre.store.summaries import SessionSummary
+    from nacre.tools.guard import PermissionAnswer, PermissionQuestion
 
 SETTLE_SECONDS = 0.4
 """Keys that arrive sooner were meant for the message being typed and must not answer."""
-OTHER_LINES = 12
-"""Lines of a dialog besides the preview: heading, explanation, answers, frame."""
+LOW_ROWS = 22
+"""Below this height a question covers the input."""
+OTHER_LINES = 16
+"""Lines besides the preview: heading, explanation, answers, frame, input, status."""
 RULE_CHARS = 160
 """Columns of a rule, which may be a whole command."""
-_STYLES = {"+": "$success", "-": "$error"}
-_BUTTONS: tuple[tuple[PermissionAnswer, str], ...] = (
+_BUTTONS = (
     ("once", "Yes (y)"),
     ("always", "Always (a)"),
     ("no", "No (n)"),
 )
+BECAUSE = "No, because (b)"
 
 
 def preview_of(question: PermissionQuestion) -> Content:
-    """Return the preview as lines; a diff is coloured."""
-    lines = [
-        Content.styled(printable(line), _STYLES.get(line[:1], "")) for line in question.preview.splitlines()
-    ]
-    return Content("\n").join(lines)
+    """Return the preview as lines; a diff has line numbers and syntax colours."""
+    from nacre.tui.code import coloured, diff_lines
+
+    lines = [printable(line) for line in question.preview.splitlines()]
+    if lines[:1] and lines[0].startswith("--- "):
+        path = str(question.arguments.get("file_path", ""))
+        return Content("\n").join(diff_lines(numbered_hunks(lines[2:]), path))
+    if question.tool == "Bash":
+        return Content("\n").join(coloured("\n".join(lines), "bash"))
+    return Content("\n".join(lines))
 
 
-class QuestionDialog(ModalScreen[PermissionAnswer]):
-    """Shows the preview; No is selected."""
+def numbered_hunks(lines: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the lines of a unified diff, without its headers, each with its number in the file."""
+    old = new = 1
+    rows: list[tuple[str, str]] = []
+    for line in lines:
+        if found := re.match(r"@@ -(\d+)(?:,\d+)? \+(\d+)", line):
+            old, new = int(found[1]), int(found[2])
+            if rows:
+                rows.append(("", " ⋮"))
+        elif line[:1] not in {"+", "-", " "}:
+            rows.append(("", f" {line}"))
+        else:
+            rows.append((str(old if line[0] == "-" else new), line))
+            old += line[0] != "+"
+            new += line[0] != "-"
+    return rows
+
+
+class QuestionDialog(ModalScreen["PermissionAnswer"]):
+    """Shows the preview above the input; No is selected."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer('once')", "once"),
         Binding("a", "answer('always')", "always"),
         Binding("n,escape", "answer('no')", "no"),
+        Binding("b", "because", "no, because"),
         Binding("left", "app.focus_previous", show=False),
         Binding("right", "app.focus_next", show=False),
         Binding("up", "scroll(-1)", show=False),
@@ -62,8 +90,12 @@ class QuestionDialog(ModalScreen[PermissionAnswer]):
         Binding("pagedown,space", "page(1)", show=False, priority=True),
     ]
 
-    def __init__(self, question: PermissionQuestion, *, settle_seconds: float = SETTLE_SECONDS) -> None:
+    def __init__(
+        self, question: PermissionQuestion, *, settle_seconds: float = SETTLE_SECONDS, below: int = 0
+    ) -> None:
+        """`below` is the height of the input and the status lines, which stay visible."""
         super().__init__()
+        self._below = below
         self._question = question
         self._settle_seconds = settle_seconds
         self._is_settled = False
@@ -71,7 +103,7 @@ class QuestionDialog(ModalScreen[PermissionAnswer]):
 
     def compose(self) -> ComposeResult:
         question = self._question
-        with Vertical(classes="dialog"):
+        with Vertical(classes="dialog docked"):
             yield Static(
                 Content.assemble(
                     (question.tool, "bold"), f" needs your permission ({printable(question.reason)})"
@@ -86,8 +118,11 @@ class QuestionDialog(ModalScreen[PermissionAnswer]):
             with Horizontal(classes="buttons"):
                 for answer, label in _BUTTONS:
                     yield Button(label, id=answer, compact=True)
+                yield Button(BECAUSE, id="because", compact=True)
+            yield Input(placeholder="what to do instead", id="reason", compact=True)
 
     def on_mount(self) -> None:
+        self.query_one("#reason").display = False
         self.query_one("#no", Button).focus()
         self.set_timer(self._settle_seconds, self._settle) if self._settle_seconds else self._settle()
 
@@ -95,6 +130,9 @@ class QuestionDialog(ModalScreen[PermissionAnswer]):
         """A preview longer than the screen scrolls; the answers stay visible."""
         width = max(1, event.size.width - 6)
         lines = sum(1 + Content(line).cell_length // width for line in self._question.preview.splitlines())
+        is_low = event.size.height < LOW_ROWS  # the question needs the rows of the input
+        self.query_one(".dialog").styles.margin = (0, 0, 0 if is_low else self._below, 0)
+        self.query_one(".dialog").set_class(is_low, "low")
         self.query_one(".dialog").set_class(lines + OTHER_LINES > event.size.height, "tall")
 
     def _settle(self) -> None:
@@ -117,14 +155,32 @@ class QuestionDialog(ModalScreen[PermissionAnswer]):
         pane = self.query_one(".preview")
         self.action_scroll(pages * max(1, pane.size.height - 1))
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While a reason is typed, keys are its letters."""
+        is_typing = isinstance(self.focused, Input)
+        return not (is_typing and (action in {"because", "page"} or parameters in {("once",), ("always",)}))
+
     def action_answer(self, answer: PermissionAnswer) -> None:
         if self._is_settled:
             self.dismiss(answer)
+
+    def action_because(self) -> None:
+        if self._is_settled:
+            reason = self.query_one("#reason", Input)
+            reason.display = True
+            reason.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        from nacre.tools import guard
+
+        self.dismiss(guard.Refusal(event.value.strip()) if event.value.strip() else "no")
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         match event.button.id:
             case "once" | "always" | "no" as answer:
                 self.action_answer(answer)
+            case "because":
+                self.action_because()
             case _:
                 pass
 
@@ -178,6 +234,37 @@ class Editor(ModalScreen[bool]):
         self.dismiss(text != self._text)
 
 
+class OutputDialog(ModalScreen[None]):
+    """The output of a command that ran beside a turn."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "dismiss", "close"),
+        Binding("up", "scroll(-1)", show=False),
+        Binding("down", "scroll(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown,space", "page(1)", show=False),
+    ]
+
+    def __init__(self, title: str, notices: Sequence[NoticeLine]) -> None:
+        super().__init__()
+        self._title = title
+        self._notices = notices
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Content.styled(printable(self._title), "bold"), classes="heading")
+            with VerticalScroll(classes="preview output", can_focus=False):
+                for one in self._notices:
+                    yield Static(Content.styled(one.text, "$error" * (one.level == "error")))
+            yield Static(Content.styled("↑↓ PgUp PgDn scroll · Esc closes", "dim"))
+
+    def action_scroll(self, lines: int) -> None:
+        self.query_one(".preview").scroll_relative(y=lines, animate=False)
+
+    def action_page(self, pages: int) -> None:
+        self.action_scroll(pages * max(1, self.query_one(".preview").size.height - 1))
+
+
 TITLE_CHARS = 44
 """Columns of a title."""
 
@@ -218,6 +305,46 @@ class SessionPicker(ModalScreen[str | None]):
         self.dismiss(event.option_id)
 
 
+class RewindPicker(ModalScreen[str | None]):
+    """Ends with the command that rewinds to the selected message, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss", "close"),
+        Binding("f", "choose('files')", "files only"),
+        Binding("c", "choose('conversation')", "conversation only"),
+    ]
+
+    def __init__(self, points: Sequence[RewindPoint], clock: Clock = SYSTEM_CLOCK) -> None:
+        super().__init__()
+        self._points = points
+        self._clock = clock
+
+    def compose(self) -> ComposeResult:
+        now = self._clock.now()
+        with Vertical(classes="dialog tall long"):
+            yield Static(Content.styled("Go back to before a message", "bold"), classes="heading")
+            rows = [
+                f"{human_age(one.at, now):>6}  {len(one.files):>3} files  {printable(one.words)}"
+                for one in self._points
+            ]
+            yield OptionList(*(Content(row) for row in rows), id="rows", compact=True, markup=False)
+            words = "Enter both · c conversation only · f files only · Esc (shell commands stay)"
+            yield Static(Content.styled(words if rows else "there is no message yet · Esc", "dim"))
+
+    def on_mount(self) -> None:
+        rows = self.query_one("#rows", OptionList)
+        rows.focus()
+        rows.highlighted = len(self._points) - 1 if self._points else None
+
+    def on_option_list_option_selected(self) -> None:
+        self.action_choose("")
+
+    def action_choose(self, what: str) -> None:
+        at = self.query_one("#rows", OptionList).highlighted
+        if at is not None:
+            self.dismiss(f"/rewind {at + 1} {what}".rstrip())
+
+
 TICK_SECONDS = 1.0
 """Seconds between two updates."""
 RUNNING = "●"
@@ -244,6 +371,9 @@ class WorkRow:
 
 def rows_of(ready: OpenedAgent, clock: Clock = SYSTEM_CLOCK) -> list[WorkRow]:
     """Return running work and agents first, then ended ones, newest first."""
+    from nacre.app.session_text import ENDED, PILLS
+    from nacre.session.background import AGENT_PURPOSE
+
     work = [each for each in ready.background.running() if not each.startswith(f"{AGENT_PURPOSE} ")]
     found = [
         WorkRow("work", name, f"{PILLS.get(name.partition(' ')[0], name)}…", "at work", True) for name in work
@@ -268,6 +398,8 @@ def rows_of(ready: OpenedAgent, clock: Clock = SYSTEM_CLOCK) -> list[WorkRow]:
 
 async def end_work(ready: OpenedAgent, row: WorkRow) -> str:
     """Stop the work of a row; returns the message to show."""
+    from nacre.app.chat_session import end_agent
+
     if row.kind == "work":
         is_ended = await ready.background.cancel(row.name)
         return f"{row.name} was stopped" if is_ended else f"{row.name} has ended already"
@@ -345,3 +477,16 @@ class WorkDialog(ModalScreen[None]):
             result = str(error)
         self._look()
         self.query_one("#status", Static).update(Content.styled(printable(result), "$warning"))
+
+
+class ClosingScreen(ModalScreen[None]):
+    """Shown until everything is closed."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static("closing the session", id="countdown", markup=False)
+            yield Static(Content.styled("Ctrl-C leaves at once", "dim"))
+
+    def tell(self, line: str) -> None:
+        if self.is_mounted:
+            self.query_one("#countdown", Static).update(printable(line) or "closing the session")

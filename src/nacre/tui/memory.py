@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal, TypeAlias
 
-from textual.app import ComposeResult, SuspendNotSupported
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
@@ -19,9 +18,9 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from nacre.app.editor import edited_by_hand, put_aside
+from nacre.app.editor import put_aside
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import ConfigError, NacreError, StoreError
+from nacre.errors import NacreError, StoreError
 from nacre.formatting import human_age, human_count, printable, shorten
 from nacre.inspect.memory_origin import change_line, origin_lines
 from nacre.inspect.original_words import original_words
@@ -33,6 +32,7 @@ from nacre.memory.format.entry import MemoryChange, read_entry
 from nacre.memory.memory import Memory
 from nacre.store.history import Commit
 from nacre.tui.dialogs import Editor
+from nacre.tui.own_editor import edited_elsewhere
 
 MOST_CHANGES = 1_000
 """Changes of one memory that are listed."""
@@ -371,7 +371,7 @@ class MemoryBrowser(ModalScreen[None]):
             return
         row, before = found
         try:
-            after = self._in_editor(row, before)
+            after = edited_elsewhere(self.app, Path(row.file).name, before)
         except NacreError as error:
             self._show_status(str(error), "$error")
             return
@@ -383,25 +383,6 @@ class MemoryBrowser(ModalScreen[None]):
             except NacreError as error:
                 message = f"{error}; your text is in {put_aside(after.encode(), row.file)}"
         await self._list("entries", message)
-
-    def _in_editor(self, row: MemoryRow, text: str) -> str:
-        """Suspend the app while the editor uses the terminal."""
-        with tempfile.TemporaryDirectory(prefix="nacre-") as folder:
-            copy = Path(folder) / Path(row.file).name
-            copy.write_text(text, encoding="utf-8")
-            failed: NacreError | None = None
-            try:
-                with self.app.suspend():
-                    # An error that left this block would leave the screen suspended.
-                    try:
-                        edited_by_hand(copy)
-                    except NacreError as error:
-                        failed = error
-            except SuspendNotSupported:
-                failed = ConfigError("this terminal cannot run an editor; press e to edit here")
-            if failed is not None:
-                raise failed
-            return copy.read_text(encoding="utf-8", errors="replace")
 
     async def action_forget(self) -> None:
         if self._mode == "entries" and (row := self.chosen) is not None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 from textual.widgets import Static
 
 from nacre.formatting import human_count, printable, shorten
-from nacre.inspect.context_usage import Contents
-from nacre.inspect.savings import WITHOUT_ESTIMATE, Savings
+
+if TYPE_CHECKING:
+    from nacre.inspect.context_usage import Contents
+    from nacre.inspect.savings import Savings
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "system": ("system", "tools"),
@@ -76,6 +79,8 @@ def meter_line(contents: Contents, width: int) -> Content:
 
 def saved_words(layers: Savings) -> list[str]:
     """Return savings by layer, in money or else in tokens; each variant is shorter."""
+    from nacre.inspect.savings import WITHOUT_ESTIMATE
+
     acted = {
         name.replace("_", " "): one
         for name, one in layers.items()

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import OptionList, TextArea
+from textual.widgets import OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
 from nacre.store.input_history import GOES_ON
 
+SIGN = "❯"
+MAX_PATHS = 50
+"""Paths offered at once."""
+FOLDED_LINES = 10
+FOLDED_CHARS = 2_000
+"""A longer paste is shown as its size."""
 NAME_CELLS = 12
 """Columns for a command's name in the menu."""
 
@@ -27,6 +35,24 @@ def completions(text: str, commands: Mapping[str, str]) -> list[str]:
     if not text.startswith("/") or any(char.isspace() for char in text):
         return []
     return [name for name in commands if name.startswith(text[1:].casefold())]
+
+
+def path_completions(text: str, root: Path) -> list[str]:
+    """Return the files and folders that match an `@path` at the end of the text, as `@path`."""
+    token = text.rsplit(maxsplit=1)[-1] if text and not text[-1].isspace() else ""
+    if not token.startswith("@"):
+        return []
+    folder, slash, begun = token[1:].rpartition("/")
+    try:
+        entries = sorted(os.scandir(root / folder), key=lambda each: each.name)
+        found = [
+            f"@{folder}{slash}{each.name}{'/' * each.is_dir()}"
+            for each in entries
+            if each.name.startswith(begun) and (begun or not each.name.startswith("."))
+        ]
+    except OSError:
+        return []
+    return found[:MAX_PATHS]
 
 
 class TypedHistory:
@@ -77,8 +103,7 @@ class Area(TextArea):
 
     @property
     def prompt(self) -> Prompt:
-        assert isinstance(self.parent, Prompt), "the area is made by a prompt"
-        return self.parent
+        return next(each for each in self.ancestors if isinstance(each, Prompt))
 
     def on_key(self, event: events.Key) -> None:
         if event.key == "enter" or (event.key == "ctrl+j" and self.prompt.is_early):
@@ -91,6 +116,12 @@ class Area(TextArea):
         elif event.key == "escape" and self.prompt.is_completing:
             event.prevent_default().stop()
             self.prompt.hide_menu()
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Show a long paste as its size; it is sent whole."""
+        if event.text.count("\n") >= FOLDED_LINES or len(event.text) >= FOLDED_CHARS:
+            event.prevent_default().stop()
+            self.insert(self.prompt.fold(event.text))
 
     def action_newline(self) -> None:
         self.insert("\n")
@@ -119,8 +150,12 @@ class Prompt(Vertical):
 
         text: str
 
-    def __init__(self, commands: Mapping[str, str], typed: Sequence[str]) -> None:
+    def __init__(self, commands: Mapping[str, str], typed: Sequence[str], root: Path = Path()) -> None:
+        """`root` is the directory of paths after `@`."""
         super().__init__(id="prompt")
+        self._root = root
+        self._folded: dict[str, str] = {}
+        """Long pastes by what is shown of them."""
         self.past = TypedHistory(typed)
         self.quiet = asyncio.Event()
         """Set while nothing is being typed."""
@@ -129,16 +164,24 @@ class Prompt(Vertical):
         """Until a session is open, Enter arrives as Ctrl+J, because the terminal is still in line mode."""
         self._commands = commands
         self._area = Area()
+        self._sign = Static(SIGN, id="sign", markup=False)
         self._menu = OptionList(id="menu", compact=True)
         self._menu.can_focus = False
         self._menu.display = False
 
     def compose(self) -> ComposeResult:
         yield self._menu
-        yield self._area
+        with Horizontal(id="line"):
+            yield self._sign
+            yield self._area
 
     def on_mount(self) -> None:
         self._area.focus()
+
+    def offer(self, commands: Mapping[str, str]) -> None:
+        """Complete these commands from now on."""
+        self._commands = commands
+        self.on_text_area_changed()
 
     @property
     def text(self) -> str:
@@ -171,16 +214,23 @@ class Prompt(Vertical):
 
     def on_text_area_changed(self) -> None:
         self.quiet.clear() if self.text.strip() else self.quiet.set()
-        found = completions(self.text, self._commands)
-        is_whole = found == [self.text[1:]]
+        found = [(f"/{name}", self._commands[name]) for name in completions(self.text, self._commands)]
+        found = found or [(path, "") for path in path_completions(self.text, self._root)]
+        is_whole = [name for name, _ in found] == [self.text]
         self._menu.display = bool(found) and not is_whole
         if self.is_completing:
-            rows = [(name, self._commands[name]) for name in found]
             self._menu.set_options(
-                Option(Content.assemble((f"/{name}".ljust(NAME_CELLS), "bold"), says), id=name)
-                for name, says in rows
+                Option(Content.assemble((name.ljust(NAME_CELLS), "bold"), says), id=name)
+                for name, says in found
             )
             self._menu.highlighted = 0
+
+    def fold(self, text: str) -> str:
+        """Keep a long paste and return what is shown of it."""
+        lines = text.count("\n") + 1
+        shown = f"[paste {len(self._folded) + 1}: {lines:,} lines]"
+        self._folded[shown] = text
+        return shown
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
@@ -196,19 +246,28 @@ class Prompt(Vertical):
             self._take(option.id or "")
 
     def _take(self, name: str) -> None:
-        self.text = f"/{name} "
-        self.hide_menu()
+        before = self.text[: -len(self.text.rsplit(maxsplit=1)[-1])] if name.startswith("@") else ""
+        self.text = before + name + " " * (not name.endswith("/"))
+        if not name.endswith("/"):
+            self.hide_menu()
         self._area.focus()
 
     def entered(self) -> None:
         """Send the text; an incomplete command becomes the highlighted one."""
         if self.is_completing and self._menu.highlighted_option is not None:
-            self.text = f"/{self._menu.highlighted_option.id}"
+            name = self._menu.highlighted_option.id or ""
+            if name.startswith("@"):
+                self._take(name)
+                return
+            self.text = name
         self.hide_menu()
         if self.text.endswith(GOES_ON):
             self.text = self.text[:-1] + "\n"
             return
         text = self.text
+        for shown, pasted in self._folded.items():
+            text = text.replace(shown, pasted)
+        self._folded = {}
         self.text = ""
         if text.strip():
             self.past.add(text)

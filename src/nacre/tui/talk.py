@@ -4,72 +4,82 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import aclosing, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from nacre.agents.registry import AgentState
-from nacre.app.chat_session import Ending, OpenedChat, Reopen, open_chat, other_sessions, switch_session
+from nacre.app.chat_session import OpenedChat, open_chat, other_sessions, switch_session
+from nacre.app.endings import Ending, Reopen, Rewound
 from nacre.app.open_agent import OpenedAgent
-from nacre.app.session_text import ended_line, failed_line, stopped_line
-from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.app.session_text import ended_line, failed_line, farewell_line, stopped_line, working
 from nacre.errors import NacreError
-from nacre.formatting import printable
+from nacre.formatting import clean, printable
 from nacre.inspect.context_usage import Contents, contents_of
 from nacre.inspect.savings import booked
+from nacre.messages.blocks import ToolCall
 from nacre.messages.events import Notice, Reply, TurnDone
-from nacre.messages.records import Record, Said
+from nacre.messages.records import Record, Said, Undone
+from nacre.process import kill_group
 from nacre.providers.choose import preload
 from nacre.session.log_writer import SessionLogWriter
 from nacre.session.session import Session
-from nacre.settings import Settings
 from nacre.store.summaries import SessionSummary
 from nacre.tools.guard import Ask
-from nacre.tui.pieces import Level, NoticeLine, Piece, UserText, piece_of, pieces_of
+from nacre.tools.policy import Mode
+from nacre.tools.rules import PermissionRule
+from nacre.tui.events import piece_of, pieces_of
+from nacre.tui.pieces import Level, NoticeLine, Piece, UserText
+from nacre.tui.start import PermissionMode, Start
+from nacre.tui.start_panel import remembered_line
 
 T = TypeVar("T")
 ERROR_BEGINS = "nacre: "
 """Prefix of errors on the command line, which is redundant on the screen."""
-Run: TypeAlias = Callable[[Coroutine[Any, Any, Any]], Any]
-RunSlash: TypeAlias = Callable[[str, OpenedAgent, Run, Callable[[OpenedAgent], None]], Ending]
-"""Runs a line: the session, a function that runs a coroutine there, a function that continues the turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class SlashCommands:
-    """The available commands and the function that runs them."""
-
-    commands: Mapping[str, str]
-    """Each with its help line."""
-    run: RunSlash
-
-
+READ_ONLY = "read only mode"
+"""Origin of the rules of that mode."""
 NOT_BEGUN = "stopped before anything was sent; ↑ brings your words back"
+MAX_SHELL_LINES = 200
+"""Lines shown of the output of a command of the user."""
 SHOWN_OF_THE_PAST = 40
 """Messages shown of a resumed session."""
 
 
-class OpenChat(Protocol):
-    """Opens a session."""
+class _Printed(io.TextIOBase):
+    """A stream whose text goes to a list, in the order in which both streams were written."""
 
-    def __call__(
-        self, settings: Settings, session: str | None, *, ask: Ask | None, on_countdown: Callable[[str], None]
-    ) -> Awaitable[OpenedChat]: ...
+    def __init__(self, printed: list[tuple[str, bool]], *, is_error: bool = False) -> None:
+        self._printed = printed
+        self._is_error = is_error
+
+    def write(self, text: str) -> int:
+        if self._printed and self._printed[-1][1] == self._is_error:
+            text_before = self._printed.pop()[0]
+            self._printed.append((text_before + text, self._is_error))
+        else:
+            self._printed.append((text, self._is_error))
+        return len(text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """Start options of the chat."""
+def _notices(printed: Sequence[tuple[str, bool]]) -> Iterator[NoticeLine]:
+    """Return what a command printed; each line of an error is a notice."""
+    for text, is_error in printed:
+        if is_error:
+            for line in text.rstrip().splitlines():
+                yield NoticeLine(line.removeprefix(ERROR_BEGINS), "error")
+        elif text.strip():
+            yield NoticeLine(text.rstrip(), "plain")
 
-    settings: Settings
-    session: str | None
-    slash: SlashCommands
-    keeps: bool = True
-    """Whether the input history may be stored."""
-    open_chat: OpenChat = open_chat
-    clock: Clock = SYSTEM_CLOCK
+
+class CommandResult(NamedTuple):
+    """What a command did."""
+
+    ending: Ending
+    notices: Sequence[NoticeLine]
+    is_again: bool
+    """Whether the turn continues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +99,8 @@ class ScreenCallbacks:
     """Results may have been offloaded meanwhile."""
     ask: Ask
     countdown: Callable[[str], None]
+    panel: Callable[[str, str], Awaitable[bool]]
+    """Shows model and memories of an empty session; no memories mean that it is not empty."""
 
 
 class Talk:
@@ -96,15 +108,22 @@ class Talk:
 
     def __init__(self, start: Start, screen: ScreenCallbacks) -> None:
         self.settings = replace(start.settings, is_interactive=True)
+        self.slash = start.slash()
         self._start = start
         self._screen = screen
         self._under_way: Future[Any] | None = None
         """What a slash command waits for."""
+        self._one_command = asyncio.Lock()
+        """Commands print to the same stream."""
         self._place: OpenedChat | None = None
         self._past: list[Record] = []
         """Records of the log that the session does not hold, and the number of records when it was opened."""
         self._known = 0
+        self._own_mode: Mode = "default"
+        """The mode of the settings."""
         self._running: set[str] = set()
+        self.farewell = ""
+        """Names the session after it was left."""
         self._loading: asyncio.Task[None] | None = None
         """Loads the vendor's package, which takes a second, while the user may type."""
 
@@ -112,6 +131,10 @@ class Talk:
     def ready(self) -> OpenedAgent | None:
         """The open session, if any."""
         return self._place.ready if self._place else None
+
+    def background(self) -> list[str]:
+        """Return the names of background work and of agents with their activity."""
+        return [each for part in working(self._place.ready) for each in part] if self._place else []
 
     async def open(self) -> None:
         """Open the first session; raises if that fails."""
@@ -140,49 +163,100 @@ class Talk:
         await self._screen.finish()
         self.measure()
 
+    def set_mode(self, mode: PermissionMode) -> None:
+        """Change the permission policy of the open session."""
+        assert self._place is not None, "a mode is that of a session"
+        guard = self._place.ready.toolset.guard
+        rules = tuple(rule for rule in guard.policy.rules if rule.origin != READ_ONLY)
+        if mode == "read only":
+            rules += tuple(PermissionRule("deny", tool, "/**", READ_ONLY) for tool in ("Edit", "Write"))
+        own: dict[PermissionMode, Mode] = {"ask": self._own_mode, "accept edits": "acceptEdits"}
+        guard.policy = replace(guard.policy, rules=rules, mode=own.get(mode, "default"))
+
+    async def run_shell(self, command: str) -> None:
+        """Run a command of the user and show its output; the model is not told."""
+        await self._screen.show(UserText(f"!{command}"))
+        process = await asyncio.create_subprocess_shell(
+            command,
+            cwd=self.settings.cwd,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            out, _ = await process.communicate()
+        except asyncio.CancelledError:
+            kill_group(process.pid)
+            await process.wait()
+            await self._tell("stopped", "warning")
+            return
+        lines = clean(out.decode(errors="replace")).rstrip().splitlines()
+        left = len(lines) - MAX_SHELL_LINES
+        shown = [*([f"… {left:,} lines before"] if left > 0 else []), *lines[-MAX_SHELL_LINES:]]
+        if shown:
+            await self._screen.show(NoticeLine("\n".join(shown), "plain"))
+        if process.returncode:
+            await self._tell(f"exit code {process.returncode}", "warning")
+
     async def obey(self, line: str) -> Ending:
-        """Run a slash command; it may switch sessions."""
+        """Run a slash command and show its output; it may switch sessions."""
         assert self._place is not None, "a session is open before anything is said"
         await self._screen.show(UserText(line))
-        loop = asyncio.get_running_loop()
         ready = self._place.ready
+        done = await self._run(line, is_stoppable=True)
+        if isinstance(done.ending, Reopen):
+            await self.switch_session(done.ending)
+        if isinstance(done.ending, Rewound):
+            await self._screen.clear()
+            await self._show_past(ready)
+        for each in done.notices:
+            await self._screen.show(each)
+        if done.is_again:
+            await self.play(None)
+        self.measure()
+        return None if isinstance(done.ending, Reopen) else done.ending
+
+    async def answer(self, line: str) -> Sequence[NoticeLine]:
+        """Run a command beside a turn; returns its output."""
+        return (await self._run(line, is_stoppable=False)).notices
+
+    async def _run(self, line: str, *, is_stoppable: bool) -> CommandResult:
+        assert self._place is not None, "a session is open before anything is said"
+        ready = self._place.ready
+        loop = asyncio.get_running_loop()
         again: list[OpenedAgent] = []
-        out = io.StringIO()
-        err = io.StringIO()
+        printed: list[tuple[str, bool]] = []
 
         def run(work: Coroutine[Any, Any, T]) -> T:
-            self._under_way = under_way = asyncio.run_coroutine_threadsafe(work, loop)
+            under_way = asyncio.run_coroutine_threadsafe(work, loop)
+            if is_stoppable:
+                self._under_way = under_way
             try:
                 return under_way.result()
             except CancelledError:
                 raise KeyboardInterrupt from None  # as commands know it from a terminal
             finally:
-                self._under_way = None
+                if is_stoppable:
+                    self._under_way = None
 
         def act() -> Ending:
-            with redirect_stdout(out), redirect_stderr(err):
+            with redirect_stdout(_Printed(printed)), redirect_stderr(_Printed(printed, is_error=True)):
                 try:
-                    return self._start.slash.run(line, ready, run, again.append)
+                    return self.slash.run(line, ready, run, again.append)
                 except KeyboardInterrupt:
                     print("stopped")  # noqa: T201 - into the conversation, as all that commands say
                     return None
 
         try:
-            # In a thread, because commands wait for the session's event loop.
-            ending = await asyncio.to_thread(act)
+            async with self._one_command:
+                # In a thread, because commands wait for the session's event loop.
+                ending = await asyncio.to_thread(act)
         except NacreError as error:
-            await self._tell(str(error))
-            return None
-        if isinstance(ending, Reopen):
-            await self.switch_session(ending)
-        if text := out.getvalue().rstrip():
-            await self._screen.show(NoticeLine(text, "plain"))
-        for error_line in err.getvalue().rstrip().splitlines():
-            await self._screen.show(NoticeLine(error_line.removeprefix(ERROR_BEGINS), "error"))
-        if again:
-            await self.play(None)
-        self.measure()
-        return None if isinstance(ending, Reopen) else ending
+            return CommandResult(
+                None, (*_notices(printed), NoticeLine(printable(str(error)), "error")), False
+            )
+        return CommandResult(ending, tuple(_notices(printed)), bool(again))
 
     async def switch_session(self, to: Reopen) -> None:
         """Go on with another session; where that fails, the person stays."""
@@ -210,7 +284,9 @@ class Talk:
             return []
         place.set_end_reason("prompt_input_exit")
         await place.held.aclose()
-        return [one.text for one in place.ready.agent.session.notices()]
+        session = place.ready.agent.session
+        self.farewell = farewell_line(session)
+        return [one.text for one in session.notices()]
 
     async def abandon(self) -> None:
         """Close without waiting for background work."""
@@ -234,7 +310,7 @@ class Talk:
             self._screen.settle(session)
 
     async def _enter(self, session: str | None) -> OpenedChat:
-        return await self._start.open_chat(
+        return await (self._start.open_chat or open_chat)(
             self.settings, session, ask=self._screen.ask, on_countdown=self._screen.countdown
         )
 
@@ -258,24 +334,38 @@ class Talk:
         ready = self._place.ready
         session = ready.agent.session
         writer = session.writer
+        self._own_mode = ready.toolset.guard.policy.mode
         self._known = len(session.transcript.records)
         self._past = []
         if self._known and isinstance(writer, SessionLogWriter) and writer.path.exists():
             self._past = await asyncio.to_thread(booked, writer.path)
         for line in (*(one.line for one in self.settings.problems), *ready.notices):
             await self._tell(line, "warning")
-        if ready.choice is not None:
-            await self._tell(ready.choice.reason, "bold")
-            if ready.choice.offer:
-                await self._tell(ready.choice.offer, "info")
-        said = [one for one in session.transcript.records if isinstance(one, Said) and not one.aside]
-        await self._screen.show_earlier(
-            [piece for one in said[-SHOWN_OF_THE_PAST:] for piece in pieces_of(one)]
-        )
+        reason = ready.choice.reason if ready.choice is not None else contents_of(session, []).model
+        if not await self._screen.panel(reason, "" if session.view.items else await self._remembered(ready)):
+            await self._tell(reason, "bold")
+        if ready.choice is not None and ready.choice.offer:
+            await self._tell(ready.choice.offer, "info")
+        await self._show_past(ready)
         if ready.team is not None:
             self._running = {each.name for each in ready.team.states() if each.is_running}
             ready.team.shared.registry.on_change.append(self._changed)
         self.measure()
+
+    async def _remembered(self, ready: OpenedAgent) -> str:
+        if not ready.memories:
+            return "memory is off here; `nacre doctor` says why"
+        return remembered_line(sum([len((await each.scan()).entries) for each in ready.memories]))
+
+    async def _show_past(self, ready: OpenedAgent) -> None:
+        """Show the newest messages that are not undone."""
+        records = ready.agent.session.transcript.records
+        undone = {one.target for one in records if isinstance(one, Undone)}
+        said = [one for one in records if isinstance(one, Said) and not one.aside and one.id not in undone]
+        tools = {block.id: block.name for one in said for block in one.blocks if isinstance(block, ToolCall)}
+        await self._screen.show_earlier(
+            [piece for one in said[-SHOWN_OF_THE_PAST:] for piece in pieces_of(one, tools)]
+        )
 
     def _changed(self, state: AgentState) -> None:
         """Report a background agent that has ended."""

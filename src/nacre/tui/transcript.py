@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from textual import events
 from textual.binding import Binding, BindingType
@@ -15,13 +15,17 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.widget import MountError, Widget
-from textual.widgets import Markdown, Static
-from textual.widgets.markdown import MarkdownStream
+from textual.widgets import Static
 
-from nacre.formatting import human_count, printable
-from nacre.messages.view import View
+from nacre.formatting import counted, human_count, printable
 from nacre.tui.pieces import Called, NoticeLine, Piece, ReplyText, Resulted, UserText, Void
+from nacre.tui.reply import ReplyPart, ReplyStream
 
+if TYPE_CHECKING:
+    from nacre.messages.view import View
+
+DIFF_LINES = 12
+"""Lines of a change that are shown before its call is opened."""
 NAMED_PARTS = 2
 """Path components shown on one line: a file and its folder."""
 TypeText: TypeAlias = Callable[[str], None]
@@ -89,27 +93,53 @@ class CallRow(Static, can_focus=True):
         self.action_open()
 
     def _show(self) -> None:
+        verb, _, rest = self.called.line.partition(" ")
         parts: list[Content] = [
-            Content.assemble((f"{'▾' if self.is_open else '▸'} ", "$secondary"), self.called.line)
+            Content.assemble((f"{'▾' if self.is_open else '▸'} ", "$secondary"), (verb, "bold"), f" {rest}")
         ]
-        if self.is_open and self.called.detail:
+        if self.is_open and self.called.detail and not self._has_diff:
             parts.append(Content.styled(_indented(self.called.detail), "dim"))
-        if self.resulted is not None:
+        if self._has_diff:
+            parts += self._diff()
+        if self.resulted is not None and (self.is_open or not self._has_diff):
             style = "$error" if self.resulted.is_error else "dim"
-            text = _indented(self.resulted.detail) if self.is_open else f"  └ {self.resulted.line}"
+            text = _indented(self.resulted.detail) if self.is_open else _hung(self.resulted.line)
             parts.append(Content.styled(text, style))
         if self.kept:
             where = self.kept if self.is_open else _end_of(self.kept)
             parts.append(Content.styled(printable(f"  ⇲ {self._kept_out} kept in {where}"), "$secondary"))
+        content = Content("\n").join(parts)
         # Textual keeps the height that a widget had before its first idle moment.
-        self.styles.height = "auto" if self.is_open else len(parts)
-        self.update(Content("\n").join(parts))
+        self.styles.height = "auto" if self.is_open else content.plain.count("\n") + 1
+        self.update(content)
+
+    @property
+    def _has_diff(self) -> bool:
+        """Whether the change is shown: a call that failed changed nothing."""
+        return bool(self.called.diff) and self.resulted is not None and not self.resulted.is_error
+
+    def _diff(self) -> list[Content]:
+        from nacre.app.call_text import first_line_of, numbered
+        from nacre.tui.code import diff_lines
+
+        assert self.resulted is not None, "a change is shown with its result"
+        rows = numbered(self.called.diff, first_line_of(self.resulted.detail))
+        shown = rows if self.is_open else rows[:DIFF_LINES]
+        lines = [Content.assemble("  ", line) for line in diff_lines(shown, self.called.path)]
+        more = len(rows) - len(shown)
+        return [*lines, Content.styled(f"    … {counted(more, 'more line')}", "dim")] if more else lines
 
 
 def _end_of(path: str) -> str:
     """Return the end of a path, which distinguishes it from others on one line."""
     parts = PurePath(path).parts
     return f"…/{'/'.join(parts[-NAMED_PARTS:])}" if len(parts) > NAMED_PARTS else path
+
+
+def _hung(text: str) -> str:
+    """Return lines below a call."""
+    first, *others = text.split("\n")
+    return "\n".join([f"  └ {first}", *(f"    {line}" for line in others)])
 
 
 def _indented(text: str) -> str:
@@ -122,6 +152,7 @@ MOST_LAID_OUT = 80
 LEAST_LAID_OUT = 40
 """Items in the layout, which is recomputed with every streamed word; earlier ones return on scrolling up."""
 OFFLOADED = "offload"
+THINKING = "dim italic"
 _MARKS = {
     "info": ("· ", "dim"),
     "warning": ("! ", "$warning"),
@@ -145,10 +176,8 @@ class TranscriptPane(VerticalScroll, can_focus=False):
     def __init__(self, type_on: TypeText) -> None:
         super().__init__(id="transcript")
         self._type_on = type_on
-        self._stream: MarkdownStream | None = None
-        self._reply: Markdown | None = None
-        self._thought: Static | None = None
-        self._thinking = ""
+        self._stream: ReplyStream | None = None
+        self._is_thinking = False
         self._calls: dict[str, CallRow] = {}
         self._waiting: list[NoticeLine] = []
         self._was_at_end = True
@@ -167,6 +196,16 @@ class TranscriptPane(VerticalScroll, can_focus=False):
     def _is_at_end(self) -> bool:
         """Whether the newest item is visible; content shorter than the screen stays at its bottom."""
         return self.is_vertical_scroll_end or self.scroll_offset.y < 0
+
+    @property
+    def activity(self) -> str:
+        """What happens now: a running call, or what the model is doing."""
+        running = [row.called.line for row in self._calls.values() if row.resulted is None]
+        if running:
+            return running[-1] + (f" and {len(running) - 1} more" if len(running) > 1 else "")
+        if self._stream is None:
+            return "waiting for the model"
+        return "thinking" if self._is_thinking else "writing"
 
     async def add(self, piece: Piece) -> None:
         """Show an item; a notice that arrives during a stream is shown after it."""
@@ -191,20 +230,13 @@ class TranscriptPane(VerticalScroll, can_focus=False):
 
     async def _add(self, piece: Piece) -> None:
         match piece:
-            case ReplyText(text, is_thinking=True):
-                if self._thought is None:
-                    await self._finish()
-                    self._thought = Static(classes="thought", markup=False)
-                    await self._put(self._thought)
-                self._thinking += text
-                self._thought.update(Content.styled(self._thinking.strip("\n"), "dim italic"))
-            case ReplyText(text):
-                await self._say(text)
+            case ReplyText(text, is_thinking):
+                await self._say(text, is_thinking=is_thinking)
             case Void(reason):
-                reply = self._reply
+                stream = self._stream
                 await self._finish()
-                if reply is not None:
-                    await reply.remove()
+                if stream is not None:
+                    await stream.remove()
                 await self._put(Line(Content.styled(f"… starting over: {reason}", "$warning")))
             case Resulted():
                 self._widget(piece)
@@ -226,9 +258,9 @@ class TranscriptPane(VerticalScroll, can_focus=False):
         """Return the widget of a complete item; None for one that belongs to another."""
         match piece:
             case ReplyText(text, is_thinking=True):
-                return Static(Content.styled(text.strip("\n"), "dim italic"), classes="thought")
+                return ReplyPart(text, classes="thought", style=THINKING)
             case ReplyText(text):
-                return Markdown(text, classes="reply", open_links=False)
+                return ReplyPart(text)
             case UserText(text):
                 words = Content.assemble(("> ", "bold $accent"), (text, "bold"))
                 return Line(words, classes="asked")
@@ -247,18 +279,9 @@ class TranscriptPane(VerticalScroll, can_focus=False):
     async def _finish(self) -> None:
         stream = self._stream
         self._stream = None
-        reply = self._reply
-        self._reply = None
-        thought = self._thought
-        self._thought = None
-        self._thinking = ""
-        if thought is not None:
-            thought.call_after_refresh(thought.refresh, layout=True)  # see CallRow._show
         if stream is not None:
             with suppress(MountError):  # the program was ended while words were on their way
-                await stream.stop()
-        if reply is not None:
-            _trim(reply)
+                await stream.finish()
         waiting = self._waiting
         self._waiting = []
         await self._put(*(self._widget(piece) for piece in waiting))
@@ -299,14 +322,14 @@ class TranscriptPane(VerticalScroll, can_focus=False):
         await self.remove_children()
         self.anchor()
 
-    async def _say(self, text: str) -> None:
-        if self._stream is None:
+    async def _say(self, text: str, *, is_thinking: bool) -> None:
+        if self._stream is None or self._is_thinking != is_thinking:
             await self._finish()
             if not text.strip():
                 return
-            self._reply = Markdown(classes="reply", open_links=False)
-            await self._put(self._reply)
-            self._stream = Markdown.get_stream(self._reply)
+            self._is_thinking = is_thinking
+            classes = "thought" if is_thinking else "reply"
+            self._stream = ReplyStream(self, self._put, classes=classes, style=THINKING * is_thinking)
         await self._stream.write(text)
 
     async def _put(self, *widgets: Widget | None) -> None:
@@ -315,9 +338,6 @@ class TranscriptPane(VerticalScroll, can_focus=False):
             return  # it went while something was waited for
         is_at_end = self._is_at_end
         await self.mount_all(new)
-        for reply in new:
-            if isinstance(reply, Markdown):
-                _trim(reply)
         extra = len(self.children) - KEPT_ON_SCREEN
         if extra > 0:
             gone = set(self.children[:extra])
@@ -343,13 +363,3 @@ class TranscriptPane(VerticalScroll, can_focus=False):
             for child in folded[-LEAST_LAID_OUT:]:
                 child.display = True
             self.call_after_refresh(self.scroll_to_widget, top, top=True, animate=False)
-
-
-def _trim(reply: Markdown) -> None:
-    """Remove the empty line after a reply.
-
-    A rule with `:last-child` would restyle the whole conversation whenever an item is added.
-    """
-    if reply.children:
-        styles = reply.children[-1].styles
-        styles.margin = (styles.margin.top, styles.margin.right, 0, styles.margin.left)

@@ -10,7 +10,7 @@ import pytest
 
 from nacre.agents.registry import AgentState
 from nacre.app.session_text import ended_line, pills, waiting_line
-from nacre.cli.chat.chat import AgentNotices
+from nacre.cli.chat.line_mode import AgentNotices
 from nacre.cli.chat.terminal import TurnPrinter
 from nacre.messages.blocks import ToolCall
 from nacre.messages.events import Event, TextDelta, ToolCallEvent
@@ -98,7 +98,7 @@ async def test_how_long_somebody_is_waited_for_is_told_anew_until_the_turn_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Patched, so that the test need not wait for seconds to go by."""
-    monkeypatch.setattr("nacre.cli.chat.chat.TICK_SECONDS", 0.001)
+    monkeypatch.setattr("nacre.cli.chat.line_mode.TICK_SECONDS", 0.001)
     clock, printer = FrozenClock(NOW), Heard()
     beside = AgentNotices(lambda: [WEAVER], lambda line: False, clock=clock)
     async with beside.shown(printer):

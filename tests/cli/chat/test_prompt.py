@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.app.session_text import call_line, result_line
+from nacre.app.call_text import call_line, result_line
 from nacre.cli.chat.print_mode import event_json
 from nacre.cli.chat.terminal import TurnPrinter, status_line
 from nacre.formatting import shorten
@@ -72,8 +72,8 @@ def test_a_turn_is_shown_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out.splitlines() == [
         "let me see",
         "One.[2J",
-        "● Read(file_path=a.py, limit=3)",
-        "  └ one (+1 lines)",
+        "● Read a.py",
+        "  └ one (+1 line)",
         "… busy; trying again in 2 s",
         "… starting over: broke\\x07",
         "· look",

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nacre.cli.chat.chat import ask_outside, ask_permission, ask_trust
-from nacre.tools.guard import PermissionQuestion
+from nacre.cli.chat.answers import ask_outside, ask_trust
+from nacre.cli.chat.line_mode import ask_permission
+from nacre.tools.guard import PermissionAnswer, PermissionQuestion, Refusal
 from nacre.tools.rules import PermissionRule
 
 DIFF = "--- app.py\n+++ app.py\n@@ -1 +1 @@\n-old\n+new"
@@ -37,6 +38,9 @@ def failing(error: BaseException) -> Callable[[str], str]:
 @pytest.mark.parametrize(
     ("word", "answer"),
     [
+        ("no because it is live", Refusal("it is live")),
+        ("n because x", Refusal("x")),
+        ("no because", "no"),
         ("y", "once"),
         (" YES ", "once"),
         ("a", "always"),
@@ -48,7 +52,7 @@ def failing(error: BaseException) -> Callable[[str], str]:
         ("да", "no"),
     ],
 )
-def test_only_a_clear_yes_is_one(word: str, answer: str) -> None:
+def test_only_a_clear_yes_is_one(word: str, answer: PermissionAnswer) -> None:
     assert ask_permission(question(), typing(word)) == answer
 
 

@@ -40,8 +40,8 @@ async def test_what_was_remembered_corrected_and_drawn_is_all_told(
         told = capsys.readouterr().out.splitlines()
         assert [line.partition(" (undo: nacre memory undo ")[0] for line in told] == [
             "saved, as drawn from the conversation: user_home.md",
-            "corrected deploys_are_on_tuesday.md",
-            "saved deploys_are_on_tuesday.md",
+            "corrected project_deploys_tuesday.md",
+            "saved project_deploys_tuesday.md",
         ]
 
 
@@ -57,7 +57,7 @@ async def test_undo_takes_back_the_last_and_then_the_one_before(
         await say(ready, "actually it is Friday, not Tuesday")
         for left in (["deploys are on Tuesday\n"], []):
             await saved_here(ready, "undo")
-            assert "took back deploys_are_on_tuesday.md" in capsys.readouterr().out
+            assert "took back project_deploys_tuesday.md" in capsys.readouterr().out
             assert [entry.body for entry in await ready.memories[0].list()] == left
         await saved_here(ready, "")
         assert capsys.readouterr().out.startswith("nothing was saved")

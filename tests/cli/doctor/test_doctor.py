@@ -232,7 +232,7 @@ def test_doctor_tells_how_memory_is(tmp_path: Path) -> None:
     assert (facts["entries"], facts["source"], facts["not_loaded"]) == (1, "default", [])
     assert facts["decided_by"] == "home: environment NACRE_HOME"
     directory = Path(str(facts["directory"]))
-    lines = "".join(f"- [Deploy day](deploy_day.md) {n}\n" for n in range(250))
+    lines = "".join(f"- [Deploy day](project_deploy_day.md) {n}\n" for n in range(250))
     (directory / "MEMORY.md").write_text("- x\n" * 250 + lines)
     (directory / "odd.md").write_bytes(b"\xff")
     found = report(tmp_path, code=1)
@@ -240,10 +240,10 @@ def test_doctor_tells_how_memory_is(tmp_path: Path) -> None:
     assert isinstance(facts, dict)
     assert [row["file"] for row in facts["not_loaded"] if isinstance(row, dict)] == [  # type: ignore[union-attr]
         "MEMORY.md",
-        "deploy_day.md",
+        "project_deploy_day.md",
         "odd.md",
     ]
-    assert any("deploy_day.md, odd.md" in line for line in marked(found, "memory"))
+    assert any("project_deploy_day.md, odd.md" in line for line in marked(found, "memory"))
     identity = directory.parent / "identity.json"
     identity.write_text(json.dumps({**json.loads(identity.read_text()), "format": 99}))
     assert any("format 99" in line for line in marked(report(tmp_path, code=1), "memory"))
@@ -377,7 +377,20 @@ def test_a_rule_that_matches_nothing_is_noted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
-        ({}, "by the local index alone: no small model is named; set smallModel to let one choose"),
+        ({}, "by the local index alone: there is no model"),
+        (
+            {"ANTHROPIC_API_KEY": SECRET},
+            "by the local index and claude-haiku-5-5, for up to 400 ms a message: ANTHROPIC_API_KEY is set",
+        ),
+        (
+            {"OPENAI_API_KEY": SECRET},
+            "by the local index and gpt-6-luna, for up to 400 ms a message: OPENAI_API_KEY is set",
+        ),
+        (
+            {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "NACRE_MODEL": "openai:own-model"},
+            "by the local index alone: no small model is known beside own-model; "
+            "set smallModel to let one choose",
+        ),
         ({"NACRE_RECALL_SELECTOR": "0"}, "by the local index alone: switches.recall_selector is false"),
         ({"NACRE_RECALL": "0"}, "off"),
         (

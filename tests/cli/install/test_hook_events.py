@@ -212,7 +212,7 @@ def test_two_clients_at_work_on_one_project_lose_nothing(client: ClientWorld) ->
     assert [run.communicate(timeout=60) for run in runs] == [(b"", b"")] * 2
     for words in ("Never deploy on Fridays.", "Never rest on Fridays."):
         assert topics(client).count(f"\n\n{words}\n") == 1
-        assert words in (client.memory / "MEMORY.md").read_text()
+        assert f"- [{words[:-1]}](" in (client.memory / "MEMORY.md").read_text()
     assert topics(client).count("\n\nI prefer tabs over spaces.\n") == 1
 
 

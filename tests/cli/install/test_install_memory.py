@@ -72,10 +72,14 @@ def test_what_was_remembered_before_is_there_for_both_and_what_comes_later_too(
     assert f"One memory for both, below {world / '.claude'} (memoryHome: user {world}/.nacre" in done
     assert "Thursdays" in recalled(world, "When do releases of the billing service leave?")
     (world / ".claude" / "projects" / slug(str(world / "project")) / "memory" / "learnt.md").write_text("x\n")
-    assert listed(capsys) == {"releases.md", "learnt.md"}
+    assert listed(capsys) == {"project_releases.md", "learnt.md"}
     said(capsys, "memory", "save", "Later.", "--name", "later")
-    assert memories(world / ".claude", world / "project") == {"releases.md", "learnt.md", "later.md"}
-    assert memories(world / ".nacre", world / "project") == {"releases.md"}
+    assert memories(world / ".claude", world / "project") == {
+        "project_releases.md",
+        "learnt.md",
+        "project_later.md",
+    }
+    assert memories(world / ".nacre", world / "project") == {"project_releases.md"}
     assert "nothing to do" in said(capsys, "install", "claude-code", "--yes")
 
 
@@ -96,7 +100,7 @@ def test_the_way_back_leaves_two_memories_and_says_how_the_new_one_comes_along(
     assert command[1:] == ["memory", "import", "--home", str(world / ".claude")]
     assert listed(capsys) == set()
     assert "copied 1 memory" in said(capsys, *command[1:])
-    assert listed(capsys) == {"tea.md"}
+    assert listed(capsys) == {"project_tea.md"}
     assert "there is nothing" in said(capsys, *command[1:])
     assert "contain nothing of nacre" in said(capsys, "uninstall", "claude-code", "--yes")
 
@@ -210,5 +214,5 @@ def test_what_is_erased_for_good_is_looked_for_in_both_homes(world: Path, capsys
     left = capsys.readouterr().err
     assert [path.exists() for path in derived] == [False, False]
     assert memories(world / ".claude", world / "project") == set()
-    assert memories(world / ".nacre", world / "project") == {"codeword.md"}
-    assert f"NACRE_MEMORY_HOME={world / '.nacre'} nacre memory forget codeword.md --purge" in left
+    assert memories(world / ".nacre", world / "project") == {"project_codeword.md"}
+    assert f"NACRE_MEMORY_HOME={world / '.nacre'} nacre memory forget project_codeword.md --purge" in left

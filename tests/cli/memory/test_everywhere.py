@@ -40,8 +40,12 @@ def test_a_memory_of_another_project_is_recalled_with_the_project_named(
 ) -> None:
     assert recalled(capsys)["picks"] == []
     found = recalled(capsys, "--everywhere")
-    assert [(one["file"], one["project"]) for one in found["picks"]] == [("staging_database.md", str(other))]
-    assert {one["file"]: one["project"] for one in found["ranked"]}["staging_database.md"] == str(other)
+    assert [(one["file"], one["project"]) for one in found["picks"]] == [
+        ("project_staging_database.md", str(other))
+    ]
+    assert {one["file"]: one["project"] for one in found["ranked"]}["project_staging_database.md"] == str(
+        other
+    )
     capsys.readouterr()
     assert main(["recall", QUESTION, "--everywhere"]) == 0
     assert f"    in {other}" in capsys.readouterr().out.splitlines()
@@ -52,8 +56,8 @@ def test_words_are_searched_in_all_projects(other: Path, here: Path, home: Path,
     assert document(capsys, "search", "staging", code=1) == []
     found = document(capsys, "search", "staging", "--everywhere")
     assert {(one["file"], one["project"]) for one in found} == {
-        ("staging_database.md", str(other)),
-        ("me.md", "all projects"),
+        ("project_staging_database.md", str(other)),
+        ("user_me.md", "all projects"),
     }
     assert str(other) in said(capsys, "search", "staging", "--everywhere")[0]
     assert len(document(capsys, "search", "staging", "--everywhere", "--limit", "1")) == 1
@@ -81,9 +85,9 @@ def test_untrusted_memories_of_other_projects_are_not_attached(
     other: Path, home: Path, capsys: Capture
 ) -> None:
     """M16b"""
-    file = home / "projects" / slug(str(other)) / "memory" / "staging_database.md"
+    file = home / "projects" / slug(str(other)) / "memory" / "project_staging_database.md"
     file.write_text(file.read_text().replace("type: project", "type: project\norigin: untrusted"))
     found = recalled(capsys, "--everywhere")
     assert found["picks"] == []
     first = found["ranked"][0]
-    assert (first["file"], first["why"]) == ("staging_database.md", "untrusted")
+    assert (first["file"], first["why"]) == ("project_staging_database.md", "untrusted")

@@ -35,6 +35,21 @@ def test_every_file_is_listed_with_its_kind_its_size_and_why_it_is_loaded(projec
     assert "40,001 characters, more than 40,000" in ended.stdout
 
 
+def test_the_users_own_file_of_claude_code_is_read_and_can_be_excluded(project: Path) -> None:
+    """M22: the README says that nacre reads CLAUDE.md as Claude Code does."""
+    own = project.parent / "person" / ".claude" / "CLAUDE.md"
+    own.parent.mkdir(parents=True)
+    own.write_text("Answer in German.\n")
+    given = {"HOME": str(own.parents[1])}
+    shown = json.loads(nacre(project, "instructions", "list", "--json", **given).stdout)
+    assert [(one["kind"], one["path"]) for one in shown["files"] if one["kind"] == "user"] == [
+        ("user", str(own))
+    ]
+    given["NACRE_CLAUDE_MD_EXCLUDES"] = '["~/.claude/CLAUDE.md", "**/AGENTS.md"]'
+    shown = json.loads(nacre(project, "instructions", "list", "--json", **given).stdout)
+    assert [Path(one["path"]).name for one in shown["files"]] == ["inside.md", "CLAUDE.md"]
+
+
 @pytest.mark.slow
 def test_consent_is_given_and_taken_back(project: Path) -> None:
     shared = str(project.parent / "shared.md")

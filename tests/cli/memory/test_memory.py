@@ -99,22 +99,25 @@ def test_what_is_saved_is_listed_shown_and_found(here: Path, capsys: Capture) ->
         capsys, "save", "Deploys happen on Monday.", "--name", "Deploy day", "--type", "project",
         "--description", "when the service is released", "--pin",
     )  # fmt: skip
-    assert saved["file"] == "deploy_day.md"
+    assert saved["file"] == "project_deploy_day.md"
     assert [each["commit"] for each in document(capsys, "log")] == [saved["commit"]]
     (row,) = document(capsys, "list")
     assert row.pop("modified")
-    assert row.pop("bytes") == len((directory(capsys) / "deploy_day.md").read_bytes())
+    assert row.pop("bytes") == len((directory(capsys) / "project_deploy_day.md").read_bytes())
     assert row == {
-        "file": "deploy_day.md", "name": "Deploy day", "description": "when the service is released",
+        "file": "project_deploy_day.md", "name": "Deploy day", "description": "when the service is released",
         "type": "project", "origin": "user", "indexed": True, "pinned": True, "state": "listed", "why": "",
         "unconfirmed": False,
     }  # fmt: skip
-    assert "deploy_day.md" in said(capsys, "list")
-    assert said(capsys, "show", "Deploy day").encode() == (directory(capsys) / "deploy_day.md").read_bytes()
+    assert "project_deploy_day.md" in said(capsys, "list")
+    assert (
+        said(capsys, "show", "Deploy day").encode()
+        == (directory(capsys) / "project_deploy_day.md").read_bytes()
+    )
     assert document(capsys, "show", "deploy_day")["body"] == "Deploys happen on Monday.\n"
-    assert "deploy_day.md" in said(capsys, "show", "MEMORY.md")
+    assert "project_deploy_day.md" in said(capsys, "show", "MEMORY.md")
     assert [each["file"] for each in document(capsys, "search", "when", "do", "we", "deploy")] == [
-        "deploy_day.md"
+        "project_deploy_day.md"
     ]
 
 
@@ -123,13 +126,13 @@ def test_what_is_to_stay_here_is_marked_so_and_can_be_unmarked_by_hand_only(
 ) -> None:
     """M27: a later save without the switch lets nothing out."""
     document(capsys, "save", "The salary is high.", "--name", "Pay", "--local-only")
-    assert b"local-only: true" in (directory(capsys) / "pay.md").read_bytes()
-    document(capsys, "save", "The salary is very high.", "--file", "pay.md")
-    text = (directory(capsys) / "pay.md").read_text()
+    assert b"local-only: true" in (directory(capsys) / "project_pay.md").read_bytes()
+    document(capsys, "save", "The salary is very high.", "--file", "project_pay.md")
+    text = (directory(capsys) / "project_pay.md").read_text()
     assert "local-only: true" in text
     assert "very high" in text
     document(capsys, "save", "Tea is green.", "--name", "Tea")
-    assert b"local-only" not in (directory(capsys) / "tea.md").read_bytes()
+    assert b"local-only" not in (directory(capsys) / "project_tea.md").read_bytes()
 
 
 def test_in_daily_mode_a_save_is_a_line_of_todays_log(
@@ -146,8 +149,8 @@ def test_in_daily_mode_a_save_is_a_line_of_todays_log(
     assert told == f"{logged['file']}:1 says so already\n"
     assert said(capsys, "save", "Lunch is at noon.") == f"logged in {logged['file']}:2\n"
     assert not (directory(capsys) / "MEMORY.md").exists()
-    assert document(capsys, "save", "Tea is green.", "--name", "Tea")["file"] == "tea.md"
-    assert document(capsys, "save", "Likes tea.", "--scope", "user")["file"] == "likes_tea.md"
+    assert document(capsys, "save", "Tea is green.", "--name", "Tea")["file"] == "project_tea.md"
+    assert document(capsys, "save", "Likes tea.", "--scope", "user")["file"] == "project_likes_tea.md"
 
 
 def test_the_text_may_come_from_stdin(here: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +173,7 @@ def test_a_second_word_on_a_subject_supersedes_and_says_so(here: Path, capsys: C
     """M14c: where nobody can be asked, the old words stay in the history."""
     said(capsys, "save", "Deploys happen on Monday.", "--name", "Deploy day")
     told = said(capsys, "save", "Deploys happen on Tuesday.", "--name", "Deploy day")
-    assert "updated deploy_day.md" in told
+    assert "updated project_deploy_day.md" in told
     assert "before, it said: Deploys happen on Monday." in told
     assert "-Deploys happen on Monday." in said(capsys, "diff")
     said(capsys, "undo")
@@ -198,7 +201,7 @@ def test_at_a_terminal_a_conflict_is_asked_about(
     assert ended == code
     assert "now | Deploys happen on Monday." in shown
     assert "new | Deploys happen on Tuesday." in shown
-    files = (tmp_path / "home" / "projects" / slug(str(tmp_path)) / "memory").glob("deploy*.md")
+    files = (tmp_path / "home" / "projects" / slug(str(tmp_path)) / "memory").glob("project_deploy*.md")
     assert {file.read_text().split("---\n")[2].strip() for file in files} == bodies
 
 
@@ -230,7 +233,7 @@ def in_terminal(cwd: Path, text: str, answer: str) -> tuple[int, str]:
 def test_the_same_text_again_changes_nothing_and_says_so(here: Path, capsys: Capture) -> None:
     said(capsys, "save", "Deploys happen on Monday.", "--name", "Deploy day")
     again = said(capsys, "save", "Deploys happen on Monday.", "--name", "Deploy day")
-    assert again.startswith("unchanged: deploy_day.md") and "undo" not in again
+    assert again.startswith("unchanged: project_deploy_day.md") and "undo" not in again
 
 
 def test_binary_input_is_refused(tmp_path: Path) -> None:
@@ -293,7 +296,7 @@ def test_at_a_terminal_a_secret_is_asked_about(
     ended, shown = in_terminal(tmp_path, f"key {SECRET}", answer)
     assert ended == code
     assert "AWS access key in line 1" in shown and SECRET not in shown
-    files = (tmp_path / "home" / "projects" / slug(str(tmp_path)) / "memory").glob("deploy*.md")
+    files = (tmp_path / "home" / "projects" / slug(str(tmp_path)) / "memory").glob("project_deploy*.md")
     assert [file.read_text().split("---\n")[2].strip() for file in files] == ([kept] if kept else [])
 
 
@@ -328,11 +331,11 @@ def test_lint_finds_and_mends_what_other_writers_left(here: Path, capsys: Captur
 def test_the_log_tells_an_edit_by_other_means_and_undo_takes_it_back(here: Path, capsys: Capture) -> None:
     """M15."""
     said(capsys, "save", "Deploys happen on Monday.", "--name", "Deploy day")
-    file = directory(capsys) / "deploy_day.md"
+    file = directory(capsys) / "project_deploy_day.md"
     before = file.read_bytes()
     file.write_bytes(before + b"\nAt noon.\n")
     newest = document(capsys, "log")[0]
-    assert (newest["author"], newest["files"]) == ("user", ["deploy_day.md"])
+    assert (newest["author"], newest["files"]) == ("user", ["project_deploy_day.md"])
     assert "+At noon." in document(capsys, "diff")["files"][0]["diff"]
     undone = document(capsys, "undo")
     assert undone["undone"] == newest["commit"]
@@ -344,10 +347,10 @@ def test_the_log_tells_an_edit_by_other_means_and_undo_takes_it_back(here: Path,
 def test_undo_takes_back_the_newest_change_although_nobody_committed_it(here: Path, capsys: Capture) -> None:
     """M15: a hand edit is the newest change, not the save before it."""
     said(capsys, "save", "Deploys happen on Monday.", "--name", "Deploy day")
-    file = directory(capsys) / "deploy_day.md"
+    file = directory(capsys) / "project_deploy_day.md"
     before = file.read_bytes()
     append(file, "At noon.\n")
-    assert document(capsys, "undo")["files"] == ["deploy_day.md"]
+    assert document(capsys, "undo")["files"] == ["project_deploy_day.md"]
     assert file.read_bytes() == before
 
 
@@ -388,7 +391,7 @@ def test_what_is_forgotten_can_be_brought_back(here: Path, capsys: Capture) -> N
     said(capsys, "save", "Deploys happen on Monday.", "--name", "Deploy day")
     gone = document(capsys, "forget", "deploy_day")
     assert document(capsys, "list") == []
-    assert len(document(capsys, "log", "deploy_day")) == 2
+    assert len(document(capsys, "log", "project_deploy_day")) == 2
     said(capsys, "undo", gone["commit"][:10])
     assert [each["indexed"] for each in document(capsys, "list")] == [True]
     said(capsys, "forget", "no such thing", code=1)
@@ -398,7 +401,7 @@ def test_a_purge_leaves_nothing_and_says_so(home: Path, here: Path, capsys: Capt
     """M14b: topics, index and history; the other memories and their history stay."""
     said(capsys, "save", "The codeword is rutabaga.", "--name", "Codeword")
     said(capsys, "save", "Deploys happen on Monday.", "--name", "Deploy day")
-    append(directory(capsys) / "codeword.md", "Also: parsnip.\n")
+    append(directory(capsys) / "project_codeword.md", "Also: parsnip.\n")
     said(capsys, "forget", "codeword", "--purge", code=2)
     assert len(document(capsys, "list")) == 2
     erased = document(capsys, "forget", "codeword", "--purge", "--yes")
@@ -410,7 +413,7 @@ def test_a_purge_leaves_nothing_and_says_so(home: Path, here: Path, capsys: Capt
     ).stdout.decode()
     assert "Deploys happen on Monday" in shown
     assert [word for word in ("rutabaga", "parsnip", "codeword", "Codeword") if word in shown] == []
-    assert [each["file"] for each in document(capsys, "list")] == ["deploy_day.md"]
+    assert [each["file"] for each in document(capsys, "list")] == ["project_deploy_day.md"]
 
 
 def test_a_purge_follows_a_memory_that_was_moved(home: Path, here: Path, capsys: Capture) -> None:
@@ -428,8 +431,8 @@ def test_a_purge_follows_a_memory_that_was_moved(home: Path, here: Path, capsys:
 def test_what_was_forgotten_already_can_still_be_purged(here: Path, capsys: Capture) -> None:
     said(capsys, "save", "The codeword is rutabaga.", "--name", "Codeword")
     said(capsys, "forget", "codeword")
-    assert document(capsys, "forget", "codeword", "--purge", "--yes")["left"] == []
-    said(capsys, "log", "codeword", code=1)
+    assert document(capsys, "forget", "project_codeword", "--purge", "--yes")["left"] == []
+    said(capsys, "log", "project_codeword", code=1)
 
 
 def test_a_purge_never_guesses_what_is_meant(here: Path, capsys: Capture) -> None:
@@ -443,24 +446,24 @@ def test_a_purge_never_guesses_what_is_meant(here: Path, capsys: Capture) -> Non
 def test_a_purge_names_the_sessions_that_still_speak_of_it(home: Path, here: Path, capsys: Capture) -> None:
     said(capsys, "save", "Deploys happen on Monday.", "--name", "parser.py")
     lines = [line | {"cwd": str(here)} for line in recorded.conversation()]
-    text = json.dumps(lines).replace("parser of pears", "parser_py.md of pears")
+    text = json.dumps(lines).replace("parser of pears", "project_parser_py.md of pears")
     recorded.written(home / "projects" / slug(str(here)) / f"{recorded.SESSION}.jsonl", json.loads(text))
-    erased = document(capsys, "forget", "parser_py", "--purge", "--yes", code=1)
+    erased = document(capsys, "forget", "project_parser_py", "--purge", "--yes", code=1)
     assert erased["sessions"] == [recorded.SESSION]
 
 
 def test_a_memory_moves_with_one_commit_on_either_side(here: Path, capsys: Capture) -> None:
     """M7b: byte for byte, and the way back is the same."""
     said(capsys, "save", "I like green tea most of all.", "--name", "Tea", "--type", "user")
-    data = (directory(capsys) / "tea.md").read_bytes()
+    data = (directory(capsys) / "user_tea.md").read_bytes()
     moved = document(capsys, "move", "tea", "--to", "user")
     assert document(capsys, "list") == []
-    assert (directory(capsys, "--scope", "user") / "tea.md").read_bytes() == data
+    assert (directory(capsys, "--scope", "user") / "user_tea.md").read_bytes() == data
     assert [row["indexed"] for row in document(capsys, "list", "--scope", "user")] == [True]
     assert document(capsys, "log")[0]["commit"] == moved["removed"]
     assert document(capsys, "log", "--scope", "user")[0]["commit"] == moved["added"]
     said(capsys, "move", "tea", "--to", "project")
-    assert (directory(capsys) / "tea.md").read_bytes() == data
+    assert (directory(capsys) / "user_tea.md").read_bytes() == data
     assert document(capsys, "list", "--scope", "user") == []
 
 
@@ -475,11 +478,11 @@ def test_a_move_is_taken_back_on_either_side_and_so_is_that(scope: str, here: Pa
         scopes = (("--scope", "project"), ("--scope", "user"))
         return [sorted(row["file"] for row in document(capsys, "list", *each)) for each in scopes]
 
-    assert places() == [[], ["lamp.md", "tea.md"]]
+    assert places() == [[], ["project_lamp.md", "user_tea.md"]]
     made = document(capsys, "undo", "--scope", scope)["commit"]
-    assert places() == [["tea.md"], ["lamp.md"]]
+    assert places() == [["user_tea.md"], ["project_lamp.md"]]
     document(capsys, "undo", made, "--scope", scope)
-    assert places() == [[], ["lamp.md", "tea.md"]]
+    assert places() == [[], ["project_lamp.md", "user_tea.md"]]
 
 
 @pytest.mark.slow
@@ -591,7 +594,7 @@ def test_what_was_brought_back_is_the_first_to_be_taken_back_again(here: Path, c
 def test_a_move_onto_a_taken_name_takes_another(here: Path, capsys: Capture) -> None:
     said(capsys, "save", "Mine is green.", "--name", "Tea")
     said(capsys, "save", "Everybody's is black.", "--name", "Tea", "--scope", "user")
-    assert document(capsys, "move", "tea", "--to", "user")["file"] == "tea_2.md"
+    assert document(capsys, "move", "tea", "--to", "user")["file"] == "project_tea_2.md"
     assert len(document(capsys, "list", "--scope", "user")) == 2
 
 
@@ -601,7 +604,7 @@ def test_why_tells_who_wrote_it_and_the_words_it_came_from(home: Path, here: Pat
     recorded.written(home / "projects" / slug(str(here)) / f"{recorded.SESSION}.jsonl", lines)
     first = next(line for line in lines if line.get("type") == "user")
     said(capsys, "save", "Pears are parsed.", "--name", "Pears")
-    file = directory(capsys) / "pears.md"
+    file = directory(capsys) / "project_pears.md"
     ids = f"[{recorded.SESSION}, {first['uuid']}]"
     file.write_text(file.read_text().replace("created:", f"source: {ids}\ncreated:"))
     told = document(capsys, "why", "pears")
@@ -614,7 +617,7 @@ def test_why_tells_who_wrote_it_and_the_words_it_came_from(home: Path, here: Pat
     assert "saved by hand" in shown
     assert "user said: Where is the parser of pears?" in shown
     said(capsys, "forget", "pears")
-    assert document(capsys, "why", "pears")["exists"] is False
+    assert document(capsys, "why", "project_pears")["exists"] is False
 
 
 @pytest.mark.parametrize(
@@ -655,6 +658,6 @@ def test_a_list_says_which_memories_a_conversation_starts_with(here: Path, capsy
     index.write_text(lines + index.read_text())
     (directory(capsys) / "odd.md").write_bytes(b"\xff")
     told = said(capsys, "list")
-    assert "cut off with the end of the index: deploy_day.md" in told
+    assert "cut off with the end of the index: project_deploy_day.md" in told
     assert "left out: odd.md is not UTF-8" in told
     assert document(capsys, "list")[0]["state"] == "cut"

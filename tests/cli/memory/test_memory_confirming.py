@@ -57,7 +57,7 @@ def test_the_list_marks_what_is_unconfirmed(home: Path, here: Path, capsys: Capt
     beside_an_agent(home, here, tea="---\nname: Tea\ndescription: tea at four\n---\nTea at four.\n")
     assert {each["file"]: each["unconfirmed"] for each in document(capsys, "list")} == {
         "tea.md": True,
-        "deploy_day.md": False,
+        "project_deploy_day.md": False,
     }
     assert "(unconfirmed edit) tea at four" in said(capsys, "list")[0]
     said(capsys, "confirm", "--all")
@@ -108,6 +108,6 @@ def test_a_history_that_cannot_be_read_does_not_hide_the_memories(
     for ref in (location.history / "refs/heads").iterdir():
         ref.write_text("0" * 39 + "1\n")
     out, err = said(capsys, "list")
-    assert "deploy_day.md" in out
+    assert "project_deploy_day.md" in out
     assert err.count("\n") == 1
     assert "unconfirmed edits cannot be listed" in err

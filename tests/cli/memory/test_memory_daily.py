@@ -46,7 +46,7 @@ def test_a_line_is_shown_by_its_place_or_its_words_and_found_by_a_search(log: Pa
     shown = document(tmp_path, "show", place(log, 1))
     assert (shown["file"], shown["type"], shown["body"]) == (place(log, 1), "project", DEMO)
     assert [one["file"] for one in document(tmp_path, "search", "orca", "demo")] == [place(log, 1)]
-    assert [one["file"] for one in document(tmp_path, "search", "green", "tea")] == ["tea.md"]
+    assert [one["file"] for one in document(tmp_path, "search", "green", "tea")] == ["project_tea.md"]
     assert run(tmp_path, "show", "tea").startswith("---\n")
 
 
@@ -88,7 +88,7 @@ def test_a_purge_of_a_line_is_never_guessed(log: Path, tmp_path: Path) -> None:
     )
     assert DEMO in log.read_text()
     run(tmp_path, "save", "tea")
-    assert document(tmp_path, "forget", "tea", "--purge", "--yes")["file"] == "tea.md"
+    assert document(tmp_path, "forget", "tea", "--purge", "--yes")["file"] == "project_tea.md"
     log.write_text(log.read_text() + f"- 23:59 {LUNCH}\n")
     assert "stands in several places" in run(tmp_path, "forget", LUNCH, "--purge", "--yes", code=1)
     assert document(tmp_path, "forget", DEMO.upper(), "--purge", "--yes")["file"] == place(log, 1)

@@ -104,7 +104,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(
 
 def test_a_clash_gets_a_new_name_and_its_line(here: Path, theirs: Path, capsys: Capture) -> None:
     """What was there stays as it was; their hook comes along."""
-    document(capsys, "save", "Black, with milk.", "--name", "Tea")
+    document(capsys, "save", "Black, with milk.", "--file", "tea")
     before = (directory(capsys) / "tea.md").read_bytes()
     done = document(capsys, "import", str(theirs))
     assert done["renamed"] == [{"was": "tea.md", "file": "tea_2.md"}]
@@ -193,11 +193,11 @@ def test_facts_of_mem0_are_untrusted_and_keep_what_they_know(
     path = tmp_path / "mem0.json"
     path.write_text(json.dumps(shape(MEM0)))
     done = document(capsys, "import", str(path))
-    assert done["files"] == ["likes_hiking_in_the_alps.md", "works_at_a_bakery_in_lyon.md"]
+    assert done["files"] == ["user_likes_hiking_alps.md", "works_bakery_lyon.md"]
     assert [each["file"] for each in done["skipped"]] == ["mem0.json, item 3"]
     rows = {row["file"]: row for row in document(capsys, "list")}
     assert {(row["origin"], row["indexed"]) for row in rows.values()} == {("untrusted", False)}
-    alps = document(capsys, "show", "likes_hiking_in_the_alps")
+    alps = document(capsys, "show", "user_likes_hiking_alps")
     assert (alps["type"], alps["body"], alps["sources"]) == (
         "user",
         "Likes hiking in the Alps.\n",
@@ -205,7 +205,7 @@ def test_facts_of_mem0_are_untrusted_and_keep_what_they_know(
     )
     assert alps["created"] == "2025-03-01T18:00:00+00:00"
     assert alps["modified"] == "2025-04-01T18:00:00+00:00"
-    assert "walks" in (directory(capsys) / "likes_hiking_in_the_alps.md").read_text()
+    assert "walks" in (directory(capsys) / "user_likes_hiking_alps.md").read_text()
     assert document(capsys, "import", str(path))["files"] == []
     assert [each["kind"] for each in document(capsys, "lint", code=1)["problems"] if each["fixable"]] == []
 

@@ -12,7 +12,7 @@ from nacre.store.session_log import SessionLog
 from tests.cli.program import nacre
 
 FACT = "the build server is called hopper and lives in the basement of house 12"
-FILE = "hopper.md"
+FILE = "project_hopper.md"
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_nothing_is_left_in_any_file_of_the_home(talked: Path) -> None:
     ended = nacre(talked, "memory", "forget", FILE, "--purge", "--yes")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert re.search(
-        r"Searched \d+ files and the history .* 0 rare words .*: nothing was found\.", ended.stdout
+        r"Searched \d+ files and the history .* 1 rare word .*: nothing was found\.", ended.stdout
     )
     assert "Not searched: its common words one by one" in ended.stdout
     assert "files outside the home" in ended.stdout
@@ -50,9 +50,9 @@ def test_a_password_that_a_tool_printed_and_the_model_repeated_is_erased_too(tmp
     assert nacre(tmp_path, "memory", "save", memory, "--name", "staging", "--allow-secret").returncode == 0
     assert secret in nacre(tmp_path, "-p", "read staging.conf").stdout
     assert holding(tmp_path / "home" / "projects", f"DB_PASSWORD={secret}")
-    ended = nacre(tmp_path, "memory", "forget", "staging.md", "--purge", "--yes")
+    ended = nacre(tmp_path, "memory", "forget", "project_staging.md", "--purge", "--yes")
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert "1 rare word of it" in ended.stdout
+    assert "2 rare words of it" in ended.stdout
     assert holding(tmp_path / "home", secret) == []
 
 

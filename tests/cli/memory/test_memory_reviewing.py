@@ -68,7 +68,7 @@ def test_by_id_or_all_at_once(place: Location, capsys: Capture) -> None:
 def test_a_memory_that_changed_since_is_not_overwritten(place: Location, capsys: Capture) -> None:
     """E7: one line says how to go on."""
     (tea,) = proposed(place, "tea")
-    said(capsys, "save", "Tea at four.", "--name", "tea")
+    said(capsys, "save", "Tea at four.", "--file", "tea")
     _, err = said(capsys, "review", "--accept", tea, code=1)
     assert f"nacre memory review --accept {tea} --rebase" in err
 

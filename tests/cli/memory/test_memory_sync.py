@@ -81,16 +81,16 @@ def bo(tmp_path: Path, shared: Path, ana: Person) -> Person:
 @pytest.mark.slow
 def test_two_clones_share_what_is_saved_changed_and_forgotten(ana: Person, bo: Person) -> None:
     ana.save("We deploy on Monday.", "Deploys")
-    assert ana.said("sync")[0].splitlines() == ["pushed: MEMORY.md", "pushed: deploys.md"]
+    assert ana.said("sync")[0].splitlines() == ["pushed: MEMORY.md", "pushed: project_deploys.md"]
     pulled = bo.sync()
-    assert pulled["pulled"] == ["MEMORY.md", "deploys.md"]
+    assert pulled["pulled"] == ["MEMORY.md", "project_deploys.md"]
     assert bo.files == ana.files
     told = bo.said("undo", "--scope", "team", pulled["commit"])[0]
-    assert "deploys.md" not in bo.files
+    assert "project_deploys.md" not in bo.files
     bo.said(*told.splitlines()[-1].split("`")[1].removeprefix("nacre memory ").split())
     bo.said("forget", "deploys", "--scope", "team")
-    assert bo.sync()["withdrawn"] == ["deploys.md"]
-    assert "forgotten here, as by others: deploys.md" in ana.said("sync")[0]
+    assert bo.sync()["withdrawn"] == ["project_deploys.md"]
+    assert "forgotten here, as by others: project_deploys.md" in ana.said("sync")[0]
     assert ana.files == bo.files == {"MEMORY.md": "# Memory\n\n"}
     assert ana.said("sync")[0] == "Nothing to do: both sides are the same.\n"
     authors = [each["author"] for each in json.loads(ana.said("log", "--scope", "team", "--json")[0])]
@@ -104,7 +104,10 @@ def test_a_conflict_keeps_both_and_ends_with_code_1(ana: Person, bo: Person) -> 
     ana.sync()
     out, err = bo.said("sync", code=1)
     (copy,) = [name for name in bo.files if "_theirs_" in name]
-    assert f"conflict: deploys.md was changed on both sides; yours keeps the name, theirs is {copy}" in err
+    assert (
+        f"conflict: project_deploys.md was changed on both sides; yours keeps the name, theirs is {copy}"
+        in err
+    )
     assert "Traceback" not in out + err
     (bo.home / "cache").rename(bo.home / "cache-lost")  # all that is derived may be lost
     assert ana.sync()["conflicts"] == []
@@ -112,7 +115,7 @@ def test_a_conflict_keeps_both_and_ends_with_code_1(ana: Person, bo: Person) -> 
     assert [again[key] for key in ("pulled", "pushed", "deleted", "withdrawn", "conflicts")] == [[]] * 5
     assert ana.files == bo.files
     assert "Monday" in ana.files[copy]
-    assert "Friday" in ana.files["deploys.md"]
+    assert "Friday" in ana.files["project_deploys.md"]
 
 
 def test_nothing_of_the_persons_own_repository_is_touched(ana: Person, shared: Path) -> None:
@@ -141,17 +144,20 @@ def test_everybody_at_once_loses_nothing(ana: Person, bo: Person) -> None:
     ana.sync()
     bo.sync()
     assert ana.files == bo.files
-    assert {f"memory_{number}.md" for number in range(4)} <= set(ana.files)
+    assert {f"project_memory_{number}.md" for number in range(4)} <= set(ana.files)
     assert ana.files["MEMORY.md"].count("- [Memory") == 4
 
 
 @pytest.mark.slow
 def test_a_dry_run_changes_neither_side(ana: Person, bo: Person, shared: Path) -> None:
     ana.save("We deploy on Monday.", "Deploys")
-    assert ana.said("sync", "--dry-run")[0] == "would be pushed: MEMORY.md\nwould be pushed: deploys.md\n"
+    assert (
+        ana.said("sync", "--dry-run")[0]
+        == "would be pushed: MEMORY.md\nwould be pushed: project_deploys.md\n"
+    )
     assert BRANCH not in git("-C", str(shared), "for-each-ref")
     ana.sync()
-    assert bo.sync("--dry-run")["pulled"] == ["MEMORY.md", "deploys.md"]
+    assert bo.sync("--dry-run")["pulled"] == ["MEMORY.md", "project_deploys.md"]
     assert bo.files == {}
 
 
@@ -169,7 +175,7 @@ def test_secrets_are_refused_by_save_move_import_and_sync(ana: Person, tmp_path:
     (ana.team / "sneaked.md").write_text(text)
     out, refused = ana.said("sync", code=1)
     assert "refused: sneaked.md holds AWS access key in line 1; it is not shared" in refused
-    assert "pushed: fine.md" in out
+    assert "pushed: project_fine.md" in out
     assert SECRET not in err + moved + taken + refused + out
     assert "key.md" in ana.said("list")[0]
 
@@ -186,8 +192,8 @@ def test_moving_to_the_team_and_back(ana: Person, bo: Person) -> None:
     bo.sync()
     bo.said("move", "deploys", "--to", "project")
     bo.sync()
-    assert ana.sync()["deleted"] == ["deploys.md"]
-    assert "deploys.md" in bo.said("list")[0]
+    assert ana.sync()["deleted"] == ["project_deploys.md"]
+    assert "project_deploys.md" in bo.said("list")[0]
     project = Path(bo.said("path")[0].strip())
     (project / "web.md").write_text("---\nname: Web\norigin: untrusted\n---\n\nA page said so.\n")
     assert "--trust" in bo.said("move", "web", "--to", "team", code=1)[1]
@@ -207,11 +213,11 @@ def test_a_purge_says_that_the_shared_place_keeps_it(ana: Person, bo: Person) ->
     ana.save("We deploy on Monday.", "Deploys")
     ana.sync()
     bo.sync()
-    out, err = ana.said("forget", "deploys.md", "--purge", "--yes", "--scope", "team", code=1)
+    out, err = ana.said("forget", "project_deploys.md", "--purge", "--yes", "--scope", "team", code=1)
     assert "left: memory.teamRemote" in err
     assert "nothing was found" not in out
     ana.sync()
-    assert bo.sync()["deleted"] == ["deploys.md"]
+    assert bo.sync()["deleted"] == ["project_deploys.md"]
 
 
 @pytest.mark.slow
@@ -222,7 +228,7 @@ def test_the_projects_own_scope_knows_nothing_of_the_teams(ana: Person) -> None:
     assert json.loads(ana.said("lint", "--json")[0])["problems"] == []
     assert json.loads(ana.said("log", "--json")[0]) == []
     ana.said("search", "deploy", code=1)
-    assert "deploys.md" in ana.said("list", "--scope", "team")[0]
+    assert "project_deploys.md" in ana.said("list", "--scope", "team")[0]
 
 
 @pytest.mark.slow
@@ -245,7 +251,7 @@ def test_what_is_wrong_is_one_line_that_says_what_to_do(
     out, err = person.said("sync", code=code)
     assert (out, err.count("\n")) == ("", 1)
     assert words in err
-    assert "deploys.md" in person.files
+    assert "project_deploys.md" in person.files
 
 
 def test_a_hostile_branch_is_named_and_leads_nowhere(ana: Person, shared: Path, tmp_path: Path) -> None:
@@ -268,5 +274,5 @@ def test_a_shared_folder_does_as_well(ana: Person, bo: Person, tmp_path: Path) -
     one, other = (Person(each.project, each.home, f"folder:{share}") for each in (ana, bo))
     one.save("We deploy on Monday.", "Deploys")
     one.sync()
-    assert other.sync()["pulled"] == ["MEMORY.md", "deploys.md"]
-    assert (share / "deploys.md").read_text() == other.files["deploys.md"]
+    assert other.sync()["pulled"] == ["MEMORY.md", "project_deploys.md"]
+    assert (share / "project_deploys.md").read_text() == other.files["project_deploys.md"]

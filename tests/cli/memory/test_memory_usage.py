@@ -39,20 +39,20 @@ def used(location: Location, file: str) -> None:
 def test_each_memory_is_listed_with_how_often_it_was_of_use(home: Path, here: Path, capsys: Capture) -> None:
     said(capsys, "save", "Tea is green.", "--name", "Tea")
     said(capsys, "save", "The parser is slow.", "--name", "Parser")
-    used(locate(MemoryPaths(home=home, cwd=here)), "tea.md")
+    used(locate(MemoryPaths(home=home, cwd=here)), "project_tea.md")
     rows: Any = {one["file"]: one for one in json.loads(said(capsys, "list", "--usage", "--json"))}
-    assert rows["tea.md"]["usage"] == {
+    assert rows["project_tea.md"]["usage"] == {
         "offered": 1, "attached": 1, "cited": 1, "contradicted": 0, "tokens": 1_200, "last": AT.isoformat(),
     }  # fmt: skip
-    assert rows["parser.md"]["usage"] == NONE
+    assert rows["project_parser.md"]["usage"] == NONE
     assert "usage" not in json.loads(said(capsys, "list", "--json"))[0]
     header, *lines = said(capsys, "list", "--usage").splitlines()
     assert header.split() == [
         "file", "offered", "attached", "cited", "contradicted", "tokens", "last", "description",
     ]  # fmt: skip
     assert sorted(line.split()[:6] for line in lines) == [
-        ["parser.md", "-", "-", "-", "-", "-"],
-        ["tea.md", "1", "1", "1", "-", "1.2k"],
+        ["project_parser.md", "-", "-", "-", "-", "-"],
+        ["project_tea.md", "1", "1", "1", "-", "1.2k"],
     ]
 
 
@@ -67,12 +67,12 @@ def test_a_purge_takes_its_record_and_leaves_that_of_a_namesake(
 ) -> None:
     """M14b: the memory of the same name elsewhere is not it."""
     said(capsys, "save", "Tea is green and grows on hills in the far south.", "--name", "Tea")
-    said(capsys, "save", "I drink it at four.", "--name", "Tea", "--scope", "user")
+    said(capsys, "save", "I drink it at four.", "--name", "Tea", "--type", "project", "--scope", "user")
     project, person = locate(MemoryPaths(home=home, cwd=here)), user_location(home)
-    used(project, "tea.md")
-    used(person, "tea.md")
+    used(project, "project_tea.md")
+    used(person, "project_tea.md")
     capsys.readouterr()
-    main(["memory", "forget", "tea.md", "--purge", "--yes", "--json"])
+    main(["memory", "forget", "project_tea.md", "--purge", "--yes", "--json"])
     assert "usage" not in capsys.readouterr().out  # no ledger was a place to look at
-    assert read_usage(project, ["tea.md"]) == {}
-    assert read_usage(person)["tea.md"].attached == 1
+    assert read_usage(project, ["project_tea.md"]) == {}
+    assert read_usage(person)["project_tea.md"].attached == 1

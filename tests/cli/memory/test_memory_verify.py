@@ -46,17 +46,33 @@ def test_memories_that_hold_are_fine(here: Path, capsys: Capture) -> None:
     assert said(capsys, "verify") == "1 memory, 2 references, none missing\n"
 
 
+def test_a_variable_of_another_program_is_not_gone(here: Path, capsys: Capture) -> None:
+    """R12: a repository need not mention a variable that only its deployment sets."""
+    saved(capsys, "Proxy", "The environment variable `BUILDKITE_AGENT_TOKEN` must be set for `open_store()`.")
+    assert said(capsys, "verify") == "1 memory, 1 reference, none missing\n"
+
+
+def test_a_variable_with_the_prefix_of_the_project_is_checked_and_called_so(
+    here: Path, capsys: Capture
+) -> None:
+    """R12: this one the project should read."""
+    (here / "src/settings.py").write_text('PREFIX = "SHOP_"\n')
+    saved(capsys, "Region", "Set the environment variable SHOP_REGION.")
+    (one,) = document(capsys, code=1)["memories"]
+    assert one["references"] == [{"kind": "variable", "text": "SHOP_REGION", "exists": False}]
+
+
 def test_what_is_gone_is_listed_by_memory_and_fails_a_build(here: Path, capsys: Capture) -> None:
     saved(capsys, "Store", "Call `open_store()` in `src/store.py`, never `close_store()`.")
     saved(capsys, "Old ways", "Everything is in `src/ancient.py`.")
     out = said(capsys, "verify", code=1)
     assert [line.split() for line in out.splitlines()[:3]] == [
         ["file", "gone"],
-        ["old_ways.md", "path", "src/ancient.py"],
-        ["store.md", "symbol", "close_store"],
+        ["project_old_ways.md", "path", "src/ancient.py"],
+        ["project_store.md", "symbol", "close_store"],
     ]
     assert "2 memories of 2: 2 references gone" in out
-    assert "nothing that old_ways.md names is left" in out
+    assert "nothing that project_old_ways.md names is left" in out
 
 
 def test_programs_get_every_reference_with_its_answer(here: Path, capsys: Capture) -> None:
@@ -65,7 +81,7 @@ def test_programs_get_every_reference_with_its_answer(here: Path, capsys: Captur
         "root": str(here),
         "memories": [
             {
-                "file": "store.md",
+                "file": "project_store.md",
                 "gone": 1,
                 "broken": False,
                 "references": [
@@ -80,7 +96,9 @@ def test_programs_get_every_reference_with_its_answer(here: Path, capsys: Captur
 def test_only_the_named_memories_are_checked(here: Path, capsys: Capture) -> None:
     saved(capsys, "Store", "Call `open_store()`.")
     saved(capsys, "Old ways", "Everything is in `src/ancient.py`.")
-    assert [one["file"] for one in document(capsys, "store", "store.md")["memories"]] == ["store.md"]
+    assert [one["file"] for one in document(capsys, "store", "project_store.md")["memories"]] == [
+        "project_store.md"
+    ]
     said(capsys, "verify", "no such memory", code=1)
 
 

@@ -240,6 +240,7 @@ def test_export_never_replaces_a_file_unless_told(
         assert said in capsys.readouterr().err
     assert Path("mine.md").read_text() == "precious"
     assert main(["sessions", "export", SESSION, "-o", "mine.md", "--force"]) == 0
+    assert capsys.readouterr().out == f"wrote mine.md ({Path('mine.md').stat().st_size:,} bytes)\n"
     assert Path("mine.md").read_text().startswith("# Where is the parser of pears?\n")
     assert sorted(path.name for path in here.iterdir()) == ["mine.md"]
 

@@ -107,6 +107,32 @@ def test_tokens_money_hits_and_compactions_are_the_logs(home: Path, here: Path, 
     ]
 
 
+def test_other_settings_are_tried_on_the_logs_without_a_request(
+    home: Path, here: Path, capsys: Capture
+) -> None:
+    """P7: your settings first, then the changes with an effect; the others are named."""
+    placed(home, here, compacted(), days=1)
+    placed(home, here, [user(1, "and now?"), assistant(8, [text("Yes.")])], session=OTHER)
+    assert main(["stats", "--what-if"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("2 sessions, claude-opus-4-5-20251101, window 200,000")
+    rows = [line.split("  ")[0] for line in said.split("\n\n")[1].splitlines()]
+    assert rows[:2] == ["setting", "your settings"] and "cacheTtl 1h" in rows
+    assert "No difference: " in said and max(map(len, said.splitlines())) <= 80
+    found = told(capsys, "--what-if")
+    assert found["policies"][0]["policy"] == "your settings"
+    assert len(found["policies"]) > len(rows) - 1
+    assert main(["stats", "--what-if", "--days", "1"]) == 0
+    assert capsys.readouterr().out.startswith("1 session,")
+
+
+def test_other_settings_of_no_session_are_an_error_of_one_line(
+    home: Path, here: Path, capsys: Capture
+) -> None:
+    assert main(["stats", "--what-if"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_what_kept_the_cache_warm_is_counted_and_told_apart(home: Path, here: Path, capsys: Capture) -> None:
     """C8b: its own line, within the sums."""
     model, usage = "claude-sonnet-5-5", Usage(cache_read=50_000)
@@ -231,8 +257,8 @@ def test_memories_saved_forgotten_and_undone_are_the_historys(
     memory(capsys, "save", "I like plums.", "--name", "Plums", "--scope", "user")
     undone = memory(capsys, "save", "Deploys are on Monday.", "--name", "Deploys")["commit"]
     memory(capsys, "undo", undone)
-    memory(capsys, "forget", "parser.md")
-    memory(capsys, "move", "tea.md", "--to", "user")
+    memory(capsys, "forget", "project_parser.md")
+    memory(capsys, "move", "project_tea.md", "--to", "user")
     found = told(capsys)
     (today,) = found["by_day"]
     assert {key: today[key] for key in ("day", "saved", "forgotten", "requests")} == {
@@ -268,8 +294,16 @@ def test_what_a_person_forgets_of_an_agents_memories_was_rejected(tmp_path: Path
 def test_recalls_and_contradictions_are_the_ledgers(home: Path, here: Path, capsys: Capture) -> None:
     """The contract of `nacre stats`: recalled by day, share contradicted."""
     memory(capsys, "save", "Tea is green.", "--name", "Tea")
-    counted(home, here, ("tea.md", "attached", 0), ("tea.md", "cited", 0), ("gone.md", "attached", 2))
-    counted(home, here, ("tea.md", "attached", 0), ("gone.md", "contradicted", 0), ("x.md", "offered", 0))
+    counted(
+        home,
+        here,
+        ("project_tea.md", "attached", 0),
+        ("project_tea.md", "cited", 0),
+        ("gone.md", "attached", 2),
+    )
+    counted(
+        home, here, ("project_tea.md", "attached", 0), ("gone.md", "contradicted", 0), ("x.md", "offered", 0)
+    )
     counted(home, here, ("old.md", "attached", 90))
     found = told(capsys)
     assert [(each["day"], each["recalled"]) for each in found["by_day"]] == [(day(2), 1), (day(0), 2)]
@@ -297,7 +331,7 @@ def test_people_get_a_table_with_a_last_line_for_all_and_what_is_not_known(
     home: Path, here: Path, capsys: Capture
 ) -> None:
     placed(home, here, compacted(), days=1)
-    counted(home, here, ("tea.md", "attached", 0))
+    counted(home, here, ("project_tea.md", "attached", 0))
     capsys.readouterr()
     assert main(["stats"]) == 0
     lines = capsys.readouterr().out.splitlines()

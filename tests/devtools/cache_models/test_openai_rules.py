@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import replace
 
 import pytest
 
 from nacre.cache.models import ModelProfile, profile
 from nacre.devtools.cache_models.anthropic_state import Cache, Call, RequestOutcome
-from nacre.devtools.cache_models.openai_rules import OpenAISwitches, api_usage, simulate
+from nacre.devtools.cache_models.openai_rules import OpenAISwitches, api_usage, estimate, simulate
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.usage import Usage
+from tests.pictures import png
 
 SOL = profile("gpt-6-sol")
 OLD = profile("gpt-5.4")
@@ -280,6 +282,14 @@ def test_a_prompt_over_the_window_is_refused_and_leaves_no_trace():
     )
     assert chat.refusal is not None
     assert "maximum context length is 1000 tokens" in chat.refusal.message
+
+
+def test_a_picture_in_a_tool_output_counts_like_one_in_a_message():
+    address = f"data:image/png;base64,{b64encode(png(640, 480)).decode()}"
+    picture: JsonObject = {"type": "input_image", "detail": "auto", "image_url": address}
+    text: JsonObject = {"type": "input_text", "text": "[a.png: PNG picture]"}
+    output: JsonObject = {"type": "function_call_output", "call_id": "c", "output": [text, picture]}
+    assert estimate(output) == estimate(text) + estimate(picture) < 1_000
 
 
 def test_models_without_a_cache_only_count():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nacre.devtools.replay.own_tools import OwnTools, with_own_tools
-from nacre.devtools.replay.policies import NONE
+from nacre.devtools.replay.own_tools import LEAST_LINES, OwnTools, with_own_tools
+from nacre.devtools.replay.policies import NACRE_TOOLS, NONE
 from nacre.devtools.replay.run import ReplayTerms, needs, replay, totals
 from nacre.devtools.replay.schema import Recorded
 from nacre.layers.l1_offload.references import page_of
@@ -46,7 +46,7 @@ def texts(recorded: Recorded) -> list[str]:
 
 def test_lines_that_a_reply_used_are_fetched_by_one_more_request() -> None:
     before = session("    return value_300 + total_300")
-    after = with_own_tools(before, OwnTools(around=10))
+    after = with_own_tools(before, OwnTools(around=10, least_lines=0))
     page, fetched, done = texts(after)
     assert len(after.steps) == len(before.steps) + 1 and done == "done"
     assert ("Lines 1-" in page and "value_300" not in page and "step_499" in page) or "more names" in page
@@ -61,8 +61,22 @@ def test_lines_that_a_reply_used_are_fetched_by_one_more_request() -> None:
     assert kept.used.edits_kept == kept.used.edits == 1 and kept.requests == 4
 
 
+def test_a_part_of_every_page_is_read_in_any_case_and_its_request_is_a_cost() -> None:
+    before = session("def step_0(value):\n    return value_0 + total_0")
+    after = NACRE_TOOLS.prepare(before)
+    page, fetched, _ = texts(after)
+    part = page_of(fetched)
+    assert part is not None and len(part.lines) == LEAST_LINES + 1 and "value_0" in page
+    assert [step.is_added for step in after.steps] == [False, True, False, False]
+    paid = totals(replay([before], [NONE, NACRE_TOOLS], TERMS))
+    assert paid["none"].reply_usd == pytest.approx(paid["nacre-tools"].reply_usd)
+    assert paid["nacre-tools"].requests > paid["none"].requests
+
+
 def test_what_the_page_shows_is_not_fetched() -> None:
-    after = with_own_tools(session("def step_0(value):\n    return value_0 + total_0"), OwnTools())
+    after = with_own_tools(
+        session("def step_0(value):\n    return value_0 + total_0"), OwnTools(least_lines=0)
+    )
     assert len(after.steps) == 3
 
 

@@ -228,6 +228,9 @@ def test_another_librarys_policy_takes_part_with_plain_wire_messages() -> None:
     class Windows:
         name = "sliding window"
 
+        def prepare(self, session: Recorded) -> Recorded:
+            return session
+
         def start(self, setting: Setting) -> Window:
             return Window()
 

@@ -50,7 +50,7 @@ def test_a_program_that_is_closed_extracts_before_it_ends() -> None:
 def test_the_request_replaces_the_first_refresh_of_a_pause() -> None:
     """C8b: the cache lives on from it."""
     session = conversation(*(500.0,) * 12)
-    without = tally(replace(NACRE_CHAT, side_work=False), session)
+    without = tally(replace(NACRE_CHAT, side_work=None), session)
     chat = tally(NACRE_CHAT, session)
     assert without.sides > 12, "otherwise nothing was refreshed"
     assert chat.sides - 13 < without.sides - 8, "thirteen of them are notes and memories"
@@ -60,7 +60,7 @@ def test_the_request_replaces_the_first_refresh_of_a_pause() -> None:
 def test_what_it_costs_is_on_the_bill() -> None:
     session = conversation(250.0, 250.0)
     chat = tally(QUIET, session)
-    none = tally(replace(QUIET, side_work=False), session)
+    none = tally(replace(QUIET, side_work=None), session)
     assert chat.side_usd > 0 == none.side_usd
     assert chat.cost_usd == pytest.approx(none.cost_usd + chat.side_usd, rel=0.05)
     assert chat.unannounced == chat.invalid == 0

@@ -40,10 +40,10 @@ async def test_what_one_client_saves_the_next_recalls(project: Path, mode: str) 
             type="reference",
             name="Staging",
         )
-        assert answer.startswith("Saved as staging.md.\n`nacre memory undo ")
+        assert answer.startswith("Saved as reference_staging.md.\n`nacre memory undo ")
     async with client(project, mode=mode) as talk:
         found = await said(talk, "memory_recall", query="what is the staging database called?")
-        assert found.startswith("staging.md\n<memory path=")
+        assert found.startswith("reference_staging.md\n<memory path=")
         assert "pearl-two" in found
         assert "No memory is relevant enough" in await said(
             talk, "memory_recall", query="how do volcanoes erupt?"
@@ -56,7 +56,7 @@ async def test_a_save_is_the_agents_word_and_says_whose(project: Path) -> None:
         await said(talk, "memory_save", text="Deploys need two approvals.", type="project", name="Deploys")
         history = await said(talk, "memory_history", name="deploys")
     memory = await Memory.open(project)
-    entry = read_entry("deploys.md", (memory.location.directory / "deploys.md").read_bytes())
+    entry = read_entry("project_deploys.md", (memory.location.directory / "project_deploys.md").read_bytes())
     assert (entry.origin, entry.kind) == ("agent", "project")
     [commit] = await memory.log()
     assert (commit.author, commit.reason) == ("agent", "memory_save over MCP by Strange-Client-2")
@@ -83,12 +83,14 @@ async def test_forgetting_says_how_to_take_it_back(project: Path) -> None:
     memory = await kept(project, "The office is closed on Fridays.", name="Office hours")
     async with inside(project) as talk:
         answer = await said(talk, "memory_forget", name="Office hours")
-        assert answer.startswith("Forgot office_hours.md, which said: The office is closed on Fridays.")
-        assert "no memory is called" in await refused(talk, "memory_get", name="office_hours.md")
+        assert answer.startswith(
+            "Forgot project_office_hours.md, which said: The office is closed on Fridays."
+        )
+        assert "no memory is called" in await refused(talk, "memory_get", name="project_office_hours.md")
         undo = answer.rpartition("`nacre ")[2].partition("`")[0]
     run = [sys.executable, "-m", "nacre", *undo.split()]
     subprocess.run(run, cwd=project, env=environment(), check=True, capture_output=True)
-    assert [one.file for one in await memory.list()] == ["office_hours.md"]
+    assert [one.file for one in await memory.list()] == ["project_office_hours.md"]
 
 
 async def test_an_update_shows_what_stood_there_before(project: Path) -> None:
@@ -96,7 +98,7 @@ async def test_an_update_shows_what_stood_there_before(project: Path) -> None:
     async with inside(project) as talk:
         await said(talk, "memory_save", text="The port is 8080.", type="reference", name="Port")
         answer = await said(talk, "memory_save", text="The port is 9090.", type="reference", name="Port")
-        assert answer.startswith("Updated port.md; before it said: The port is 8080.")
+        assert answer.startswith("Updated reference_port.md; before it said: The port is 8080.")
         assert "9090" in await said(talk, "memory_get", name="port")
 
 
@@ -113,14 +115,17 @@ async def test_local_only_memories_stay_unless_the_model_is_here(project: Path) 
         ):
             assert "four two" not in answer and "Safe code" not in answer and "safe_code" not in answer
         for tool in ("memory_get", "memory_forget", "memory_history"):
-            for guess in ("safe_code.md", "safe_code", "Safe code"):
+            for guess in ("project_safe_code.md", "safe_code", "Safe code"):
                 assert "no memory is called" in await refused(talk, tool, name=guess)
         listed = await talk.list_resources()
-        assert [one.uri for one in listed.resources] == ["nacre://memory/MEMORY.md", "nacre://memory/tea.md"]
+        assert [one.uri for one in listed.resources] == [
+            "nacre://memory/MEMORY.md",
+            "nacre://memory/project_tea.md",
+        ]
         again = await said(talk, "memory_save", text="It is five five.", type="project", name="Safe code")
         assert "four two" not in again
     async with inside(project, options=ServerOptions(cwd=project, local=True)) as talk:
-        assert "five five" in await said(talk, "memory_get", name="safe_code.md")
+        assert "five five" in await said(talk, "memory_get", name="project_safe_code.md")
 
 
 async def test_where_a_log_is_kept_a_guess_does_not_meet_what_stays_here(project: Path, home: Path) -> None:
@@ -129,26 +134,30 @@ async def test_where_a_log_is_kept_a_guess_does_not_meet_what_stays_here(project
     memory = await kept(project, "The safe's code is four two four two.", name="Safe code", local=True)
     async with inside(project) as talk:
         assert "Logged in logs/" in await said(talk, "memory_save", text="The kettle is red.", type="project")
-        for guess in ("safe_code.md", "Safe code", "safe code four two"):
+        for guess in ("project_safe_code.md", "Safe code", "safe code four two"):
             assert "no memory matches" in await refused(talk, "memory_forget", name=guess)
         assert "which said: The kettle is red." in await said(talk, "memory_forget", name="kettle red")
-    assert [one.file for one in await memory.list()] == ["safe_code.md"]
+    assert [one.file for one in await memory.list()] == ["project_safe_code.md"]
     async with inside(project, options=ServerOptions(cwd=project, local=True)) as talk:
-        assert "four two" in await said(talk, "memory_forget", name="safe_code.md")
+        assert "four two" in await said(talk, "memory_forget", name="project_safe_code.md")
 
 
 async def test_untrusted_memories_are_named_but_not_given(project: Path) -> None:
     """M16b: found on request, with the doubt; never offered by itself."""
     memory = await kept(project, "The mirror is at mirror.example.", name="Mirror")
-    path = memory.location.directory / "mirror.md"
+    path = memory.location.directory / "project_mirror.md"
     path.write_bytes(path.read_bytes().replace(b"---\n\n", b"origin: untrusted\n---\n\n"))
     async with inside(project) as talk:
         found = await said(talk, "memory_recall", query="where is the mirror of the packages?")
-        assert "mirror.example" not in found and "they are not confirmed" in found and "mirror.md" in found
-        assert "(not confirmed" in await said(talk, "memory_get", name="mirror.md")
+        assert (
+            "mirror.example" not in found
+            and "they are not confirmed" in found
+            and "project_mirror.md" in found
+        )
+        assert "(not confirmed" in await said(talk, "memory_get", name="project_mirror.md")
         listed = await talk.list_resources()
         assert [one.uri for one in listed.resources] == ["nacre://memory/MEMORY.md"]
-        assert "which said (not confirmed" in await said(talk, "memory_forget", name="mirror.md")
+        assert "which said (not confirmed" in await said(talk, "memory_forget", name="project_mirror.md")
 
 
 async def test_no_part_of_a_memory_passes_for_the_programs_own_words(project: Path) -> None:
@@ -233,17 +242,20 @@ async def test_the_team_and_the_person_have_memories_of_their_own_names(project:
     async with inside(project) as talk:
         text = "Everybody reviews within a day."
         saved = await said(talk, "memory_save", text=text, type="feedback", name="Reviews", scope="team")
-        assert saved.startswith("Saved as team/reviews.md.") and "--scope team` takes this back" in saved
-        assert text in await said(talk, "memory_get", name="team/reviews.md")
+        assert (
+            saved.startswith("Saved as team/feedback_reviews.md.")
+            and "--scope team` takes this back" in saved
+        )
+        assert text in await said(talk, "memory_get", name="team/feedback_reviews.md")
         found = await said(talk, "memory_recall", query="does everybody do reviews within a day?")
-        assert found.startswith("team/reviews.md\n")
+        assert found.startswith("team/feedback_reviews.md\n")
         near = await said(talk, "memory_recall", query="how many hours has a day on mars?")
-        assert near.endswith(": team/reviews.md")
-        assert "green tea" in await said(talk, "memory_get", name="user:tea.md")
-        why = await refused(talk, "memory_forget", name="user:tea.md")
+        assert near.endswith(": team/feedback_reviews.md")
+        assert "green tea" in await said(talk, "memory_get", name="user:user_tea.md")
+        why = await refused(talk, "memory_forget", name="user:user_tea.md")
         assert "only the person changes it" in why
         uris = [str(one.uri) for one in (await talk.list_resources()).resources]
-        assert {"nacre://memory/team/reviews.md", "nacre://memory/user:tea.md"} <= set(uris)
+        assert {"nacre://memory/team/feedback_reviews.md", "nacre://memory/user:user_tea.md"} <= set(uris)
         for uri in uris:
             assert (await talk.read_resource(uri)).contents
 

@@ -31,7 +31,7 @@ async def test_every_memory_is_a_resource_page_by_page(tmp_path: Path) -> None:
     assert [len(page.resources) for page in pages] == [200, 200, 52]
     assert uris[0] == "nacre://memory/MEMORY.md"
     assert uris[1:] == [f"nacre://memory/a{number:03}.md" for number in range(450)] + [
-        "nacre://memory/tea.md"
+        "nacre://memory/project_tea.md"
     ]
 
 
@@ -41,7 +41,7 @@ async def test_a_resource_reads_as_the_tool_does_and_never_leaves_the_directory(
     outside = memory.location.directory.parent / "outside.md"
     outside.write_text("not for you")
     async with inside(tmp_path) as talk:
-        read = await talk.read_resource("nacre://memory/tea.md")
+        read = await talk.read_resource("nacre://memory/project_tea.md")
         [content] = read.contents
         assert isinstance(content, types.TextResourceContents)
         assert content.mime_type == "text/markdown"
@@ -62,7 +62,7 @@ async def test_the_prompt_brings_the_index(tmp_path: Path) -> None:
     async with inside(tmp_path) as talk:
         assert "Its memory is empty" in _words(await talk.get_prompt("about_project"))
         await kept(tmp_path, "Tea is green.", name="Tea")
-        assert "- [Tea](tea.md) — Tea is green." in _words(await talk.get_prompt("about_project"))
+        assert "- [Tea](project_tea.md) — Tea is green." in _words(await talk.get_prompt("about_project"))
         assert [one.name for one in (await talk.list_prompts()).prompts] == ["about_project"]
         with pytest.raises(MCPError, match="there is one prompt here"):
             await talk.get_prompt("other")

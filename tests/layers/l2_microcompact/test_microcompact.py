@@ -11,15 +11,15 @@ import pytest
 
 from nacre.errors import StoreError
 from nacre.layers.l2_microcompact.layer import microcompact
-from nacre.layers.l2_microcompact.policy import NACRE, due
+from nacre.layers.l2_microcompact.policy import NACRE, ClearDecision, due
 from nacre.messages.blocks import Image, JsonObject, Opaque, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.jsonl import Envelope, decode, encode
 from nacre.messages.records import Change, Noted, Replaced, ResultOf, Said
 from nacre.messages.results import answered_calls
 from nacre.messages.view import View
-from nacre.store.tool_results import CLEARED, StoredResult, ToolResultStore, pointed_to
+from nacre.store.tool_results import CLEARED, KEPT, StoredResult, ToolResultStore, pointed_to
 from nacre.testing import FrozenClock
-from tests.layers.l2_microcompact.scenes import BINDING, START, moment, noted, view_of, words
+from tests.layers.l2_microcompact.scenes import BINDING, START, moment, noted, rounds, view_of, words
 from tests.pictures import png
 
 FEW = replace(NACRE, keep=1)
@@ -207,3 +207,25 @@ async def test_a_decision_about_results_that_are_gone_does_nothing(
     done = await microcompact(View(), decision, store=ToolResultStore(tmp_path), clock=clock)
     assert done.records == () and not list(tmp_path.iterdir())
     assert not [record for record in done.records if isinstance(record, Noted)]
+
+
+async def test_a_line_of_names_stays_with_what_is_cleared_on_a_cold_cache(
+    tmp_path: Path, clock: FrozenClock
+) -> None:
+    """C9: not with what is cleared because it does not fit, which must get as small as was decided."""
+    text = "def parse_line(): ...\n" * 3 + words(0)
+    records = [
+        replace(one, blocks=(ToolResult("c0", (Text(text),)),)) if one.id == "r0" else one
+        for one in rounds(30)
+    ]
+    view = View.of(records)
+    for reason, line in (("idle", "\nNames in it: parse_line"), ("full", "")):
+        decision = ClearDecision(reason=reason, calls=("c0", "c1"), tokens=1)  # type: ignore[arg-type]
+        done = await microcompact(
+            view, decision, store=ToolResultStore(tmp_path), clock=clock, names_tokens=60
+        )
+        first, second = answered_calls(view.after(*done.records).items)[:2]
+        path = tmp_path / "c0.txt"
+        assert first.result.text == KEPT.format(path=path) + line
+        assert pointed_to(first.result.text) == str(path)
+        assert "Names in it" not in second.result.text

@@ -117,7 +117,7 @@ async def test_what_rules_wrote_is_not_edited_but_written_anew(file: NotesFile) 
     facts = Facts.of(work(2))
     file.write(marked(by_rule(facts)))
     fork = EditingFork(file, added("- x"))
-    done = await update(VIEW, file, fork=fork, form=NotesForm(), since=facts)
+    done = await update(VIEW, file, fork=fork, form=NotesForm())
     assert [one.body for one in sections(done.text, TEMPLATE) if one.body] == ["- x"]
     assert "make step1" in fork.errands[0].directive
     assert not is_by_rule(file.read())

@@ -53,11 +53,14 @@ SMALL = NotesSettings(section_tokens=200, total_tokens=1_000)
         (NotesInputs(tokens=90_000, since_tokens=10_000, calls=9, failures=3), False),
         (NotesInputs(tokens=90_000, failures=3), False),
         (NotesInputs(tokens=8_000, since_tokens=3_000), True),
+        (NotesInputs(tokens=30_000, head_tokens=4_000, limit_tokens=43_999, has_price=True), False),
+        (NotesInputs(tokens=30_000, head_tokens=4_000, limit_tokens=43_999), True),
+        (NotesInputs(tokens=30_000, head_tokens=4_000, limit_tokens=44_000, has_price=True), True),
     ],
 )
 def test_notes_are_due_by_growth_and_a_pause_or_enough_calls(moment: NotesInputs, is_due: bool) -> None:
     """C14, F5: at 10,000 of conversation, without system and tools; then 5,000 more and (3 calls or a reply
-    without); never two; 3 failures."""
+    without); never two; 3 failures. C24b: a model with a price keeps none in small windows."""
     assert due(moment) is is_due
 
 

@@ -299,7 +299,7 @@ def test_what_is_restored_stands_in_the_same_record() -> None:
     record = made[-1]
     assert isinstance(record, Compacted)
     texts = [one.text for one in record.summary if isinstance(one, Text)]
-    assert (texts[0], texts[1], texts[3]) == ("be brief", STANDING, "file a.py")
+    assert (texts[0], texts[1], texts[-1]) == ("be brief", STANDING, "file a.py")
     assert "## Task list\n\n1. [ ] a" in texts[2]
 
 
@@ -309,3 +309,31 @@ def test_short_rules_have_room_however_tight_it_is() -> None:
     terms = CompactionLimits(room=300, settings=CompactSettings(tail_tokens=100))
     shares = divide_room(view, RULES, Facts.of(view.records), terms)
     assert "rule 0: never touch generated/0" in shares.words
+
+
+def test_names_that_nothing_else_shows_outlive_compactions_within_the_room() -> None:
+    """C20b: with where they occur; and again when the summary that lists them is compacted."""
+    settings = CompactSettings(tail_tokens=2_000, past_tokens=1_000)
+    text = "".join(f"        parse_{n} = 1\n" for n in range(40)) + "a line\n" * 200
+    records: list[Record] = [user("u", "look"), called("a", "c"), results("r", "c", text)]
+    records += conversation(40)
+    for more in (0, 40):
+        view = View.of([*records, *rounds_of_work(more)])
+        limits = CompactionLimits(room=8_000, settings=settings)
+        shares = divide_room(view, RULES, Facts.of(view.records), limits)
+        note = Noted(id=CLOCK.new_id(), at=CLOCK.now(), kind=FACTS, facts=shares.facts.as_json())
+        made = install(
+            view, RULES, shares, SummaryMaterial(carries=[note]), summary_id=CLOCK.new_id(), clock=CLOCK
+        )
+        after = view.after(*made)
+        assert "- src/a.py: parse_0, parse_1, " in words_of(after)
+        assert after.estimate <= 8_000
+        records = list(after.records)
+
+
+def test_without_room_for_names_or_with_the_setting_off_there_is_no_index() -> None:
+    """C20b: the heading alone would take what a call could have."""
+    for room, names in ((1_000, 6_000), (8_000, 0)):
+        view = View.of(conversation(60))
+        limits = CompactionLimits(room=room, settings=CompactSettings(names_tokens=names))
+        assert divide_room(view, RULES, Facts.of(view.records), limits).names == ""

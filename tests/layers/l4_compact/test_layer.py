@@ -56,8 +56,8 @@ def session_of(*, model: str = MODEL, window: int = 30_000, base: int = 4_000) -
 
 
 def compacting(session: Session, *others: Layer, **more: object) -> Compact:
-    """The last layer of a session; `others` come before it."""
-    layer = Compact(**more)  # type: ignore[arg-type]
+    """The last layer of a session; `others` come before it. It asks for summaries in small windows, too."""
+    layer = Compact(**{"settings": CompactSettings(summary_room=0), **more})  # type: ignore[arg-type]
     session.add_layers(*others, layer)
     return layer
 
@@ -171,7 +171,7 @@ async def test_rules_replace_a_summary_only_where_that_makes_room_and_say_why() 
     assert "so the rules are used" in notice_text(session)
 
 
-@pytest.mark.parametrize(("summary_room", "requests"), [(20_000, 0), (0, 1)])
+@pytest.mark.parametrize(("summary_room", "requests"), [(40_000, 0), (0, 1)])
 async def test_where_compactions_are_frequent_a_model_is_asked_only_on_request(
     summary_room: int, requests: int
 ) -> None:
@@ -235,7 +235,7 @@ async def test_a_failed_summary_is_made_by_rule_and_three_in_a_row_are_enough() 
     """C25: the breaker; a person can still ask, and a success closes it."""
     session = session_of()
     summarise, asked = answers(ProviderError("overloaded"), ProviderError("no"), ProviderError("no"), SUMMARY)
-    rung = compacting(session, summarise=summarise, settings=CompactSettings(thrash_turns=1))
+    rung = compacting(session, summarise=summarise, settings=CompactSettings(thrash_turns=1, summary_room=0))
     for n in range(5):
         (record,) = await fill(session)
         assert record.extra["by"] == "rules"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nacre.layers.l5_extract.by_rule import StatedFact, stated_facts
 from nacre.memory.dates.relative import relative_phrases
-from nacre.memory.format.entry import one_line
+from nacre.memory.format.entry import file_title, one_line
 from nacre.messages.facts import UserQuote
 
 AT = datetime(2024, 5, 2, 9, tzinfo=UTC)
@@ -36,9 +36,26 @@ def test_a_fact_holds_all_that_a_memory_needs() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        (
+            "Remember that der Vertrag bis Montag unterschrieben sein muss.",
+            "der Vertrag bis 2024-05-06 unterschrieben sein muss.",
+        ),
+        ("Remember: la démo est vendredi.", "la démo est vendredi (said 2024-05-02)."),
+        ("Remember: el contrato termina a fin de mes.", "el contrato termina el 2024-05-31."),
+        ("Remember: 来週の金曜日にリリースします", "2024-05-10にリリースします"),
+    ],
+)
+def test_dates_in_other_languages_are_written_out_or_carry_the_day(said: str, text: str) -> None:
+    assert [one.text for one in facts(said)] == [text]
+
+
+@pytest.mark.parametrize(
     ("said", "kind", "text"),
     [
         ("Please remember: I'm allergic to peanuts.", "user", "I'm allergic to peanuts."),
+        ("Remember: I'm allergic to peanuts.", "user", "I'm allergic to peanuts."),
         ("Remember that our wiki is at https://wiki.example.com", "reference", "our wiki is at https://wiki.example.com"),
         ("Don't forget that my sister Ana visits in June.", "user", "my sister Ana visits in June."),
         ("My name is Ana and I work at Siemens.", "user", ""),
@@ -211,7 +228,7 @@ def test_titles_and_file_names_say_the_kind_and_the_subject_in_whole_words(
     said: str, title: str, file: str
 ) -> None:
     (fact,) = facts(said)
-    assert (fact.title, fact.file_title.lower()) == (title, file.lower())
+    assert (fact.title, file_title(fact.kind, fact.title).lower()) == (title, file.lower())
 
 
 def test_a_description_adds_to_the_title() -> None:

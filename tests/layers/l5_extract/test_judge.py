@@ -156,7 +156,7 @@ async def test_free_text_in_a_title_or_description_does_not_reach_the_index(
     async with talking(provider, tmp_path) as ready:
         await played(ready, "I like tabs. I drink tea without milk.")
     index = (directory(tmp_path) / "MEMORY.md").read_text()
-    assert "[The user likes tabs](tabs.md) — The user likes tabs" in index
+    assert "[The user likes tabs](tabs.md)\n" in index
     assert "[Tea without milk](tea.md) — How the user drinks tea" in index
     assert not any(word in index for word in ("ignore", "rules", "skip"))
     assert "ignore" not in (directory(tmp_path) / "tabs.md").read_text()

@@ -284,6 +284,36 @@ def test_lines_of_files_that_are_gone_go_one_by_one_and_are_in_the_report() -> N
     assert b"old_3.md" not in dreamt(files, replace(RULES, is_unlimited=True)).now["MEMORY.md"]
 
 
+def test_a_heading_goes_with_the_last_line_below_it() -> None:
+    """D8: a heading that a dropped line leaves empty says nothing; others stay."""
+    index = (
+        b"# Memory\n\n## Feedback\n\n- [Gone](gone.md) - nothing\n\n## Kept for later\n\n## Project\n\n"
+        b"- [Deploys](deploys.md) - when\n"
+    )
+    files = {"MEMORY.md": index, "deploys.md": DEPLOYS}
+    copy = dreamt(files)
+    assert copy.now["MEMORY.md"] == (
+        b"# Memory\n\n## Kept for later\n\n## Project\n\n- [Deploys](deploys.md) - when\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        b"# Memory\n\n## User\n## Project\n- [Deploys](deploys.md) - when\n",
+        b"# Memory\n\n## User\n- [Chess](topic_1.md) - chess\n## Project\n- [Deploys](deploys.md) - when\n",
+    ],
+    ids=["an empty section", "lines up to the next heading"],
+)
+def test_a_new_line_is_followed_by_a_blank_one_before_the_next_heading(index: bytes) -> None:
+    """D8."""
+    files = {"MEMORY.md": index, "deploys.md": DEPLOYS}
+    files |= {file: OTHERS[file] for file in ("topic_0.md", "topic_1.md")}
+    lines = dreamt(files).now["MEMORY.md"].decode().split("\n")
+    assert lines[lines.index("## Project") - 1] == ""
+    assert sum("topic_0.md" in line for line in lines) == 1
+
+
 def test_where_most_memories_name_what_is_not_there_none_is_marked(tmp_path: Path) -> None:
     """D8: the working tree is then not the one that they are about."""
     (tmp_path / "there.py").write_text("x = 1\n")
@@ -328,6 +358,8 @@ def test_in_daily_mode_typed_lines_of_past_logs_become_memories() -> None:
     copy = dreamt(files, daily)
     made = {one.entry.kind: one.entry for one in copy.topics()}
     assert made.keys() == {"feedback", "project"}
+    assert {one.file.partition("_")[0] for one in made.values()} == {"feedback", "project"}
+    assert made["feedback"].file == "feedback_answer_german.md"
     assert made["feedback"].body.strip().startswith("answer in German, code comments stay English")
     assert "2026-11-04" in made["project"].body and "tomorrow" not in made["project"].body
     assert copy.now["logs/2026/11/2026-11-03.md"] == log

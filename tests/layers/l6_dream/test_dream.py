@@ -457,6 +457,61 @@ def test_an_expired_memory_may_take_what_it_said_along_and_a_merged_one_may_not(
     ]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "is_taken"),
+    [
+        ("Shipments leave on Tuesdays.", "Shipments leave on Fridays.", True),
+        ("The on-call pager is with Ines.", "The on-call pager is with Ruben now.", True),
+        ("CI may ship to production.", "CI may not ship to production.", True),
+        ("每周四发布新版本。", "每周二发布新版本。", True),
+        (
+            "Shipments leave on Tuesdays. The gate code is in the blue binder.",
+            "Shipments leave on Fridays.",
+            False,
+        ),
+        ("Ines owns Orchard.", "Ines owns Gannet.", False),
+        ("The staging limit is high.", "The upload limit is high now.", False),
+        ("Dock A opens at 6.", "Dock B opens at 9.", False),
+    ],
+)
+def test_a_contradicted_memory_goes_whatever_its_title_and_another_one_stays(
+    old: str, new: str, is_taken: bool
+) -> None:
+    """D6: recall need not find what no longer holds; the contradiction must be one that a rule can see."""
+    files = {
+        **FILES,
+        "MEMORY.md": FIXED,
+        "old.md": topic("Carrier handover", old, description="when the lorry of the forwarder is loaded"),
+        "new.md": topic("Since the summer", new, modified="2026-06-02T10:00:00Z"),
+    }
+    files |= {
+        f"more_{n}.md": topic(f"Lorry {n}", f"The lorry {n} of the forwarder is green.") for n in range(6)
+    }
+    copy = DirectoryCopy(files)
+    copy.remove("old.md", "contradicted by new.md", into="new.md")
+    assert (problems(copy, replace(TERMS, user_texts=(), before=files)) == []) is is_taken
+
+
+def test_an_older_memory_contradicts_nothing() -> None:
+    """D6: what was written later holds."""
+    more = {
+        f"more_{n}.md": topic(f"Lorry {n}", f"The lorry {n} of the forwarder is green.") for n in range(6)
+    }
+    late = topic(
+        "Carrier handover",
+        "Shipments leave on Tuesdays.",
+        description="when the lorry of the forwarder is loaded",
+        modified="2026-07-02T10:00:00Z",
+    )
+    early = topic("Before the summer", "Shipments leave on Fridays.")
+    files = {**FILES, **more, "MEMORY.md": FIXED, "late.md": late, "early.md": early}
+    copy = DirectoryCopy(files)
+    copy.remove("late.md", "contradicted by early.md", into="early.md")
+    assert any(
+        "no longer found" in one for one in problems(copy, replace(TERMS, user_texts=(), before=files))
+    )
+
+
 def test_facts_of_the_index_itself_are_not_lost_either() -> None:
     files = {**FILES, "MEMORY.md": FIXED + b"\nThe proxy listens on port 5432.\n"}
     copy = DirectoryCopy(files)

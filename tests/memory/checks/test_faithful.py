@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nacre.memory.checks.faithful import Sources, Statements, lost_sentences
+from nacre.memory.checks.faithful import Sources
+from nacre.memory.checks.statements import Statements, lost_sentences
 
 MOCKS = "No, don't mock the database in these tests. We got burned when the mocked tests passed"
 LIES = [
@@ -52,8 +53,48 @@ LIES = [
     ("用户吃素，不吃鸡蛋。", "我吃素，鸡蛋可以"),
     ("小张没有离职。", "小张已经离职，报警发给我就行"),
     ("外卖不接 7 公里以外的单。", "外卖不接 3 公里以外的单，手下 7 个人"),
+    ("The van goes to Leeds because the rail is full.", "the van goes to Leeds"),
+    ("Das Lager ist in Kiel, weil Miete dort billig ist.", "Das Lager ist in Kiel"),
+    ("The roof is mended by the council.", "the roof is mended"),
+    ("Do not touch the boiler or the chimney without Hugo.", "dont touch the boiler without Hugo"),
+    ("The tapes stay here and are deleted after a year.", "the tapes stay here"),
+    ("The shop sells lamps that break often.", "the shop sells lamps"),
+    ("仓库在苏州，由老赵看管。", "仓库在苏州"),
+    ("仓库在苏州并且全天供暖。", "仓库在苏州"),
+    ("The user writes poetry books for Insel.", "I write cook books for Insel"),
+    (
+        "The weekly dump goes to tape, the nightly one to disk.",
+        "nightly dump goes to tape, weekly one to disk",
+    ),
+    (
+        "Lamps go to Oslo between 8 and 6, otherwise to Bergen.",
+        "lamps between 8 and 6 go to Bergen, otherwise Oslo",
+    ),
+    ("The user is on duty this week and Ines next week.", "Ines is on duty this week, I'm on duty next week"),
+    ("The user checks the ropes before Hugo climbs.", "Hugo checks the ropes before I climb"),
+    (
+        "The tenants pay the heating; the landlord pays the water.",
+        "the landlord pays the heating, we pay the water",
+    ),
+    ("The last inspection passed.", "the last inspection failed"),
+    ("Use the sixth edition of the guide.", "use the seventh edition of the guide"),
+    ("Fridays are for meetings.", "fridays are meeting free"),
+    ("草稿保留 90 天，终稿保留 20 天。", "草稿保留 20 天，终稿保留 90 天"),
+    ("先写总结，再写细节。", "先写细节，再写总结"),
 ]
 TRUTHS = [
+    (
+        "The landlord pays the heating; the tenants pay the water.",
+        "the landlord pays the heating, we pay the water",
+    ),
+    ("Mr. Hale signs off every order.", "Mr. Hale signs off every order before it goes out"),
+    ("Fridays are without meetings.", "fridays are meeting free"),
+    ("No emojis, because the legal department dislikes them.", "no emojis, legal hates them"),
+    ("The user has ten years of experience with Java.", "10 yrs of java here"),
+    ("预算减少了一半，要尽量节省。", "预算砍了一半，能省就省"),
+    ("草稿保留 20 天，终稿保留 90 天。", "草稿保留 20 天，终稿 90 天"),
+    ("先写细节，再写总结。", "先写细节再写总结"),
+    ("Invoices are in euros, Swiss ones in francs.", "we write invoices in euros, the Swiss ones in francs"),
     ("The user prefers tabs.", "I like tabs"),
     ("Integration tests must hit a real database, not mocks.", MOCKS),
     ("**Why:** they got burned when mocked tests passed.", MOCKS),
@@ -100,6 +141,12 @@ def test_what_the_person_corrects_may_differ_from_the_text_before() -> None:
     assert Sources([said], old=[old]).altered(new) == []
     assert Sources(["Fine, go on."], old=[old]).altered(new)
     assert Sources([said], old=[old]).altered("The staging database is not heron-4411, on port 5433.")
+
+
+def test_messages_of_the_person_may_stand_in_one_sentence() -> None:
+    said = ["Ines does the ordering", "I only pay", "never on Fridays"]
+    assert Sources(said).altered("Ines does the ordering I only pay never on Fridays") == []
+    assert Sources(said).altered("Ines never does the ordering")
 
 
 def test_the_words_of_others_do_not_count_against_those_of_the_person() -> None:

@@ -38,6 +38,15 @@ def test_a_sound_directory_has_no_problems(tmp_path: Path) -> None:
     assert lint(tmp_path / "none") == []
 
 
+def test_a_missing_description_is_not_said_to_hide_a_memory(tmp_path: Path) -> None:
+    """Recall ranks by the body as well."""
+    put(tmp_path, tea="---\nname: Tea\ntype: user\n---\n\nGreen.\n", MEMORY="# Memory\n\n- [Tea](tea.md)\n")
+    (problem,) = lint(tmp_path)
+    assert problem.kind == "no-description"
+    assert "never" not in problem.message
+    assert "found less often" in problem.message
+
+
 def test_a_crash_between_the_two_steps_of_a_save_is_found_and_repaired(tmp_path: Path) -> None:
     """M14: an index that points to nothing, a file nobody points to."""
     put(tmp_path, tea=TEA, MEMORY="# Memory\n\nKeep me.\n- [Gone](gone.md) — away\n")

@@ -9,6 +9,7 @@ from nacre.memory.checks.support import is_supported_by
 from nacre.memory.checks.support_answers import agreed_text, answered_text
 
 SAME = [
+    ("不要把日志发给小王，发给小李。", "日志发给小李，不要发给小王。"),
     (
         "I prefer pnpm over npm in all front-end packages.",
         "For front-end packages the person wants pnpm rather than npm.",
@@ -196,6 +197,13 @@ OTHER = [
     ("the review needs two approvals", "the review needs one approval"),
     ("the backup runs before the migration", "the migration runs before the backup"),
     ("Please merge only after CI is green", "Please merge before CI is green"),
+    ("ask Ines before changing invoices, Marc is on leave", "Changes to invoices go through Marc."),
+    ("never ask Ines before changing invoices", "Changes to invoices go through Ines."),
+    ("ask Ines after changing invoices", "Changes to invoices go through Ines."),
+    ("Almost all services use TLS 1.3.", "All services use TLS 1.3."),
+    ("Tests should use the fake payment gateway.", "Tests should use the payment gateway."),
+    ("不要把日志发给小王，发给小李。", "不要把日志发给小李，发给小王。"),
+    ("本番のDBには触らないで、ステージングだけ。", "ステージングには触らないで、本番のDBだけ。"),
 ]
 
 

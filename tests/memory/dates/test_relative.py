@@ -24,6 +24,93 @@ zones = st.sampled_from(
 @pytest.mark.parametrize(
     ("said", "means"),
     [
+        ("Das muss bis Montag fertig sein.", "Das muss bis 2024-05-06 fertig sein."),
+        ("spätestens am Freitag", "spätestens am 2024-05-03"),
+        ("Der Freeze beginnt nächsten Montag.", "Der Freeze beginnt am 2024-05-06."),
+        ("In zwei Wochen geht es live.", "Um den 2024-05-16 geht es live."),
+        ("Vor drei Tagen haben wir umgestellt.", "Am 2024-04-29 haben wir umgestellt."),
+        ("Das Zertifikat läuft Ende des Monats ab.", "Das Zertifikat läuft am 2024-05-31 ab."),
+        ("bis Monatsende", "bis 2024-05-31"),
+        ("bis Ende nächsten Monats", "bis 2024-06-30"),
+        ("Nächste Woche bin ich weg.", "In der Woche vom 2024-05-06 bin ich weg."),
+        ("Morgen deployen wir, übermorgen nicht.", "Am 2024-05-03 deployen wir, am 2024-05-04 nicht."),
+        ("seit gestern krank", "seit 2024-05-01 krank"),
+        ("Il faut livrer avant lundi.", "Il faut livrer avant 2024-05-06."),
+        ("On livre dans deux semaines.", "On livre vers le 2024-05-16."),
+        ("On a migré il y a trois jours.", "On a migré le 2024-04-29."),
+        ("On gèle tout fin du mois.", "On gèle tout le 2024-05-31."),
+        ("d'ici la fin du mois prochain", "d'ici le 2024-06-30"),
+        ("Je pars la semaine prochaine.", "Je pars dans la semaine du 2024-05-06."),
+        ("lundi prochain, pas demain", "le 2024-05-06, pas le 2024-05-03"),
+        ("Hay que entregar antes del lunes.", "Hay que entregar antes del 2024-05-06."),
+        ("Entregamos dentro de dos semanas.", "Entregamos hacia el 2024-05-16."),
+        ("hace tres días", "el 2024-04-29"),
+        ("El contrato termina a fin de mes.", "El contrato termina el 2024-05-31."),
+        ("hasta finales del mes que viene", "hasta 2024-06-30"),
+        ("La semana que viene estoy fuera.", "En la semana del 2024-05-06 estoy fuera."),
+        ("Mañana no, pasado mañana", "El 2024-05-03 no, el 2024-05-04"),
+        ("来週の金曜日にリリースします", "2024-05-10にリリースします"),
+        ("月曜までに提出してください", "2024-05-06までに提出してください"),
+        ("月末までに終わらせる", "2024-05-31までに終わらせる"),
+        ("来月末に移行する", "2024-06-30に移行する"),
+        ("3日後に公開、2週間前に始めた", "2024-05-05に公開、2024-04-18頃に始めた"),
+        ("明後日は休みです", "2024-05-04は休みです"),
+        ("20日までに払う", "2024-05-20までに払う"),
+        ("先月の売上", "2024年4月の売上"),
+    ],
+)
+def test_dates_in_german_french_spanish_and_japanese_are_written_out(said: str, means: str) -> None:
+    assert resolve_dates(said, THURSDAY, UTC) == means
+    assert relative_phrases(means) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "phrase"),
+    [
+        ("Wir deployen am Freitag.", "Freitag"),
+        ("La démo est vendredi.", "vendredi"),
+        ("El despliegue es el viernes.", "viernes"),
+        ("金曜日に会議があります", "金曜日"),
+        ("Der Fehler war bis Freitag da.", "bis Freitag"),
+        ("heute Morgen war der Build kaputt", "heute Morgen"),
+        ("bis Donnerstag", "bis Donnerstag"),
+    ],
+)
+def test_a_day_that_may_be_another_one_stays_and_is_listed(said: str, phrase: str) -> None:
+    assert resolve_dates(said, THURSDAY, UTC) == said
+    assert relative_phrases(said) == [phrase]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Jeden Freitag ist Demo.",
+        "Freitags ist Demo.",
+        "Ich arbeite Montag bis Donnerstag.",
+        "Am Morgen trinke ich Kaffee.",
+        "Guten Morgen zusammen",
+        "Das Morgen-Meeting fällt aus.",
+        "Le vendredi on fait la démo.",
+        "Du lundi au vendredi",
+        "The Mardi Gras party",
+        "mes amis sont ici",
+        "Los viernes hacemos demo.",
+        "de lunes a viernes",
+        "Por la mañana tomo café.",
+        "毎週金曜にデモがある",
+        "毎月20日に払う",
+        "3日間休みます",
+        "毎月末に締める",
+    ],
+)
+def test_what_is_repeated_or_no_date_stays(said: str) -> None:
+    assert resolve_dates(said, THURSDAY, UTC) == said
+    assert relative_phrases(said) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "means"),
+    [
         ("I bought a car yesterday.", "I bought a car on 2024-05-01."),
         ("Yesterday I bought a car.", "On 2024-05-01 I bought a car."),
         ("It has been broken since yesterday.", "It has been broken since 2024-05-01."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from time import perf_counter
 
 import pytest
 from hypothesis import given
@@ -10,10 +11,13 @@ from hypothesis import strategies as st
 
 from nacre.memory.format.entry import (
     Entry,
+    Kind,
     MemoryDraft,
     compose,
     description_of,
     file_name,
+    file_subject,
+    file_title,
     read_entry,
     title_of,
 )
@@ -64,7 +68,7 @@ def test_a_bare_body_gets_a_title_and_a_description_of_its_own() -> None:
     )
     assert (entry.name, entry.description, entry.kind) == (
         "The user is a pilot",
-        "The user is a pilot.",
+        "The user is a pilot. Flies gliders.",
         None,
     )
 
@@ -170,6 +174,47 @@ def test_a_file_is_named_after_its_title(title: str, name: str) -> None:
     assert file_name(title) == name
 
 
+@pytest.mark.parametrize(
+    ("kind", "title", "name"),
+    [
+        ("project", "We deploy on Fridays", "project_deploy_fridays.md"),
+        ("feedback", "Never mock the database in these tests", "feedback_no_mock_database_tests.md"),
+        ("user", "The user prefers tea", "user_prefers_tea.md"),
+        ("user", "User", "user_user.md"),
+        ("feedback", "feedback_no_db_mocks", "feedback_no_db_mocks.md"),
+        ("project", "The launch is on 2026-11-16", "project_launch.md"),
+        ("project", "2026-11-16", "project_2026_11_16.md"),
+        ("project", "One two three four five six seven", "project_one_two_three_four_five.md"),
+        ("project", "It is what it is", "project_what.md"),
+        ("project", "This is it", "project_this_is_it.md"),
+        ("project", "🙂", "project_note.md"),
+        (None, "Lives in Porto", "lives_porto.md"),
+        ("user", "मुझे चाय पसंद है", "user_मुझे_चाय_पसंद_है.md"),
+        ("reference", "缺陷都记在 Linear 里", "reference_缺陷都记在linear里.md"),
+        (
+            "project",
+            "我们下个版本的发布时间要由产品经理和测试负责人一起决定",
+            "project_我们下个版本的发布时间要由产品经理.md",
+        ),
+        (
+            "project",
+            "Donaudampfschifffahrtsgesellschaft Rechtsschutzversicherungsgesellschaft",
+            "project_donaudampfschifffahrtsgesellschaft.md",
+        ),
+    ],
+)
+def test_a_new_file_is_named_by_its_kind_and_its_subject_in_whole_words(
+    kind: Kind | None, title: str, name: str
+) -> None:
+    """M11."""
+    assert file_name(file_title(kind, title)) == name
+
+
+def test_the_subject_of_a_file_name_is_what_follows_its_kind() -> None:
+    subjects = [file_subject(file) for file in ("feedback_no_mocks.md", "user.md", "team/deploy_day.md")]
+    assert subjects == ["no mocks", "user", "deploy day"]
+
+
 def test_a_name_that_is_taken_gets_a_number() -> None:
     """Also where only some file systems take two names for one."""
     assert file_name("Tea", taken=["TEA.md", "tea_2.md", "sub/tea_3.md"]) == "tea_4.md"
@@ -191,7 +236,7 @@ def test_any_title_gives_a_safe_and_stable_name(title: str, others: list[str]) -
 
 @given(st.text())
 def test_titles_and_descriptions_are_one_bounded_line(body: str) -> None:
-    for text, limit in ((title_of(body), 60), (description_of(body), 150)):
+    for text, limit in ((title_of(body), 60), (description_of(body, title_of(body)), 150)):
         assert len(text) <= limit
         assert text.isprintable()
 
@@ -200,17 +245,62 @@ def test_titles_and_descriptions_are_one_bounded_line(body: str) -> None:
     ("body", "title", "description"),
     [
         ("# Tea\n\nThe user likes **green** tea. Daily.", "Tea", "The user likes green tea."),
-        ("- Never [push](x) on Friday!\n- x", "Never push on Friday!", "Never push on Friday!"),
+        ("- Never [push](x) on Friday!\n- x", "Never push on Friday", "Never push on Friday!"),
         ("```\ncode\n```\nText", "Text", "Text"),
-        ("用户喜欢茶。每天都喝。", "用户喜欢茶", "用户喜欢茶。"),
-        ("Version 2.5 is out. Yes.", "Version 2.5 is out", "Version 2.5 is out."),
+        ("用户喜欢茶。每天都喝。", "用户喜欢茶", "用户喜欢茶。每天都喝。"),
+        ("Version 2.5 is out. Yes.", "Version 2.5 is out", "Version 2.5 is out. Yes."),
         ("# Only a heading", "Only a heading", "Only a heading"),
-        ("word " * 60, "word word word word word word word word word word word…", "word " * 28 + "word…"),
+        ("word " * 60, "Word word word word word word word word word word word…", "word " * 28 + "word…"),
         ("", "", ""),
     ],
 )
 def test_the_first_sentence_stands_for_a_body(body: str, title: str, description: str) -> None:
-    assert (title_of(body), description_of(body)) == (title, description)
+    assert (title_of(body), description_of(body, title_of(body))) == (title, description)
+
+
+@pytest.mark.parametrize(
+    ("body", "title", "description"),
+    [
+        ("we can't upgrade, the sdk pins version 20", "We can't upgrade", "the sdk pins version 20"),
+        ("Use uv here, not pip.", "Use uv here", "Use uv here, not pip."),
+        (
+            "No mocks in these tests.\n\n**Why:** a migration failed in production",
+            "No mocks in these tests",
+            "a migration failed in production",
+        ),
+        ("please never push to main", "Never push to main", "please never push to main"),
+        ("iOS builds run at night", "iOS builds run at night", "iOS builds run at night"),
+        ("src/api.py is generated", "src/api.py is generated", "src/api.py is generated"),
+    ],
+)  # fmt: skip
+def test_a_title_is_the_first_clause_and_a_description_adds_to_it(
+    body: str, title: str, description: str
+) -> None:
+    assert (title_of(body), description_of(body, title_of(body))) == (title, description)
+
+
+def test_a_description_under_a_given_title_is_the_whole_sentence() -> None:
+    assert description_of("We can't upgrade, the payment sdk pins version 20.", "Node") == (
+        "We can't upgrade, the payment sdk pins version 20."
+    )
+
+
+def test_a_title_of_an_older_file_that_was_its_first_sentence_follows_the_body() -> None:
+    old = b"---\nname: we ship on Monday, never later\ndescription: we ship on Monday, never later\n---\n\n"
+    previous = MarkdownFile.parse(old + b"we ship on Monday, never later\n")
+    entry = read_entry(
+        "x.md", compose(MemoryDraft(body="We ship on Friday."), file="x.md", now=NOW, previous=previous)
+    )
+    assert (entry.name, entry.description) == ("We ship on Friday", "We ship on Friday.")
+
+
+@pytest.mark.parametrize("sign", [",", ". ", "no, ", "("])
+def test_a_long_line_of_signs_is_titled_quickly(sign: str) -> None:
+    body = sign * 100_000
+    started = perf_counter()
+    title_of(body)
+    description_of(body, title_of(body))
+    assert perf_counter() - started < 5
 
 
 @given(st.binary(max_size=200))

@@ -21,7 +21,7 @@ from nacre.store.history import History
 from nacre.store.session_log import SessionLog
 
 BODY = 'The build server is called "hopper" and lives in the basement of house 12.'
-INDEX = "<system-reminder>\n- [Hopper](hopper.md) — x\n- [Tea](tea.md) — y\n</system-reminder>"
+INDEX = "<system-reminder>\n- [Hopper](project_hopper.md) — x\n- [Tea](tea.md) — y\n</system-reminder>"
 CHANGE = MemoryChange(author="user", reason="told")
 
 
@@ -46,7 +46,7 @@ def quoted() -> list[JsonObject]:
         "type": "tool_use",
         "id": "t1",
         "name": "Read",
-        "input": {"file_path": "/x/memory/hopper.md"},
+        "input": {"file_path": "/x/memory/project_hopper.md"},
     }
     answer: Json = {
         "type": "tool_result",
@@ -96,7 +96,7 @@ async def test_every_quotation_goes_and_every_other_byte_stays(tmp_path: Path, i
     path = session(tmp_path / "home", "s1", dumped(lines, is_ascii=is_ascii))
     unrelated = session(tmp_path / "home", "s2", other)
     inode = unrelated.stat().st_ino
-    past = purge_target(memory, "hopper.md")
+    past = purge_target(memory, "project_hopper.md")
     assert await purged(tmp_path / "home", memory, past) == []
     after = path.read_bytes()
     assert b"hopper" not in after and b"basement" not in after and b"4711" not in after
@@ -110,7 +110,7 @@ async def test_the_log_still_reads_as_the_same_records(tmp_path: Path) -> None:
     before = decode(dumped(quoted()).splitlines(), session_id="s")
     memory = await kept(tmp_path / "home", tmp_path)
     path = session(tmp_path / "home", "s", dumped(quoted()))
-    await purged(tmp_path / "home", memory, purge_target(memory, "hopper.md"))
+    await purged(tmp_path / "home", memory, purge_target(memory, "project_hopper.md"))
     after = decode(path.read_bytes().splitlines(), session_id="s")
     assert [type(each) for each in after.records] == [type(each) for each in before.records]
     assert [each.id for each in after.records] == [each.id for each in before.records]
@@ -126,7 +126,7 @@ async def test_what_the_person_typed_is_named_and_goes_only_when_told(tmp_path: 
     data = dumped([line("user", f"remember: {BODY}", 0)])
     path = session(home, "s", data)
     (home / "chat_history").write_text(f"remember: {BODY}\nhello\n")
-    past = purge_target(memory, "hopper.md")
+    past = purge_target(memory, "project_hopper.md")
     sweep = past.sweep(home, wishes=PurgeOptions())
     typed = [spot for spot in sweep.look() if spot.why]
     assert {(spot.path, spot.line, spot.why) for spot in typed} == {
@@ -143,7 +143,7 @@ async def test_a_session_that_is_open_elsewhere_is_named_and_never_touched(tmp_p
     home = tmp_path / "home"
     memory = await kept(home, tmp_path)
     path = session(home, "s", dumped(quoted()))
-    sweep = purge_target(memory, "hopper.md").sweep(home, wishes=PurgeOptions())
+    sweep = purge_target(memory, "project_hopper.md").sweep(home, wishes=PurgeOptions())
     with SessionLog.open(path, home=home):
         spots = [spot for spot in sweep.look() if spot.path == path]
         assert spots and all(spot.is_busy and "is open in process" in spot.why for spot in spots)
@@ -157,7 +157,7 @@ async def test_files_beside_a_log_are_rid_of_it_too(tmp_path: Path) -> None:
     """Tool results and notes change; copies for going back that are its own go; a file of yours stays."""
     home = tmp_path / "home"
     memory = await kept(home, tmp_path)
-    content = (memory.location.directory / "hopper.md").read_bytes()
+    content = (memory.location.directory / "project_hopper.md").read_bytes()
     folder = session(home, "s", dumped(quoted())).with_suffix("")
     for part in ("tool-results", "checkpoints", "subagents"):
         (folder / part).mkdir(parents=True)
@@ -168,7 +168,7 @@ async def test_files_beside_a_log_are_rid_of_it_too(tmp_path: Path) -> None:
     copy.write_bytes(content)
     own = folder / "checkpoints" / ("0" * 64)
     own.write_text(f"my own file: {BODY}\n")
-    left = await purged(home, memory, purge_target(memory, "hopper.md"))
+    left = await purged(home, memory, purge_target(memory, "project_hopper.md"))
     assert [(spot.path, spot.why) for spot in left] == [(own, OWN_FILE)]
     assert not copy.exists()
     assert (folder / "tool-results" / "t9.txt").read_text() == f"before\n{MARK}.\nafter\n"
@@ -181,7 +181,7 @@ async def test_logs_of_another_program_are_changed_only_when_asked(tmp_path: Pat
     home = tmp_path / ".claude"
     memory = await kept(home, tmp_path)
     path = session(home, "s", dumped(quoted()))
-    past = purge_target(memory, "hopper.md")
+    past = purge_target(memory, "project_hopper.md")
     careful = past.sweep(home, wishes=PurgeOptions(), is_shared=True)
     assert {spot.why for spot in careful.look() if spot.session} == {FOREIGN}
     asked = past.sweep(home, wishes=PurgeOptions(foreign=True), is_shared=True)
@@ -196,7 +196,7 @@ async def test_what_nacre_did_not_write_is_named(tmp_path: Path) -> None:
     home = tmp_path / "home"
     memory = await kept(home, tmp_path)
     (home / "todo.txt").write_text(BODY)
-    left = await purged(home, memory, purge_target(memory, "hopper.md"))
+    left = await purged(home, memory, purge_target(memory, "project_hopper.md"))
     assert [(spot.path, spot.why) for spot in left] == [(home / "todo.txt", ELSEWHERE)]
 
 
@@ -206,7 +206,7 @@ async def test_earlier_versions_are_remembered_and_another_memory_that_says_the_
     memory = await kept(tmp_path / "home", tmp_path)
     await memory.correct("hopper", "It moved to the attic of the town hall last spring.", CHANGE)
     (memory.location.directory / "other.md").write_text(f"---\nname: o\n---\n\n{BODY}\n")
-    past = purge_target(memory, "hopper.md")
+    past = purge_target(memory, "project_hopper.md")
     assert [spot.path.name for spot in past.shared] == ["other.md"]
     path = session(
         tmp_path / "home", "s", dumped([line("assistant", "It moved to the attic of the town hall.", 0)])
@@ -216,7 +216,7 @@ async def test_earlier_versions_are_remembered_and_another_memory_that_says_the_
 
 
 def test_a_torn_line_is_cleaned_as_text() -> None:
-    cleaned = LineCleaner(Traces("hopper.md", [BODY])).clean(
+    cleaned = LineCleaner(Traces("project_hopper.md", [BODY])).clean(
         b'{"type":"assistant","x":"' + BODY[:60].encode()
     )
     assert (b"hopper" in cleaned.line, cleaned.erased) == (False, 1)
@@ -227,7 +227,7 @@ def test_a_torn_line_is_cleaned_as_text() -> None:
 )
 def test_a_cleaned_line_is_spaced_escaped_and_ended_as_it_was(like: bytes) -> None:
     quoted = json.dumps(BODY)[1:-1].encode()
-    cleaned = LineCleaner(Traces("hopper.md", [BODY])).clean(like % quoted)
+    cleaned = LineCleaner(Traces("project_hopper.md", [BODY])).clean(like % quoted)
     assert cleaned.line.replace(b"1500.0", b"1.50e3") == like % f"{MARK}.".encode()
     assert cleaned.erased == 1
 
@@ -252,7 +252,7 @@ async def test_a_password_of_the_memory_goes_wherever_it_is_alone(tmp_path: Path
     (folder / "session-memory").mkdir()
     (folder / "tool-results" / "t1.txt").write_text(f'{{"pw": "{SECRET}"}}\n')
     (folder / "session-memory" / "summary.md").write_text(f"# Notes\nIt is {SECRET}.\n")
-    left = await purged(home, memory, purge_target(memory, "staging.md"))
+    left = await purged(home, memory, purge_target(memory, "project_staging.md"))
     assert left == []
     files = [path for path in home.rglob("*") if path.is_file()]
     assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
@@ -266,13 +266,13 @@ async def test_a_rare_word_where_nothing_can_be_changed_is_named(tmp_path: Path)
     home = tmp_path / "home"
     memory = await kept(home, tmp_path, f"The staging password is {SECRET} as of today.", "staging")
     path = session(home, "s", dumped([line("assistant", "hello", 0, gitBranch=f"try-{SECRET}")]))
-    left = await purged(home, memory, purge_target(memory, "staging.md"))
+    left = await purged(home, memory, purge_target(memory, "project_staging.md"))
     assert [(spot.path, spot.line, spot.why) for spot in left] == [(path, 1, UNREACHED)]
 
 
 async def test_a_rare_word_in_a_memory_of_another_scope_is_named(tmp_path: Path) -> None:
     memory = await kept(tmp_path / "home", tmp_path, f"The staging password is {SECRET}.", "staging")
     other = await kept(tmp_path / "elsewhere", tmp_path, f"Log in with {SECRET}.", "login")
-    past = purge_target(memory, "staging.md", others=[other])
-    assert {spot.path for spot in past.shared} >= {other.location.directory / "login.md"}
-    assert past.traces.rare_words == ()
+    past = purge_target(memory, "project_staging.md", others=[other])
+    assert {spot.path for spot in past.shared} >= {other.location.directory / "project_login.md"}
+    assert past.traces.rare_words == ("project_staging",)

@@ -250,9 +250,9 @@ async def test_a_purge_drops_one_files_lines_and_no_others(location: Location, t
 async def test_recording_waits_for_nobody_for_long(
     location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(usage, "LOCK_SECONDS", 0.05)
     ledger(location).parent.mkdir(parents=True)
-    with usage._lock(ledger(location).parent):
+    with monkeypatch.context() as short_wait, usage._lock(ledger(location).parent):
+        short_wait.setattr(usage, "LOCK_SECONDS", 0.05)
         await record(location, [UsageEvent(file="tea.md", kind="offered", at=NOW)])
     assert not ledger(location).exists()
     await asyncio.gather(

@@ -82,11 +82,11 @@ async def test_what_was_forgotten_or_changed_there_does_not_come_back(home_copy:
         await remember(project_location(home_copy.old, root), text)
     await brought(home_copy)
     there = Memory(project_location(home_copy.new, root))
-    await there.forget("likes_tea.md", BY_HAND)
-    path = there.location.directory / "deploys_on_monday.md"
+    await there.forget("project_likes_tea.md", BY_HAND)
+    path = there.location.directory / "project_deploys_monday.md"
     path.write_text(path.read_text().replace("Monday", "Tuesday"))
     assert await brought(home_copy) == {str(root): ()}
-    assert [one.file for one in await there.list()] == ["deploys_on_monday.md"]
+    assert [one.file for one in await there.list()] == ["project_deploys_monday.md"]
     assert "likes_tea" not in (await there.index()).text
 
 
@@ -102,10 +102,10 @@ async def test_what_must_stay_stays_where_another_program_would_send_it(home_cop
     (one,) = home_copy.directories()[0]
     careful = replace(home_copy, leaves_local=True)
     for told in (careful.preview(one), await careful.copy(one)):
-        assert (told.staying, told.has_team, told.imported.files) == (("the_plan.md",), True, ())
+        assert (told.staying, told.has_team, told.imported.files) == (("project_plan.md",), True, ())
         assert [each.file for each in told.imported.refused] == ["key.md"]
     assert [*one.target.directory.rglob("*.md")] == []
-    assert (await home_copy.copy(one)).imported.files == ("the_plan.md",)
+    assert (await home_copy.copy(one)).imported.files == ("project_plan.md",)
 
 
 async def test_whose_memory_nobody_claimed_is_read_off_its_sessions(home_copy: HomeCopy) -> None:
@@ -132,4 +132,4 @@ async def test_a_memory_that_cannot_be_written_stops_no_other(home_copy: HomeCop
     told = [await home_copy.copy(one) for one in home_copy.directories()[0]]
     assert [bool(one.failed) for one in told] == [True, False]
     assert "symlink" in told[0].failed
-    assert told[1].imported.files == ("likes_tea.md",)
+    assert told[1].imported.files == ("project_likes_tea.md",)

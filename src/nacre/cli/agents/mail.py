@@ -11,6 +11,7 @@ from nacre.cli.memory.open import json_option, run
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import human_age, print_error, print_json, printable
 from nacre.clock import SYSTEM_CLOCK
+from nacre.formatting import counted
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
@@ -95,9 +96,7 @@ def inbox(options: RunOptions, /, name: str, *, team: str, with_received: bool, 
         hint = "" if with_received else "; --all shows what it has received"
         print(f"No message waits for {printable(target.name)} ({printable(target.where)}){hint}.")
     if found.unreadable:
-        print_error(
-            f"{found.unreadable} lines of {target.inbox} are no letters; they are set aside when read"
-        )
+        print_error(f"{counted(found.unreadable, 'line')} of {target.inbox} cannot be read as letters")
 
 
 def _as_json(letter: Letter, *, waits: bool) -> JsonObject:

@@ -1,40 +1,27 @@
 """`nacre chat`: a conversation in the terminal, full screen or line by line.
 
-Ctrl-C stops the turn, not the program.
+Ctrl-C stops the turn, not the program. What opens a session is imported after the screen is there.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from nacre.agents.registry import AgentState
-from nacre.app.chat_session import Ending, Leave, OpenedChat, Reopen, open_chat, switch_session
-from nacre.app.memory_locations import instruction_paths
-from nacre.app.open_agent import OpenedAgent
-from nacre.app.session_text import ended_line, failed_line, resumed_lines, stopped_line, waiting_line, working
-from nacre.cli.chat.loop_thread import LoopThread
-from nacre.cli.chat.slash import COMMANDS, SlashContext, run_slash
-from nacre.cli.chat.terminal import InputHistory, TurnPrinter, status_line, styled
+from nacre.cli.chat.answers import ask_outside, ask_trust
 from nacre.cli.options import RunOptions, load_settings, run_options
-from nacre.cli.output import countdown, has_colour, is_terminal, print_error, printable
-from nacre.cli.signals import end_on_signals
-from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import NacreError
-from nacre.memory.instructions.load import load_instructions
-from nacre.messages.events import Notice
-from nacre.session.background import IN_BACKGROUND
-from nacre.settings import Settings, decline, trust
-from nacre.settings.trust import consent
-from nacre.tools.guard import PermissionAnswer, PermissionQuestion
+from nacre.cli.output import is_terminal, print_error, printable
+
+if TYPE_CHECKING:
+    from nacre.app.endings import Ending
+    from nacre.app.open_agent import OpenedAgent
+    from nacre.settings import Settings
+    from nacre.tui.start import Run, SlashCommands
 
 
 @click.command()
@@ -50,33 +37,66 @@ def run_chat(options: RunOptions) -> int:
     options.check()
     settings = load_settings(options)
     if is_terminal(sys.stdin) and is_terminal() and not options.incognito:
-        # On the first run in a directory that has its own settings, and for each file outside the project
-        # that its instructions include (M23).
-        if settings.wants_trust:
-            is_yes = ask_trust(settings.project_root, settings.wants_trust)
-            (trust if is_yes else decline)(settings.home, settings.project_root)
-            settings = load_settings(options)
-        for path in load_instructions(instruction_paths(settings)).outside:
-            if ask_outside(settings.project_root, path):
-                consent(settings.home, settings.project_root, path)
+        settings = _asked(settings, options)
     if fits_screen(options, os.environ):
-        from nacre.tui.app import run_tui
-        from nacre.tui.talk import Run, SlashCommands, Start
+        return _run_screen(settings, options)
+    from nacre.cli.chat.line_mode import run_line_chat
+    from nacre.cli.signals import end_on_signals
 
-        def done(line: str, ready: OpenedAgent, run: Run, go_on: Callable[[OpenedAgent], None]) -> Ending:
-            return run_slash(line, SlashContext(ready, settings, run, go_on))
-
-        slash = SlashCommands({name: command.summary for name, command in COMMANDS.items()}, done)
-        ended = run_tui(
-            Start(settings=settings, session=options.session, slash=slash, keeps=not options.incognito)
-        )
-        for line in ended.last_words:
-            print_error(line)
-        return ended.code
     end_on_signals()
-    with LoopThread() as loop, InputHistory(settings.home, keeps=not options.incognito) as history:
-        _Conversation(settings, loop, history).hold(options.session)
+    run_line_chat(settings, options.session, keeps=not options.incognito)
     return 0
+
+
+def _asked(settings: Settings, options: RunOptions) -> Settings:
+    """Ask on the first run in a directory that has its own settings, and for each file outside the project
+    that its instructions include (M23)."""
+    from nacre.app.memory_locations import instruction_paths
+    from nacre.memory.instructions.load import load_instructions
+    from nacre.settings import decline, trust
+    from nacre.settings.trust import consent
+
+    if settings.wants_trust:
+        is_yes = ask_trust(settings.project_root, settings.wants_trust)
+        (trust if is_yes else decline)(settings.home, settings.project_root)
+        settings = load_settings(options)
+    for path in load_instructions(instruction_paths(settings)).outside:
+        if ask_outside(settings.project_root, path):
+            consent(settings.home, settings.project_root, path)
+    return settings
+
+
+def _run_screen(settings: Settings, options: RunOptions) -> int:
+    from nacre.tui.app import Start, run_tui
+
+    ended = run_tui(
+        Start(
+            settings=settings,
+            session=options.session,
+            slash=lambda: slash_commands(settings),
+            keeps=not options.incognito,
+        )
+    )
+    for line in ended.last_words:
+        print_error(line)
+    if ended.farewell:
+        print(printable(ended.farewell))
+    return ended.code
+
+
+def slash_commands(settings: Settings) -> SlashCommands:
+    """Return the slash commands of a chat with these settings."""
+    from nacre.cli.chat.slash import COMMANDS, SlashContext, run_slash
+    from nacre.tui.start import SlashCommands
+
+    def done(line: str, ready: OpenedAgent, run: Run, go_on: Callable[[OpenedAgent], None]) -> Ending:
+        return run_slash(line, SlashContext(ready, settings, run, go_on))
+
+    return SlashCommands(
+        {name: command.summary for name, command in COMMANDS.items()},
+        done,
+        frozenset(name for name, command in COMMANDS.items() if command.runs_at_once),
+    )
 
 
 def fits_screen(options: RunOptions, environ: Mapping[str, str]) -> bool:
@@ -84,253 +104,3 @@ def fits_screen(options: RunOptions, environ: Mapping[str, str]) -> bool:
     is_asked_for = not options.line and environ.get("NACRE_TUI", "1") != "0"
     is_capable = environ.get("TERM", "dumb") != "dumb" and is_terminal(sys.stdin) and is_terminal()
     return is_asked_for and is_capable and find_spec("textual") is not None
-
-
-class _Conversation:
-    """The user at the terminal, in one session after another."""
-
-    def __init__(self, settings: Settings, loop: LoopThread, history: InputHistory) -> None:
-        self._settings = replace(settings, is_interactive=True)
-        self._loop = loop
-        self._history = history
-        self._is_person = is_terminal(sys.stdin) and is_terminal()
-        self._colour = has_colour()
-        self._printer = TurnPrinter()
-        """One for all turns: a question can be asked in one turn and answered in another."""
-        self._agents = AgentNotices(tuple, self._history.above)
-        """Receives changes of the agents of the current session."""
-
-    def hold(self, session: str | None) -> None:
-        place = self._loop.call(self._enter(session))
-        self._greet(place.ready)
-        self._report_agents(place.ready)
-        try:
-            while isinstance(ending := self._listen(place.ready), Reopen):
-                place = self._move(place, ending)
-            place.set_end_reason("prompt_input_exit")
-        finally:
-            self._loop.call(place.held.aclose())
-            self._print_last_lines(place.ready)
-
-    def _print_last_lines(self, ready: OpenedAgent) -> None:
-        for line in (*self._agents.untold(), *(one.text for one in ready.agent.session.notices())):
-            print_error(line)
-
-    async def _enter(self, session: str | None) -> OpenedChat:
-        return await open_chat(
-            self._settings, session, ask=self._ask if self._is_person else None, on_countdown=countdown
-        )
-
-    def _report_agents(self, ready: OpenedAgent) -> None:
-        self._agents = AgentNotices(ready.team.states if ready.team else tuple, self._history.above)
-        if ready.team is not None:
-            ready.team.shared.registry.on_change.append(self._agents.changed)
-
-    def _move(self, here: OpenedChat, to: Reopen) -> OpenedChat:
-        async def let_go(left: OpenedChat) -> None:
-            await left.held.aclose()
-            self._print_last_lines(left.ready)
-
-        is_again = to.session == here.ready.agent.session.id
-        try:
-            place = self._loop.call(switch_session(here, to, self._enter, let_go))
-        except NacreError as error:
-            if is_again:
-                raise
-            print_error(str(error))
-            return here
-        (self._status if is_again else self._greet)(place.ready)
-        self._report_agents(place.ready)
-        return place
-
-    def _listen(self, ready: OpenedAgent) -> Leave | Reopen:
-        context = SlashContext(ready, self._settings, self._loop.call, lambda ready: self._turn(ready, None))
-        while True:
-            try:
-                for line in self._agents.untold():
-                    print(styled(f"· {printable(line)}", "dim", colour=self._colour))
-                try:
-                    text = self._history.ask("> " if self._is_person else "")
-                except EOFError:
-                    if self._is_person:
-                        print()
-                    return Leave()
-                if not text.startswith("/"):
-                    if text.strip():
-                        self._turn(ready, text)
-                    continue
-                try:
-                    if (ending := run_slash(text, context)) is not None:
-                        return ending
-                except NacreError as error:
-                    print_error(str(error))
-            except KeyboardInterrupt:
-                print("\n(Ctrl-D or /exit leaves)" if self._is_person else "")
-
-    async def _ask(self, question: PermissionQuestion) -> PermissionAnswer:
-        # A background agent asks while the user types: the input line stays and the question waits.
-        is_beside = IN_BACKGROUND.get()
-        if is_beside:
-            self._history.above(printable(f"· {question.reason}; you are asked with your next message"))
-        # The question comes while the reply still streams: finish its line first.
-        with self._printer.held():
-            return await self._loop.in_main(lambda: self._answer(question, is_beside=is_beside))
-
-    def _answer(self, question: PermissionQuestion, *, is_beside: bool) -> PermissionAnswer:
-        try:
-            return ask_permission(question, self._history.answer)
-        except KeyboardInterrupt:
-            if not is_beside:
-                raise  # and with the question the turn that asked it ends
-            # No turn of the user asks this: the caller, and all others behind it, would wait for ever.
-            return "no"
-
-    def _turn(self, ready: OpenedAgent, text: str | None) -> None:
-        printer = self._printer
-        try:
-            self._loop.call(_play(ready, text, printer, self._agents))
-        except KeyboardInterrupt:
-            printer.end()
-            print_error(stopped_line(ready))
-        except NacreError as error:
-            printer.end()
-            print_error(failed_line(error))
-        self._status(ready)
-
-    def _status(self, ready: OpenedAgent) -> None:
-        if self._is_person:
-            line = status_line(ready.agent.session, *working(ready))
-            print(styled(printable(line), "dim", colour=self._colour))
-
-    def _greet(self, ready: OpenedAgent) -> None:
-        for problem in self._settings.problems:
-            print_error(problem.line)
-        for notice in ready.notices:
-            print_error(notice)
-        if not self._is_person:
-            return
-        if ready.choice is not None:
-            print(styled(printable(ready.choice.reason), "bold", colour=self._colour))
-            if ready.choice.offer:
-                print(styled(ready.choice.offer, "dim", colour=self._colour))
-        for line in resumed_lines(ready.agent.session):
-            print(styled(printable(line), "dim", colour=self._colour))
-        print(styled("/help lists commands", "dim", colour=self._colour))
-
-
-async def _play(ready: OpenedAgent, text: str | None, printer: TurnPrinter, agents: AgentNotices) -> None:
-    async with agents.shown(printer), aclosing(ready.agent.stream(text)) as events:
-        async for event in events:
-            printer.show(event)
-        await printer.free()  # a question of a background agent must not consume the answer
-    printer.end()
-
-
-_ANSWERS: dict[str, PermissionAnswer] = {"y": "once", "yes": "once", "a": "always", "always": "always"}
-
-
-def ask_permission(question: PermissionQuestion, read: Callable[[str], str] = input) -> PermissionAnswer:
-    """Show the preview and read the answer; anything but yes or always is no."""
-    colour = has_colour()
-    heading = f"? {question.tool} needs your permission ({printable(question.reason)})"
-    print(styled(heading, "yellow", colour=colour))
-    for line in question.preview.splitlines():
-        style = {"+": "green", "-": "red"}.get(line[:1], "dim")
-        print("    " + styled(printable(line), style, colour=colour))
-    always = f"  always would allow {printable(question.rule.text)} in this project from now on"
-    print(styled(always, "dim", colour=colour))
-    return _ANSWERS.get(_word(read, "  go ahead? [y]es, [a]lways, [N]o: "), "no")
-
-
-def ask_trust(directory: Path, wants: tuple[str, ...], read: Callable[[str], str] = input) -> bool:
-    """Ask whether the settings of a directory may be used."""
-    print(printable(f"The settings in {directory} bring: {', '.join(wants)}."))
-    print("They can run programs and send your words elsewhere. Unless you trust the")
-    print("directory, they are ignored.")
-    return _word(read, "  trust it? [y]es, [N]o: ") in {"y", "yes"}
-
-
-def ask_outside(root: Path, path: Path, read: Callable[[str], str] = input) -> bool:
-    """Ask whether a project's instructions may include a file outside of it (M23)."""
-    print(printable(f"The instructions in {root} include {path}, which is outside of it."))
-    return _word(read, "  load it, now and from now on? [y]es, [N]o: ") in {"y", "yes"}
-
-
-def _word(read: Callable[[str], str], prompt: str) -> str:
-    try:
-        return read(prompt).strip().lower()
-    except (EOFError, UnicodeDecodeError):
-        print()
-        return ""
-    except KeyboardInterrupt:
-        print()  # what is said next begins on a line of its own
-        raise
-
-
-TICK_SECONDS = 1.0
-"""Seconds between two updates of the elapsed time."""
-
-
-class AgentNotices:
-    """Receives every change of an agent, in the thread of the session."""
-
-    def __init__(
-        self,
-        states: Callable[[], Sequence[AgentState]],
-        above: Callable[[str], bool],
-        *,
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        """`above` shows a line above the input line and returns whether it could."""
-        self.printer: TurnPrinter | None = None
-        """Printer of the current turn; None between turns."""
-        self._states = states
-        self._above = above
-        self._clock = clock
-        self._running: set[str] = set()
-        self._untold: list[str] = []
-
-    def changed(self, state: AgentState) -> None:
-        """Show a temporary line while an agent runs, and a permanent one when it has ended."""
-        if state.is_running:
-            self._running.add(state.name)
-        elif state.name in self._running:
-            self._running.discard(state.name)
-            if state.background:
-                line = ended_line(state)
-                if self.printer is not None:
-                    self.printer.show(Notice(line))
-                elif not self._above(f"· {line}"):
-                    self._untold.append(line)
-        self._pass_on(self.printer)
-
-    @asynccontextmanager
-    async def shown(self, printer: TurnPrinter) -> AsyncIterator[None]:
-        """During a turn its printer shows the changes and the waiting time."""
-        self.printer = printer
-        printer.start()
-        ticking = asyncio.create_task(self._tick(printer), name="whom a turn waits for")
-        try:
-            yield
-        finally:
-            self.printer = None
-            ticking.cancel()
-            await asyncio.wait({ticking})
-
-    def untold(self) -> list[str]:
-        """Return lines that could not be shown."""
-        lines = self._untold
-        self._untold = []
-        return lines
-
-    async def _tick(self, printer: TurnPrinter) -> None:
-        while True:
-            await asyncio.sleep(TICK_SECONDS)
-            if any(each.is_running and not each.background for each in self._states()):
-                self._pass_on(printer)
-            else:
-                printer.tick()
-
-    def _pass_on(self, printer: TurnPrinter | None) -> None:
-        if printer is not None:
-            printer.passing(waiting_line(self._states(), self._clock.now()))

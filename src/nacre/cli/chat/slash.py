@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nacre.agents.registry import AgentState
-from nacre.app.chat_session import Ending, Leave, Reopen, end_agent, other_sessions, session_store
+from nacre.app.chat_session import end_agent, other_sessions, session_store
 from nacre.app.editor import edited_by_hand, put_aside
+from nacre.app.endings import Ending, Leave, Reopen, Rewound
 from nacre.app.open_agent import NEW, OpenedAgent
 from nacre.app.recall_once import recall_once
 from nacre.app.session_text import ENDED
@@ -61,6 +62,8 @@ class SlashCommand(NamedTuple):
     act: Callable[[str, SlashContext], Ending | Coroutine[Any, Any, Ending]]
     """Gets the words after the command; a coroutine runs in the session's event loop."""
     summary: str
+    runs_at_once: bool = False
+    """Whether it may run while a turn works: it changes neither the conversation nor files."""
 
 
 def run_slash(line: str, scene: SlashContext) -> Ending:
@@ -75,7 +78,7 @@ def run_slash(line: str, scene: SlashContext) -> Ending:
     return ending
 
 
-def _context(_: str, scene: SlashContext) -> None:
+async def _context(_: str, scene: SlashContext) -> None:
     from nacre.cli.sessions.context import print_contents
     from nacre.inspect.context_usage import contents_now
 
@@ -140,7 +143,7 @@ def _resume(wanted: str, scene: SlashContext) -> Ending:
     return None
 
 
-async def _rewind(wanted: str, scene: SlashContext) -> None:
+async def _rewind(wanted: str, scene: SlashContext) -> Ending:
     """Return to before a message: its number, then what to restore (both by default)."""
     rewind = scene.ready.rewind
     points = rewind.points()
@@ -154,20 +157,22 @@ async def _rewind(wanted: str, scene: SlashContext) -> None:
         print_table(rows, right=(0,))
         hint = "/rewind N undoes that message and all after it; changes made by shell commands stay"
         print(hint if points else "there is no message yet")
-        return
+        return None
     is_point = number.isdecimal() and 1 <= int(number) <= len(points)
     if not is_point or what not in {"", "files", "conversation"}:
         print_error("type /rewind N, /rewind N files or /rewind N conversation; /rewind lists the numbers")
-        return
+        return None
     point = points[int(number) - 1]
     if what != "conversation":
         restored = await rewind.restore(point)
         print(f"restored {_files(len(restored))}")
         for path in restored:
             print(f"  {printable(str(path))}")
-    if what != "files":
-        await rewind.forget(point)
-        print(f"the conversation was rewound to before: {shorten(printable(point.words), WORDS_CHARS)}")
+    if what == "files":
+        return None
+    await rewind.forget(point)
+    print(f"the conversation was rewound to before: {shorten(printable(point.words), WORDS_CHARS)}")
+    return Rewound(point.words)
 
 
 def _files(count: int) -> str:
@@ -229,20 +234,25 @@ COMMANDS: dict[str, SlashCommand] = {
     "help": SlashCommand(
         lambda *_: print_table([(f"/{name}", command.summary) for name, command in COMMANDS.items()]),
         "this list",
+        runs_at_once=True,
     ),
-    "context": SlashCommand(_context, "context usage, and what each layer saved"),
-    "cost": SlashCommand(_cost, "tokens and cost of this session, spent and saved"),
+    "context": SlashCommand(_context, "context usage, and what each layer saved", runs_at_once=True),
+    "cost": SlashCommand(_cost, "tokens and cost of this session, spent and saved", runs_at_once=True),
     "compact": SlashCommand(_compact, "replace older messages by a summary: /compact [focus], /compact undo"),
     "clear": SlashCommand(_clear, "start an empty session; the old one can be resumed"),
     "resume": SlashCommand(_resume, "continue another session: /resume ID; without ID lists them"),
     "rewind": SlashCommand(_rewind, "undo: /rewind N [files|conversation]; without N lists the points"),
     "retry": SlashCommand(_retry, "repeat the request after a failure"),
-    "tasks": SlashCommand(lambda _, scene: print(visible(str(scene.ready.toolset.board))), "the task list"),
+    "tasks": SlashCommand(
+        lambda _, scene: print(visible(str(scene.ready.toolset.board))), "the task list", runs_at_once=True
+    ),
     "plan": SlashCommand(
         lambda text, scene: plan(scene.ready.plan, text, scene.run),
         "the plan of this session: /plan TEXT sets it, /plan edit, /plan clear",
     ),
-    "recall": SlashCommand(_recall, "memories of the last message, and why; /recall TEXT tries a text"),
+    "recall": SlashCommand(
+        _recall, "memories of the last message, and why; /recall TEXT tries a text", runs_at_once=True
+    ),
     "forget": SlashCommand(_forget, "forget an attached memory: /forget N; without N lists them"),
     "correct": SlashCommand(_correct, "replace the text of an attached memory: /correct N TEXT"),
     "confirm": SlashCommand(_confirm, "confirm the memory saved last as unverified; /confirm all"),
@@ -250,10 +260,12 @@ COMMANDS: dict[str, SlashCommand] = {
     "dream": SlashCommand(
         lambda text, scene: dream_now(scene.ready, text),
         "consolidate memory in the background; /dream status, /dream kill",
+        runs_at_once=True,
     ),
     "agents": SlashCommand(
         lambda text, scene: agents_now(scene.ready, text),
         "running agents; /agents show NAME, /agents stop NAME",
+        runs_at_once=True,
     ),
     "pin": SlashCommand(
         lambda text, scene: pin_result(scene.session, text),
@@ -263,8 +275,8 @@ COMMANDS: dict[str, SlashCommand] = {
         lambda text, scene: unpin_result(scene.session, text),
         "unpin a result: /unpin N; without N lists them",
     ),
-    "exit": SlashCommand(lambda *_: Leave(), "leave (also Ctrl-D)"),
-    "quit": SlashCommand(lambda *_: Leave(), "leave, as /exit"),
+    "exit": SlashCommand(lambda *_: Leave(), "leave (also Ctrl-D)", runs_at_once=True),
+    "quit": SlashCommand(lambda *_: Leave(), "leave, as /exit", runs_at_once=True),
 }
 UNDO = "undo"
 

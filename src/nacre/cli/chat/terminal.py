@@ -10,11 +10,12 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Self
 
-from nacre.app.session_text import call_line, result_line
+from nacre.app.call_text import call_line, result_line
 from nacre.cli.output import has_colour, human_count, is_terminal, printable
 from nacre.formatting import clean, shorten
 from nacre.messages.events import (
@@ -40,6 +41,8 @@ class InputHistory:
         self._readline = _readline()
         self._prompt: str | None = None
         """The prompt string."""
+        self._typed_next = ""
+        """Text that the next input line starts with."""
 
     def __enter__(self) -> Self:
         if self._readline and self._keeps:
@@ -67,6 +70,10 @@ class InputHistory:
             line = line[:-1] + "\n" + self._typed("… " if prompt else "")
         return line
 
+    def type_next(self, text: str) -> None:
+        """Let the next input line start with this text; an input line holds only the first line of it."""
+        self._typed_next = printable(text.partition("\n")[0])
+
     def above(self, line: str) -> bool:
         """Show a line above the input line; returns False if there is no input line or the terminal cannot.
 
@@ -84,10 +91,16 @@ class InputHistory:
 
     def _typed(self, prompt: str) -> str:
         self._prompt = prompt
+        typed = self._typed_next
+        self._typed_next = ""
+        if self._readline is not None and typed:
+            self._readline.set_startup_hook(partial(self._readline.insert_text, typed))
         try:
             return input(prompt)
         finally:
             self._prompt = None
+            if self._readline is not None and typed:
+                self._readline.set_startup_hook()
 
     def answer(self, prompt: str) -> str:
         """Read the answer to a question; ignores what was typed before it and is not stored."""
@@ -196,8 +209,10 @@ class TurnPrinter:
                 self._words(text, thinking=True)
             case ToolCallEvent(call):
                 self._line(f"● {call_line(call)}", "cyan")
-            case ToolResultEvent(_, result):
-                self._line(f"  └ {result_line(result)}", "red" if result.is_error else "dim")
+            case ToolResultEvent(call, result):
+                first, *others = result_line(result, call.name).split("\n")
+                for line in (f"  └ {first}", *(f"    {each}" for each in others)):
+                    self._line(line, "red" if result.is_error else "dim")
             case Waiting(seconds, reason):
                 self._line(f"… {reason}; trying again in {seconds:.0f} s", "yellow")
             case StartedOver(reason):

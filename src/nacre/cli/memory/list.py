@@ -20,6 +20,7 @@ from nacre.cli.output import (
     printable,
 )
 from nacre.errors import StoreError
+from nacre.formatting import counted
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def _print_list(found: Scan, opened: Memory, report: dict[str, FileReport], doub
     unlisted = f", {left:,} of the memories not listed" if left else ""
     if rows:
         print()
-    print(f"{INDEX}: {index.lines:,} lines, {index.bytes:,} bytes, loaded {how}{unlisted}")
+    print(f"{INDEX}: {counted(index.lines, 'line')}, {counted(index.bytes, 'byte')}, loaded {how}{unlisted}")
     cut = [one.file for one in report.values() if one.state == "cut" and one.file != INDEX]
     if cut:
         more = f" and {len(cut) - SHOWN:,} more" if len(cut) > SHOWN else ""

@@ -153,12 +153,12 @@ def _log(opened: Memory, draft: MemoryDraft, *, as_json: bool) -> int:
 
 def _chosen(opened: Memory, draft: MemoryDraft) -> MemoryDraft | None:
     """Return the draft with the file that the user chose; None if they cancel (M14c)."""
-    from nacre.memory.format.entry import description_of, file_name, title_of
+    from nacre.memory.format.entry import description_of, file_name, file_title, kind_of, title_of
     from nacre.memory.similarity import same_subject
 
     name = draft.name or title_of(draft.body)
-    description = draft.description or description_of(draft.body)
-    there = same_subject(name, description, run(opened.list()))
+    description = draft.description or description_of(draft.body, name)
+    there = same_subject(draft.name or description_of(draft.body, ""), description, run(opened.list()))
     if there is None:
         return draft
     choice = ask_conflict(there, draft)
@@ -167,7 +167,8 @@ def _chosen(opened: Memory, draft: MemoryDraft) -> MemoryDraft | None:
     if choice == "replace":
         return replace(draft, file=there.file)
     taken = [entry.file for entry in run(opened.scan()).entries]
-    return replace(draft, file=file_name(name, taken=taken))
+    kind = draft.kind or kind_of(draft.body, is_shared=opened.location.source == "team")
+    return replace(draft, file=file_name(file_title(kind, name), taken=taken))
 
 
 def ask_conflict(there: Entry, draft: MemoryDraft) -> Choice:

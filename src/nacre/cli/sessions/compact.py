@@ -16,9 +16,10 @@ import click
 from nacre.cli.options import RunOptions, find_session, load_settings
 from nacre.cli.output import has_colour, print_error, print_json, printable
 from nacre.errors import NothingToCompact, TranscriptError
+from nacre.formatting import counted
 from nacre.messages.draft import WHOLE, ItemSpan
 from nacre.messages.rounds import cuts
-from nacre.session.compaction import CompactionRequest, counted
+from nacre.session.compaction import CompactionRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

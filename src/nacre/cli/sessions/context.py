@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nacre.session.meter import Meter
 
 BAR_CHARS = 40
-"""Length of a full bar."""
+"""Length of the longest bar: bars are scaled to what is used, not to the window."""
 SMALL_USD = 0.1
 """Smaller amounts are shown to the hundredth of a cent."""
 
@@ -111,9 +111,11 @@ def print_contents(found: Contents) -> None:
     print()
     parts = [(name.replace("_", " "), tokens) for name, tokens in found.parts.items() if tokens]
     rows = []
-    for name, tokens in [*parts, ("free", found.free)]:
-        bar = "#" * min(BAR_CHARS, round(BAR_CHARS * tokens / window)) or ("." if tokens else "")
+    largest = max((tokens for _, tokens in parts), default=1)
+    for name, tokens in parts:
+        bar = "█" * max(1, round(BAR_CHARS * tokens / largest))
         rows.append([name, f"{tokens:,}", f"{tokens / window:.1%}", bar])
+    rows.append(["free", f"{found.free:,}", f"{found.free / window:.1%}", ""])
     print_table(rows, right=(1, 2))
     left = {name: tokens for name, tokens in found.out_of_view.items() if tokens}
     if left:
@@ -128,7 +130,7 @@ def print_contents(found: Contents) -> None:
     marks = {
         "warning from": limits.warning,
         "compaction from": limits.autocompact,
-        "nothing sent from": limits.blocking,
+        "hard limit": limits.blocking,
     }
     to_go = {name: f"{tokens - found.used:,} to go" for name, tokens in marks.items() if tokens > found.used}
     print_table(
@@ -181,7 +183,8 @@ def print_layers(layers: Savings) -> None:
         if one.times or one.spent_usd or one.unpriced:
             money = (one.spent_usd, one.saved_usd) if one.has_price else (None, None)
             counts = (f"{one.times:,}", f"{one.tokens:,}")
-            rows.append([name.replace("_", " "), *counts, *(_usd(each, zero="-") for each in money)])
+            by = f" ({', '.join(one.models)})" if one.models else ""
+            rows.append([name.replace("_", " ") + by, *counts, *(_usd(each, zero="-") for each in money)])
     if rows:
         print()
         print_table(rows, header=("layer", "times", "tokens", "spent", "saved (about)"), right=(1, 2, 3, 4))

@@ -14,6 +14,7 @@ import click
 from nacre.cli.options import RunOptions, find_session, load_settings
 from nacre.cli.output import has_colour, human_count, print_error, print_json, printable
 from nacre.errors import TranscriptError
+from nacre.formatting import counted
 from nacre.inspect.export import ASIDES, compaction_line, moment, replacement_line
 from nacre.messages.blocks import (
     Block,
@@ -247,7 +248,7 @@ def _lines(text: str, indent: str, *, most: int | None = None) -> Iterator[str]:
     for line in lines[:most]:
         yield (indent + printable(line.expandtabs(4))).rstrip()
     if most is not None and len(lines) > most:
-        yield f"{indent}... {len(lines) - most:,} more lines"
+        yield f"{indent}... {counted(len(lines) - most, 'more line')}"
 
 
 def _call(name: str, arguments: JsonObject, *, full: bool) -> str:

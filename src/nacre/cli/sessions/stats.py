@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import click
@@ -13,8 +15,10 @@ from nacre.messages.blocks import JsonObject
 if TYPE_CHECKING:
     from nacre.inspect.stats import Day, Stats
     from nacre.session.meter import Meter
+    from nacre.settings import Settings
 
 DEFAULT_DAYS = 30
+TEXT_COLUMNS = 80
 MAX_DAYS = 3_650
 """Ten years, longer than any log."""
 COLUMNS = (
@@ -35,23 +39,64 @@ BESIDE = ("beside", "forks", "requests", "input", "output", "read", "written", "
     help="Number of days, including today.",
 )
 @click.option("--all", "everywhere", is_flag=True, help="Include every directory, not only this one.")
+@click.option(
+    "--what-if", is_flag=True, help="Show what these sessions would have cost with other settings instead."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_obj
-def stats(options: RunOptions, /, *, days: int, everywhere: bool, as_json: bool) -> None:
+def stats(options: RunOptions, /, *, days: int, everywhere: bool, what_if: bool, as_json: bool) -> None:
     """Summarise cost and memory changes of the last days.
 
     Computed from session logs, the history of memory and its usage records; nothing is changed. The end of
     the output says what is unknown.
+
+    With --what-if the sessions are replayed with your settings and with each setting changed, as `nacre
+    replay` does: no request is sent.
     """
     from nacre.inspect.stats import gather
 
     settings = load_settings(options)
+    if what_if:
+        _what_if(settings, days=days, everywhere=everywhere, as_json=as_json)
+        return
     with progress_line("reading sessions") as progress:
         found = gather(settings, days=days, everywhere=everywhere, progress=progress)
     if as_json:
         print_json(_as_json(found, days))
     else:
         _print_stats(found, days)
+
+
+def _what_if(settings: Settings, *, days: int, everywhere: bool, as_json: bool) -> None:
+    from nacre.cache.models import profile
+    from nacre.devtools.replay import report
+    from nacre.devtools.replay.recorded import priced_model, read_recorded
+    from nacre.devtools.replay.run import ReplayTerms
+    from nacre.devtools.replay.what_if import what_if
+    from nacre.errors import TranscriptError
+    from nacre.inspect.stats import logs_since
+
+    sessions = []
+    for log in logs_since(settings, days=days, everywhere=everywhere)[1]:
+        with suppress(TranscriptError):  # such as a session without a reply
+            sessions += read_recorded(log.path)
+    if not sessions:
+        raise TranscriptError(
+            f"there is no session with a reply in the last {days:,} days; --all includes other directories"
+        )
+    model = priced_model(sessions, settings.model)
+    window = min(profile(model).window, settings.max_context_tokens or profile(model).window)
+    terms = ReplayTerms(model=model, window=window)
+    with progress_line("replaying") as progress:
+        sums = what_if(sessions, settings, terms, progress=progress)
+    if as_json:
+        print_json(report.as_json(sums, sessions, terms))
+        return
+    print(f"{len(sessions):,} session{'s' * (len(sessions) != 1)}, {model}, window {window:,}\n")
+    print_table(report.what_if_rows(sums, terms), header=report.what_if_columns(terms), right=range(1, 6))
+    print()
+    for line in report.what_if_sentences(sums, terms):
+        print(fill(line, width=TEXT_COLUMNS, break_on_hyphens=False))
 
 
 def _as_json(found: Stats, days: int) -> JsonObject:

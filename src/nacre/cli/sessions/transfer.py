@@ -203,6 +203,7 @@ def export(
     with new_file(output, replaces=force) as file:
         for piece in pieces:
             file.write(piece)
+    print(printable(f"wrote {output} ({output.stat().st_size:,} bytes)"))
 
 
 def _pieces(path: Path, *, form: str, keeps_secrets: bool) -> Iterator[bytes]:

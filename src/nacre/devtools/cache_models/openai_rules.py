@@ -64,6 +64,8 @@ def estimate(wire: JsonObject) -> int:
             return int(tokens) if tokens.isdecimal() else 0
         case {"text": str(text)} | {"content": str(text)} | {"output": str(text)}:
             return estimate_text(text)
+        case {"output": list(parts)}:
+            return sum(map(estimate, objects(parts)))
         case {"type": "input_image" | "input_file" | "image_url" | "file"}:
             return _media_tokens(wire)
         case _:

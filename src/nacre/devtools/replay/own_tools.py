@@ -23,8 +23,10 @@ from nacre.tools.read import ReadSettings, page_of_file
 from nacre.tools.shown_lines import join
 from nacre.tools.squeeze import BETWEEN, FoundLine, by_file, fold_repeats, without_escapes
 
-AROUND_LINES = 40
-"""How many lines before and after those that are needed a model reads: a function or two."""
+AROUND_LINES = 80
+"""How many lines before and after those that are needed a model reads: a few functions."""
+LEAST_LINES = 200
+"""Lines of every page that a model reads in any case: it may need more than the names that it repeats."""
 _FOUND = re.compile(r"(.+?):(\d+):")
 
 
@@ -36,9 +38,8 @@ class OwnTools:
     squeezes: bool = True
     """Whether results of Read, Grep and Bash get nacre's shorter form."""
     around: int = AROUND_LINES
-    least_lines: int = 0
-    """Lines that are read of every page before the next reply, whether it used them or not: a model may
-    need more of a file than the names that it repeats."""
+    least_lines: int = LEAST_LINES
+    """Lines that are read of every page before the next reply, whether it used them or not."""
 
 
 def with_own_tools(session: Recorded, tools: OwnTools) -> Recorded:
@@ -83,7 +84,7 @@ class _Rewriter:
         if missing:
             asked, answer = self._fetch(missing, step)
             tokens = round(estimate_blocks(asked.blocks) * self._ratio)
-            yield replace(step, heard=heard, reply=asked, output_tokens=tokens)
+            yield replace(step, heard=heard, reply=asked, output_tokens=tokens, is_added=True)
             self._show([*asked.blocks, *answer.blocks])
             yield replace(step, heard=(answer,), starts_turn=False)
         else:

@@ -23,16 +23,18 @@ from nacre.devtools.replay.other_policies import (
     PlaceholderCompact,
     filler,
 )
+from nacre.devtools.replay.own_tools import OwnTools, with_own_tools
 from nacre.devtools.replay.schema import (
     LayerAction,
     PolicyAnswer,
+    Recorded,
     ReplayPolicy,
     ReplayStep,
     Setting,
     SideRequest,
     WireRequest,
 )
-from nacre.devtools.replay.side_work import RecordedClock, SideWork
+from nacre.devtools.replay.side_work import RecordedClock, SideWork, SideWorkSettings
 from nacre.errors import ConfigError, ContextOverflow
 from nacre.layers.l1_offload.layer import Offload
 from nacre.layers.l1_offload.offload import DUPLICATE, OFFLOAD, REREAD
@@ -100,8 +102,14 @@ class Ladder:
     """Compaction threshold in percent of the effective window; None: as in C3."""
     warming: KeepWarmSettings | None = None
     waits_at_end: bool = True
-    side_work: bool = False
-    """Whether notes and extraction ask the model, as in a chat."""
+    side_work: SideWorkSettings | None = None
+    """How notes and extraction ask the model, as in a chat; None: they do not."""
+    own_tools: OwnTools | None = None
+    """Whether results have the form that nacre's own tools give them; None: as recorded."""
+
+    def prepare(self, session: Recorded) -> Recorded:
+        """Return the session with the results of nacre's own tools, if the policy has them."""
+        return session if self.own_tools is None else with_own_tools(session, self.own_tools)
 
     def start(self, setting: Setting) -> ReplayPolicy:
         """Start a session of its own for one recording."""
@@ -120,8 +128,8 @@ class Ladder:
             session.add_layers(Offload(store, self.offload))
         if self.clearing is not None:
             session.add_layers(Microcompact(store, self.clearing))
-        if self.side_work:
-            driven.side_work = SideWork(session, driven.clock, driven.folder, driven.add_side)
+        if self.side_work is not None:
+            driven.side_work = SideWork(session, driven.clock, driven.folder, self.side_work, driven.add_side)
         if isinstance(self.compaction, ByLayers):
             session.add_layers(self.compaction.compact_layer(driven, store))
         elif self.compaction is not None:
@@ -157,9 +165,13 @@ NACRE = Ladder(
 """nacre without a model's summaries: the only side requests keep the cache warm."""
 NACRE_MODEL = replace(NACRE, name="nacre-model", compaction=ByLayers(summary_tokens=SUMMARY_TOKENS))
 """The same with a model's summaries, of which nothing counts as kept."""
-NACRE_CHAT = replace(NACRE_MODEL, name="nacre-chat", side_work=True)
+NACRE_CHAT = replace(NACRE_MODEL, name="nacre-chat", side_work=SideWorkSettings())
 """A chat with default settings: also notes and extraction by the model, charged as they are sent."""
-POLICIES = {one.name: one for one in (NONE, TRUNCATE, CLAUDE_CODE, NACRE, NACRE_MODEL, NACRE_CHAT)}
+NACRE_TOOLS = replace(NACRE_CHAT, name="nacre-tools", own_tools=OwnTools())
+"""The same chat with nacre's own tools: large files as pages, shorter results, and what that adds charged."""
+POLICIES = {
+    one.name: one for one in (NONE, TRUNCATE, CLAUDE_CODE, NACRE, NACRE_MODEL, NACRE_CHAT, NACRE_TOOLS)
+}
 
 
 def policy(name: str, *, lifetime: Lifetime | Literal["auto"] | None = None) -> Ladder:

@@ -15,6 +15,7 @@ from itertools import dropwhile, pairwise
 from pathlib import Path
 from statistics import median
 
+from nacre.cache.models import profile
 from nacre.devtools.replay.schema import Recorded, ReplayStep
 from nacre.errors import ForeignTranscript
 from nacre.inspect.sources import SUFFIXES, open_source
@@ -56,6 +57,20 @@ def read_recorded(path: Path) -> list[Recorded]:
     if not found:
         raise ForeignTranscript(f"{path} holds no reply of a model to a message: there is nothing to replay")
     return found
+
+
+FALLBACK_MODEL = "claude-sonnet-5-5"
+"""Model for prices if neither the recordings nor the settings name one."""
+
+
+def priced_model(sessions: Iterable[Recorded], configured: str | None) -> str:
+    """Return the model of most sessions if it has a price, else the configured one."""
+    ran = Counter(
+        one.model
+        for one in sessions
+        if one.model and any(tier.input for tier in profile(one.model).prices)  # the embedded one is free
+    )
+    return ran.most_common(1)[0][0] if ran else configured or FALLBACK_MODEL
 
 
 def recorded(session: ForeignSession, *, name: str) -> Recorded:

@@ -16,6 +16,8 @@ COLUMNS = ("policy", "cost", "change", "cached", "requests", "peak", "compacted"
 KEPT_COLUMNS = ("still in view", "pairs", "edits", "names", "fetched again", "for")
 """How much of what later steps used was in view."""
 THOUSAND = 1_000
+NO_DIFFERENCE = 0.0005
+"""A change of cost by a smaller share would be shown as 0.0 %."""
 
 
 def as_json(sums: Mapping[str, PolicyTotals], sessions: Sequence[Recorded], terms: ReplayTerms) -> JsonObject:
@@ -49,6 +51,7 @@ def policy_json(name: str, tally: PolicyTotals, terms: ReplayTerms) -> JsonObjec
         "cache_write": usage.cache_write,
         "output_tokens": usage.output,
         "cost_usd": round(tally.cost_usd, 4) if has_price else None,
+        "input_usd": round(tally.input_usd, 4) if has_price else None,
         "hit_rate": round(usage.hit_rate, 4) if usage.prompt else None,
         "peak_tokens": tally.peak_tokens,
         "overflow": tally.overflow,
@@ -73,18 +76,18 @@ def policy_json(name: str, tally: PolicyTotals, terms: ReplayTerms) -> JsonObjec
 
 
 def rows(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> list[list[str]]:
-    """Return the costs, one row per policy; the change is relative to the first."""
+    """Return the costs, one row per policy; the change of the input side is relative to the first."""
     first = next(iter(sums.values()))
     has_price = is_priced(terms.model)
-    before = first.cost_usd if has_price else first.usage.prompt
+    before = first.input_usd if has_price else first.usage.prompt
     found: list[list[str]] = []
     for name, tally in sums.items():
-        spent = tally.cost_usd if has_price else tally.usage.prompt
+        sent = tally.input_usd if has_price else tally.usage.prompt
         found.append(
             [
                 name,
-                f"${spent:,.2f}" if has_price else f"{spent:,}",
-                f"{spent / before - 1:+.1%}" if before and tally is not first else "-",
+                f"${tally.cost_usd:,.2f}" if has_price else f"{sent:,}",
+                f"{sent / before - 1:+.1%}" if before and tally is not first else "-",
                 f"{tally.usage.hit_rate:.1%}" if profile(terms.model).cache != "none" else "-",
                 f"{tally.requests:,}",
                 f"{tally.peak_tokens:,}",
@@ -115,6 +118,65 @@ def kept_rows(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> list[list
     ]
 
 
+def what_if_columns(terms: ReplayTerms) -> Sequence[str]:
+    """Return the header of `what_if_rows`."""
+    spent = "input side" if is_priced(terms.model) else "sent"
+    return ("setting", spent, "change", "pairs", "edits", "too large")
+
+
+def what_if_rows(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> list[list[str]]:
+    """Return a row for the settings as they are, then one for each change with an effect, cheapest first."""
+    has_price = is_priced(terms.model)
+    spent = _spent(sums, terms)
+    now = next(iter(sums))
+    others = [name for name in sums if name != now and name not in unchanged(sums, terms)]
+    return [
+        [
+            name,
+            f"${spent[name]:,.2f}" if has_price else f"{spent[name]:,.0f}",
+            f"{spent[name] / spent[now] - 1:+.1%}" if spent[now] and name != now else "-",
+            _percent(sums[name].used.pairs_kept, sums[name].used.pairs),
+            _percent(sums[name].used.edits_kept, sums[name].used.edits),
+            _count(sums[name].overflow),
+        ]
+        for name in (now, *sorted(others, key=spent.__getitem__))
+    ]
+
+
+def unchanged(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> list[str]:
+    """Return the changes that make no difference to the cost and to what stays in view."""
+    spent = _spent(sums, terms)
+    now = next(iter(sums))
+    return [
+        name
+        for name, one in sums.items()
+        if name != now
+        and one.used == sums[now].used
+        and abs(spent[name] - spent[now]) <= NO_DIFFERENCE * spent[now]
+    ]
+
+
+def _spent(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> dict[str, float]:
+    if is_priced(terms.model):
+        return {name: one.input_usd for name, one in sums.items()}
+    return {name: float(one.usage.prompt) for name, one in sums.items()}
+
+
+def what_if_sentences(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> list[str]:
+    """Return what the rows contain, and which changes have no row."""
+    first = next(iter(sums.values()))
+    lines = []
+    if without := unchanged(sums, terms):
+        lines.append(f"No difference: {', '.join(without)}.")
+    lines.append(
+        "The input side is prompts, side requests and hidden text that was fetched again. Pairs and edits "
+        "are the share of what later steps used that was still in view."
+    )
+    if is_priced(terms.model):
+        lines.append(f"The replies cost ${first.reply_usd:,.2f} in any case.")
+    return lines
+
+
 def sentences(
     sums: Mapping[str, PolicyTotals], sessions: Sequence[Recorded], terms: ReplayTerms
 ) -> list[str]:
@@ -140,15 +202,19 @@ def _verdict(sums: Mapping[str, PolicyTotals], terms: ReplayTerms) -> list[str]:
         return []
     before = sums[names[0]]
     after = sums[names[-1]]
-    change = f" ({after.cost_usd / before.cost_usd - 1:+.1%})" if before.cost_usd else ""
     lines = [
-        f"You would have paid ${before.cost_usd:,.2f} with {names[0]!r}; ${after.cost_usd:,.2f}{change} with "
+        f"You would have paid ${before.cost_usd:,.2f} with {names[0]!r}; ${after.cost_usd:,.2f} with "
         f"{names[-1]!r}."
     ]
+    if before.input_usd:
+        lines.append(
+            f"Without the replies, which cost ${before.reply_usd:,.2f} in any case, that is "
+            f"{after.input_usd / before.input_usd - 1:+.1%}."
+        )
     if beside := after.side_usd + after.refetch_usd:
         lines.append(
             f"Of that, ${beside:,.2f} went into {after.sides + after.refetches:,} requests beside the "
-            "conversation:\nsummaries, refreshes of the cache, and fetching again what was hidden."
+            "conversation:\nnotes, memories, summaries, cache refreshes, and hidden text fetched again."
         )
     if after.used.pairs:
         kept = _percent(after.used.pairs_kept, after.used.pairs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -208,6 +208,8 @@ class ReplayTerms:
     window: int = 200_000
     with_base: bool = True
     """Whether tokens before the first message count, by the recording's own figures."""
+    most_base: int | None = None
+    """Tokens of them that count at most, for windows that the recorded base would fill; None: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,8 +252,12 @@ class Study:
 
 def replay_one(study: Study, maker: Maker, terms: ReplayTerms) -> Replayed:
     """Replay one session under one policy, from the first step to the last."""
-    session = study.session
+    session = maker.prepare(study.session)
+    if session is not study.session:
+        study = Study(session)
     base = session.base_tokens if terms.with_base else 0
+    if terms.most_base is not None:
+        base = min(base, terms.most_base)
     blocks: tuple[JsonObject, ...] = (
         ({"type": "text", "text": filler(base, ratio=session.ratio)},) if base else ()
     )
@@ -286,7 +292,8 @@ class _Running:
     def __init__(self, study: Study, rules: ModelProfile, window: int) -> None:
         self._rules = rules
         self._window = window
-        self._books: Accounts = accounts(rules, ratio=study.session.ratio)
+        self._ratio = study.session.ratio
+        self._books: Accounts = accounts(rules, ratio=self._ratio)
         self._retention = Retention(study.reading)
         self._sum = PolicyTotals()
         self._cpu: list[float] = []
@@ -303,6 +310,7 @@ class _Running:
             requests=1,
             usage=bill.usage,
             cost_usd=bill.cost_usd,
+            reply_usd=0.0 if step.is_added else self._reply_usd(bill),
             peak_tokens=prompt,
             view_tokens=prompt,
             overflow=int(prompt > self._window),
@@ -317,10 +325,17 @@ class _Running:
         self._is_first = False
         return bill.usage
 
+    def _reply_usd(self, bill: Bill) -> float:
+        return bill.cost_usd - (cost(self._rules, replace(bill.usage, output=0)) or 0.0)
+
     def beside(self, sides: Sequence[SideRequest]) -> None:
         """Bill the side requests."""
         for side in sides:
-            bill = self._books.bill(side.sent, side.output_tokens, is_side=True)
+            if side.model is None:
+                bill = self._books.bill(side.sent, side.output_tokens, is_side=True)
+            else:
+                books = accounts(profile(side.model), ratio=self._ratio)
+                bill = books.bill(side.sent, side.output_tokens)
             self._sum += PolicyTotals(
                 requests=1, sides=1, usage=bill.usage, cost_usd=bill.cost_usd, side_usd=bill.cost_usd
             )

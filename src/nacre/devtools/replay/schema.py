@@ -34,6 +34,8 @@ class ReplayStep:
     output_tokens: int
     starts_turn: bool = True
     """Whether the user spoke: the input is not only tool results."""
+    is_added: bool = False
+    """Whether the policy added it to the recording: its reply counts as a cost of the policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,8 @@ class SideRequest:
     kind: SideKind
     sent: WireRequest
     output_tokens: int = 0
+    model: str | None = None
+    """Another model than the session's, which shares no cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,10 @@ class Maker(Protocol):
     @property
     def name(self) -> str: ...
 
+    def prepare(self, session: Recorded) -> Recorded:
+        """Return the session as it would have gone under this policy: most return it unchanged."""
+        ...
+
     def start(self, setting: Setting) -> ReplayPolicy: ...
 
 
@@ -182,6 +190,8 @@ class PolicyTotals:
     """Usage of every request, side requests and re-fetches included."""
     cost_usd: float = 0.0
     """Total cost, re-fetches included."""
+    reply_usd: float = 0.0
+    """The part for the recorded replies, which is the same for every policy."""
     refetches: int = 0
     refetch_usd: float = 0.0
     """The part for hidden text that was needed again."""
@@ -203,6 +213,11 @@ class PolicyTotals:
     """The part of `used` in requests that did not fit: the provider would have shown the model nothing."""
     cpu_seconds: tuple[float, ...] = ()
     """CPU time of the policy per request."""
+
+    @property
+    def input_usd(self) -> float:
+        """Cost without that of the recorded replies: prompts, re-fetches, and all of the side requests."""
+        return self.cost_usd - self.reply_usd
 
     def __add__(self, other: PolicyTotals) -> PolicyTotals:
         sums = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(PolicyTotals)}

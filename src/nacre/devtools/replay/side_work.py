@@ -6,6 +6,7 @@ An update of the notes and an extraction are one request each, or one for both, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -14,14 +15,15 @@ from nacre.devtools.replay.other_policies import filler
 from nacre.devtools.replay.schema import SideRequest, WireRequest
 from nacre.layers.l3_notes.layer import Notes
 from nacre.layers.l3_notes.notes import NotesFile
+from nacre.layers.l3_notes.policy import NotesSettings
 from nacre.layers.l5_extract.extract import SOURCE, TOOLS, directive
-from nacre.layers.l5_extract.policy import EXTRACT, ExtractConditions, due
+from nacre.layers.l5_extract.policy import ExtractConditions, ExtractSettings, due
 from nacre.loop.fork import PARTICIPANT, ForkResult, ForkTask, branch
-from nacre.messages.blocks import Message
+from nacre.messages.blocks import JsonObject, Message
+from nacre.messages.text import as_text
 from nacre.messages.usage import Usage
 from nacre.session.background import EXTRACTION_GRACE_SECONDS, Background
 from nacre.session.session import Session
-from nacre.settings.values import BackgroundSettings
 from nacre.tools.policy import Narrowing
 
 NOTES_OUTPUT = 670
@@ -29,6 +31,19 @@ NOTES_OUTPUT = 670
 EXTRACT_OUTPUT = 150
 """Output tokens of an extraction: most find nothing, some write a memory."""
 WORK = "extract"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideWorkSettings:
+    """Which background work a replayed session does, and when."""
+
+    notes: NotesSettings | None = field(default_factory=NotesSettings)
+    """None: the model keeps no notes."""
+    extract: ExtractSettings | None = field(default_factory=ExtractSettings)
+    """None: the model extracts nothing."""
+    small_model: str | None = None
+    """Another model that does it, on what is new only; None: a fork of the session."""
+    idle_seconds: float | None = None
 
 
 class RecordedClock:
@@ -63,20 +78,31 @@ class SideWork:
     """The notes and extractions of one replayed session."""
 
     def __init__(
-        self, session: Session, clock: RecordedClock, folder: Path, add: Callable[[SideRequest], None]
+        self,
+        session: Session,
+        clock: RecordedClock,
+        folder: Path,
+        settings: SideWorkSettings,
+        add: Callable[[SideRequest], None],
     ) -> None:
         """`add` is called with each request."""
         self._session = session
+        self._settings = settings
         self._clock = clock
         self._add = add
         self._file = NotesFile.of(folder)
         self._memory = folder / "memory"
         self._background = RecordedBackground(session)
-        self._background.idle_seconds = BackgroundSettings().idle_seconds
+        self._background.idle_seconds = settings.idle_seconds
         self._is_turn = False
         self._turns = 0
         self._messages = 0
-        session.add_layers(self._background, Notes(self._file, background=self._background, fork=self._fork))
+        self._seen_to: str | None = None
+        """Id of the last record that an extraction saw."""
+        session.add_layers(self._background)
+        if settings.notes is not None:
+            notes = Notes(self._file, background=self._background, fork=self._fork, settings=settings.notes)
+            session.add_layers(notes)
 
     async def begin_turn(self) -> None:
         await self._background.before_turn()
@@ -90,10 +116,11 @@ class SideWork:
             await self._background.after_turn()
             self._is_turn = False
             self._turns += 1
-            conditions = ExtractConditions(is_answered=True, has_news=True, turns=self._turns)
-            work = partial(self._extract, self._messages)
-            grace = EXTRACTION_GRACE_SECONDS
-            self._background.defer(WORK, work, can_wait=not due(conditions, EXTRACT), grace=grace)
+            if self._settings.extract is not None:
+                conditions = ExtractConditions(is_answered=True, has_news=True, turns=self._turns)
+                work = partial(self._extract, self._messages)
+                can_wait = not due(conditions, self._settings.extract)
+                self._background.defer(WORK, work, can_wait=can_wait, grace=EXTRACTION_GRACE_SECONDS)
         await self._settle()
 
     async def pause(self, until: datetime) -> None:
@@ -101,7 +128,7 @@ class SideWork:
         touched_at = self._session.warmth.touched_at
         if touched_at is None or self._is_turn:
             return
-        begins = touched_at + timedelta(seconds=self._background.idle_seconds)
+        begins = touched_at + timedelta(seconds=self._background.pause_seconds)
         if begins < until:
             self._clock.at = max(self._clock.at, begins)
             self._background.start_deferred()
@@ -121,6 +148,8 @@ class SideWork:
     async def _extract(self, messages: int) -> None:
         self._turns = 0
         self._messages -= messages
+        seen_to = self._seen_to
+        self._seen_to = self._session.view.items[-1].record_id
         access = Narrowing(tools=TOOLS, writes_in=(self._memory,))
         await self._fork(
             ForkTask(
@@ -129,6 +158,7 @@ class SideWork:
                 access=access,
                 ends_with_edits=True,
                 view=self._session.view,
+                seen_to=seen_to,
             )
         )
 
@@ -142,6 +172,7 @@ class SideWork:
         """Add the request of a fork to the bill, and write what it would have written."""
         session = self._session
         view = task.view or session.view
+        small = self._settings.small_model
         inside = session.profile.strips_old_thinking
         transcript = await branch(view, task, clock=self._clock, inside_results=inside)
         shared = len(session.request(transcript.view).messages) - 1
@@ -151,9 +182,14 @@ class SideWork:
         sent = WireRequest(
             at=self._clock.at, system=request.system, tools=request.tools, messages=request.messages
         )
+        if small is not None:
+            text = f"{as_text(view, after=task.seen_to)}\n\n{task.directive}"
+            asked: JsonObject = {"role": "user", "content": [{"type": "text", "text": text}]}
+            sent = WireRequest(at=self._clock.at, messages=[asked])
         output = NOTES_OUTPUT * is_notes + EXTRACT_OUTPUT * is_extract
-        self._add(SideRequest(kind="other", sent=sent, output_tokens=output))
-        session.touch_cache(self._clock.at)
+        self._add(SideRequest(kind="other", sent=sent, output_tokens=output, model=small))
+        if small is None:
+            session.touch_cache(self._clock.at)
         if is_notes:
             words = filler(NOTES_OUTPUT, ratio=session.calibration.ratio)
             self._file.write(f"{self._file.read().rstrip()}\n- {words}\n")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +47,8 @@ from nacre.store.tool_results import (
 GONE = "[This old result was cleared to save room and could not be kept; make the call again if you need it.]"
 
 
+NAMES_SHARE = 0.1
+"""Share of a cleared result that its line of names may have at most."""
 USUAL_NAME = "toolu_0123456789abcdefghijklmn.txt"
 """A file name as long as those made from the providers' ids."""
 
@@ -71,7 +73,13 @@ def pointer_tokens(store: ToolResultStore) -> int:
 
 
 async def microcompact(
-    view: View, decision: ClearDecision, *, store: ToolResultStore, clock: Clock, warmth: Warmth | None = None
+    view: View,
+    decision: ClearDecision,
+    *,
+    store: ToolResultStore,
+    clock: Clock,
+    warmth: Warmth | None = None,
+    names_tokens: int = 0,
 ) -> ClearResult:
     """Clear the chosen results; the originals are on disk before the records are returned."""
     wanted = set(decision.calls)
@@ -87,12 +95,15 @@ async def microcompact(
         for one in old
         if cut_of(one.call.name, one.result) is not None or ((file := whole[one.id]) and file.missing)
     }
+    # What does not fit must get as small as was decided, so names stay only where the cache was cold.
+    names = _names_left(view, old, names_tokens if decision.reason == "idle" else 0)
     changes = []
     for one in old:
         sentence = KEPT if cut.isdisjoint({one.id, references.get(one.id, "")}) else KEPT_CUT
         path = paths[one.id]
         sentence = KEPT_MEDIA if path in media else sentence
-        content = Text(sentence.format(path=path) if path else GONE)
+        pointer = sentence.format(path=path) if path else GONE
+        content = Text("\n".join(filter(None, [pointer, names.get(one.id)])))
         cleared = ToolResult(one.id, (content,), one.result.is_error, one.result.extra)
         changes.append(Change(ResultOf(one.id), (cleared,)))
     if decision.drops_thinking:
@@ -112,6 +123,22 @@ async def microcompact(
     note = Noted(id=clock.new_id(), at=clock.now(), kind=CLEARED, facts=facts)
     lost = sum(path is None for path in paths.values())
     return ClearResult(records=(replaced, note), cleared=len(old), tokens=freed, lost=lost)
+
+
+def _names_left(view: View, old: Sequence[AnsweredCall], tokens: int) -> dict[str, str]:
+    """Return a line of at most `tokens` for each result: names that no message, call or newer line has."""
+    if not tokens:
+        return {}
+    from nacre.messages.names import line_of_names, names_in, names_of  # noqa: PLC0415 - imported by a clear
+
+    parts = (part for item in view.items for part in item.parts if not isinstance(part.block, ToolResult))
+    known = {name for part in parts for name in names_of(part.block)}
+    lines: dict[str, str] = {}
+    for one in reversed(old):
+        room = min(tokens, int(one.tokens * NAMES_SHARE))
+        lines[one.id] = line_of_names(one.result.text, room, known)
+        known.update(names_in(lines[one.id]))
+    return lines
 
 
 def _write_originals(
@@ -172,9 +199,15 @@ class Microcompact(Layer):
         self,
         results: ToolResultStore | str | os.PathLike[str] | None = None,
         settings: MicrocompactSettings = NACRE,
+        *,
+        on_clear: Callable[[View, View], None] | None = None,
     ) -> None:
-        """Keep the originals in a store or a directory; by default in the session's folder, if it has one."""
+        """Keep the originals in a store or a directory; by default in the session's folder, if it has one.
+
+        `on_clear` is called with the view before and after a clear.
+        """
         self.settings = settings
+        self._on_clear = on_clear
         self._results = results
         self._marked: _Marked | None = None
 
@@ -207,9 +240,16 @@ class Microcompact(Layer):
         if decision is None:
             return ()
         done = await microcompact(
-            view, decision, store=self._store, clock=self.session.clock, warmth=state.warmth
+            view,
+            decision,
+            store=self._store,
+            clock=self.session.clock,
+            warmth=state.warmth,
+            names_tokens=self.settings.names_tokens,
         )
         if done.cleared:
+            if self._on_clear is not None:
+                self._on_clear(view, view.after(*done.records))
             self.session.notify(_notice(decision, done, state.warmth.idle_seconds, self._store.folder))
         return done.records
 

@@ -24,6 +24,8 @@ class MicrocompactSettings:
     """How many of the newest results stay then: the first number that frees enough."""
     full_share: float = 0.20
     """Least part of a request that does not fit which a clear must free: less would soon be full again."""
+    names_tokens: int = 60
+    """Names that stay with a result cleared on a cold cache, a tenth of the result at most; 0: none."""
     tools: frozenset[str] = CLEARABLE
     """Tools whose results may go."""
     pin_tool: bool = False
@@ -32,5 +34,5 @@ class MicrocompactSettings:
 
 NACRE = MicrocompactSettings()
 """What replaying real sessions came to."""
-CLAUDE_CODE = MicrocompactSettings(keep=5, idle_seconds=3_600.0, full=False)
+CLAUDE_CODE = MicrocompactSettings(keep=5, idle_seconds=3_600.0, full=False, names_tokens=0)
 """The published numbers."""

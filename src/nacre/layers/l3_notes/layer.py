@@ -6,13 +6,20 @@ Model-written notes know the last record they cover. That is noted in the log, a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from nacre.errors import StoreError
 from nacre.layers.l3_notes.by_rule import by_rule
-from nacre.layers.l3_notes.notes import NotesFile, is_by_rule, kept_from, marked, notes_draft, update
+from nacre.layers.l3_notes.notes import (
+    NotesFile,
+    is_by_rule,
+    kept_from,
+    marked,
+    notes_draft,
+    records_after,
+    update,
+)
 from nacre.layers.l3_notes.policy import NACRE, NotesInputs, NotesSettings, due, fitted
 from nacre.layers.l3_notes.template import NotesForm, is_bare
 from nacre.loop.fork import Fork
@@ -20,7 +27,7 @@ from nacre.messages.blocks import JsonObject, ToolCall
 from nacre.messages.draft import Draft
 from nacre.messages.events import Reply
 from nacre.messages.facts import Facts
-from nacre.messages.records import Compacted, Noted, Record, Said, Undone
+from nacre.messages.records import Compacted, Noted, Said, Undone
 from nacre.messages.view import View
 from nacre.session.background import Background
 from nacre.session.layer import Attachment, Layer
@@ -95,7 +102,7 @@ class Notes(Layer):
         if last is None:
             return
         self._covers = str(last.fact("covers"))
-        behind = (one for one in _behind(session.view, self._covers) if isinstance(one, Said))
+        behind = (one for one in records_after(session.view, self._covers) if isinstance(one, Said))
         self._calls = sum(isinstance(block, ToolCall) for one in behind for block in one.blocks)
         # The context size when the notes were written, or after a later compaction.
         compacted = next((one for one in reversed(session.view.records) if isinstance(one, Compacted)), None)
@@ -203,13 +210,14 @@ class Notes(Layer):
             is_pause=self._is_pause,
             is_running=is_running,
             failures=failures,
+            has_price=self.session.profile.tier(tokens) is not None,
         )
         return due(moment, self.settings)
 
     async def _follow(self, fork: Fork, background: Background, file: NotesFile) -> None:
         """Run an update, and others while a new one is due and none has to wait for a pause."""
         background.record(await self._update(fork, file))
-        while self._is_due(is_running=False) and not background.idle_seconds:
+        while self._is_due(is_running=False) and not background.pause_seconds:
             background.record(await self._update(fork, file))
 
     async def _update(self, fork: Fork, file: NotesFile) -> Noted:
@@ -221,10 +229,14 @@ class Notes(Layer):
         self._calls = 0
         self._begun = session.clock.seconds()
         tokens = self._since_tokens
-        since = Facts.of(_behind(view, self._covers))
         try:
             done = await update(
-                view, file, fork=fork, form=self._form, since=since, settings=self._fitted_settings
+                view,
+                file,
+                fork=fork,
+                form=self._form,
+                covers=self._covers,
+                settings=self._fitted_settings,
             )
         finally:
             self._begun = None
@@ -245,11 +257,3 @@ class Notes(Layer):
         if line not in self._notified:
             self._notified.add(line)
             self.session.notify(line)
-
-
-def _behind(view: View, covers: str | None) -> Sequence[Record]:
-    """Return the records after the last one that the notes cover; all if it is unknown."""
-    for place in range(len(view.records) - 1, -1, -1):
-        if view.records[place].id == covers:
-            return view.records[place + 1 :]
-    return view.records

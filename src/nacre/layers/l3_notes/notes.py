@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from nacre.messages.digest import show_actions
 from nacre.messages.draft import Draft
 from nacre.messages.facts import Facts
 from nacre.messages.pairing import Item
-from nacre.messages.records import Compacted
+from nacre.messages.records import Compacted, Record
 from nacre.messages.rounds import cuts
 from nacre.messages.tokens import estimate_text
 from nacre.messages.view import View
@@ -130,13 +131,13 @@ async def update(
     *,
     fork: Fork,
     form: NotesForm,
-    since: Facts | None = None,
+    covers: str | None = None,
     settings: NotesSettings = NACRE,
 ) -> UpdatedNotes:
     """Let a fork edit the notes; on any failure the old notes are restored.
 
     Notes beyond the ceiling are cut before and after (C15): neither file nor request grows without end.
-    `since` is what was done since the last update, for the fork to be reminded of.
+    `covers` is the id of the last record that the notes cover: the fork is reminded of what was done since.
     """
     old = await asyncio.to_thread(file.read)
     # Notes by rule are replaced by the empty template.
@@ -147,13 +148,16 @@ async def update(
     text = ""
     task = ForkTask(
         source=SOURCE,
-        directive=directive(file, start, form=form, since=since, settings=settings),
+        directive=directive(
+            file, start, form=form, since=Facts.of(records_after(view, covers)), settings=settings
+        ),
         # A path that is a file contains only itself.
         access=Narrowing(tools=TOOLS, writes_in=(file.path,)),
         max_rounds=settings.max_rounds,
         ends_with_edits=True,
         max_output=settings.max_output,
         view=view,
+        seen_to=None if is_new else covers,
         shown_files=(file.path,),
     )
     try:
@@ -169,6 +173,14 @@ async def update(
     if not text:
         raise NotesUnchangedError("the model was asked to bring the session's notes up to date and did not")
     return UpdatedNotes(text=text, covers=view.items[-1].record_id, forked=forked, cut=cut)
+
+
+def records_after(view: View, covers: str | None) -> Sequence[Record]:
+    """Return the records after the last one that the notes cover; all if it is unknown."""
+    for place in range(len(view.records) - 1, -1, -1):
+        if view.records[place].id == covers:
+            return view.records[place + 1 :]
+    return view.records
 
 
 def directive(

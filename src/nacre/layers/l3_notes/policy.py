@@ -12,6 +12,9 @@ class NotesSettings:
 
     always: bool = False
     """Keep them even where nothing is compacted by itself, and nothing will ever stand on them."""
+    least_room: int = 40_000
+    """Room for a conversation, below which a model with a price keeps no notes (C24b). A chat takes it from
+    `compaction.summaryRoom`."""
     first_tokens: int = 10_000
     """A shorter conversation needs no notes: it fits many times over. In a small window half of the room
     before a compaction is enough."""
@@ -78,6 +81,8 @@ class NotesInputs:
     """An update is running; the question is repeated when it ends."""
     failures: int = 0
     """In a row."""
+    has_price: bool = False
+    """Whether the model has a price."""
 
 
 def due(moment: NotesInputs, settings: NotesSettings = NACRE) -> bool:
@@ -85,6 +90,8 @@ def due(moment: NotesInputs, settings: NotesSettings = NACRE) -> bool:
     if moment.is_running or moment.failures >= settings.max_failures:
         return False
     room = inf if moment.limit_tokens is None else max(0, moment.limit_tokens - moment.head_tokens)
+    if moment.has_price and room < settings.least_room and not settings.always:
+        return False
     if moment.since_tokens is None:
         return moment.tokens - moment.head_tokens >= min(settings.first_tokens, room * FIRST_SHARE)
     noted = moment.since_tokens - moment.head_tokens

@@ -16,6 +16,7 @@ from nacre.messages.blocks import Block, Document, Image, JsonObject, Text, Tool
 from nacre.messages.digest import show_actions, show_words, together
 from nacre.messages.draft import WHOLE, Draft, Fragment, ItemSpan
 from nacre.messages.facts import Facts
+from nacre.messages.names import index_of
 from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Noted, Record, ReplyFacts, Said
 from nacre.messages.rewrite import drop_thinking
@@ -36,6 +37,11 @@ WORDS_SHARE = 0.5
 LEAST_WORDS_SHARE = 0.15
 LEAST_WORDS_TOKENS = 600
 """Minimum for user quotes, so that short rules of the user are not lost."""
+NAMES_SHARE = 0.1
+"""Share of what tail and user quotes leave, for the index of names: on recorded sessions a larger one took
+more from tail and actions than it kept."""
+LEAST_NAMES_TOKENS = 300
+"""A smaller index would be little more than its heading."""
 AHEAD = frozenset({"opening", "rules"})
 """Fragments that go before the summary, as they came before the conversation."""
 
@@ -72,6 +78,10 @@ class RoomShares:
     """The facts shown, which the log carries from now on."""
     left: int
     """Estimated tokens left for restored fragments."""
+    names_tokens: int = 0
+    """Estimated tokens set aside for the index of names."""
+    names: str = ""
+    """The index of names that are not shown otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +124,32 @@ def divide_room(view: View, draft: Draft, facts: Facts, limits: CompactionLimits
     tail = int(max(0, room - raw) * TAIL_SHARE)
     place = _tail_place(view.items, draft, span, min(most, tail))
     shares = _shares(view, facts, last, limits, place=place, room=room)
+    shares = _with_names(view, draft, facts, shares, limits.where)
     if span.keeps_from is None:
-        # Room that user quotes and actions did not need goes to the tail.
+        # Room that user quotes, actions and names did not need goes to the tail.
         wider = _tail_place(view.items, draft, span, min(most, _tokens(view.items[place:]) + shares.left))
         if wider < place:
-            shares = _shares(view, facts, last, limits, place=wider, room=room)
+            names = shares.names
+            limits = replace(limits, settings=replace(limits.settings, names_tokens=0))
+            room -= estimate_text(names)
+            shares = replace(_shares(view, facts, last, limits, place=wider, room=room), names=names)
     return shares
+
+
+def _with_names(
+    view: View, draft: Draft, facts: Facts, shares: RoomShares, where: OverflowPaths
+) -> RoomShares:
+    """Return the shares with the index of names that neither the tail nor anything else shows."""
+    first = shares.span.first
+    last = [block.text for block in shares.last if isinstance(block, Text)]
+    index = index_of(
+        view.items[first : shares.place],
+        shares.names_tokens,
+        shown=[*view.items[:first], *view.items[shares.place :]],
+        texts=[draft.text, shares.words, shares.actions, *last, where.log_line, where.words, where.actions],
+        files={one.id: one.about for one in facts.actions if one.kind in {"read", "edit"}},
+    )
+    return replace(shares, names=index, left=shares.left + shares.names_tokens - estimate_text(index))
 
 
 def _shares(
@@ -138,7 +168,10 @@ def _shares(
     most = max(int(rest * WORDS_SHARE), int(left * LEAST_WORDS_SHARE), LEAST_WORDS_TOKENS)
     words = show_words(missing, min(settings.words_tokens, most), where=where.words)
     spent = estimate_text(words.text)
-    actions = show_actions(missing, max(0, min(settings.past_tokens, rest) - spent), where=where.actions)
+    names_tokens = min(settings.names_tokens, int(max(0, rest - spent) * NAMES_SHARE))
+    names_tokens = names_tokens if names_tokens >= LEAST_NAMES_TOKENS else 0
+    past = max(0, min(settings.past_tokens, rest - names_tokens) - spent)
+    actions = show_actions(missing, past, where=where.actions)
     shown = together(words, actions)
     return RoomShares(
         span=limits.span,
@@ -147,7 +180,8 @@ def _shares(
         words=words.text,
         actions=actions.text,
         facts=replace(shown, words=(*shown.words, *spoken)),
-        left=max(0, rest - spent - estimate_text(actions.text)),
+        left=max(0, rest - spent - names_tokens - estimate_text(actions.text)),
+        names_tokens=names_tokens,
     )
 
 
@@ -225,8 +259,9 @@ def _blocks(draft: Draft, shares: RoomShares, material: SummaryMaterial) -> tupl
         _titled("Where the rest is", _rest(shares, material.where)),
     )
     facts = "\n\n".join(section for section in sections if section)
-    middle = [summary, Text(facts)] if facts else [summary]
-    return (*ahead, *middle, *behind, *shares.last)
+    # So does the index, from which a later compaction takes the names over.
+    middle = [Text(text) for text in (facts, shares.names) if text]
+    return (*ahead, summary, *middle, *behind, *shares.last)
 
 
 def _rest(shares: RoomShares, where: OverflowPaths) -> str:

@@ -15,11 +15,13 @@ class CompactSettings:
     """A person's words, verbatim, at most."""
     past_tokens: int = 16_000
     """Words and actions together, a few lines for each call: in recorded sessions more kept little more."""
+    names_tokens: int = 6_000
+    """An index of the names that nothing else shows, a tenth of the room beside the tail at most; 0: none."""
     summary_tokens: int = 20_000
     """Output of the request for a summary."""
-    summary_room: int = 20_000
-    """Room for a conversation, below which a model with a price is not asked for summaries automatically:
-    compactions are so frequent there that the summaries would cost a third of the conversation."""
+    summary_room: int = 40_000
+    """Room for a conversation, below which a model with a price is not asked for notes and summaries
+    automatically: compactions are so frequent there that both would cost a tenth of it or more."""
     room_share: float = 0.5
     """Of threshold minus base: all that stands after a compaction fits into it (C21)."""
     max_files: int = 5

@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, tzinfo
 
-from nacre.layers.l5_extract import grammar, titles
+from nacre.layers.l5_extract import grammar
 from nacre.layers.l5_extract.classifier import LABELS, probabilities
 from nacre.layers.l5_extract.slots import slot_of
 from nacre.layers.l5_extract.statements import Statement, blanked, statements
 from nacre.memory.dates.absolute import full_dates
 from nacre.memory.dates.relative import relative_phrases, resolve_dates
-from nacre.memory.format.entry import Kind, one_line
+from nacre.memory.format.entry import MAX_TITLE_CHARS, Kind, clipped, description_of, one_line, title_of
 from nacre.messages.facts import UserQuote
 
-MIN_KEPT = 0.85
-"""Statements are kept from this probability on: held-out statements are then right in 96 of 100 cases."""
+MIN_KEPT = 0.9
+"""Statements are kept from this probability on: held-out statements are then right in 97.5 of 100 cases."""
 MIN_OUTRIGHT = 0.5
 """The same for statements that say by their words that they last."""
 MIN_CHANGE = 0.3
@@ -62,15 +62,12 @@ class StatedFact:
     """Whether it says that something changed."""
     is_weak: bool = False
     """Only worth keeping where it updates a memory."""
+    corrects: bool = False
+    """Whether it takes something back that was said before."""
 
     @property
     def description(self) -> str:
-        return titles.description_of(self.text, self.title, self.reason)
-
-    @property
-    def file_title(self) -> str:
-        """The words of a file name: the kind and the subject."""
-        return f"{self.kind} {titles.slug_of(self.title)}"
+        return description_of(self.body, self.title)
 
     @property
     def body(self) -> str:
@@ -93,6 +90,7 @@ class _Draft:
     negates: str = ""
     is_update: bool = False
     is_weak: bool = False
+    corrects: bool = False
 
 
 def stated_facts(words: Sequence[UserQuote], *, zone: tzinfo) -> list[StatedFact]:
@@ -126,6 +124,8 @@ class _Reader:
         """A reason that no fact precedes."""
         self._is_listing = False
         """Whether items of a list to remember follow."""
+        self._corrects = False
+        """Whether the statement before this one only takes something back: "Actually no."."""
 
     def read(self, statement: Statement) -> None:
         asked = grammar.first_match(grammar.REMEMBER, statement.text)
@@ -140,7 +140,8 @@ class _Reader:
             self._read_stated(statement)
 
     def _read_stated(self, statement: Statement) -> None:
-        label, found = _classified(statement)
+        label, found = _classified(statement, corrects=self._corrects)
+        self._corrects = not grammar.CORRECTS.sub("", statement.text).strip()
         if label in {"none", "project"} and _is_reason(self._last, statement.text):
             label = "reason"
         if label == "none":
@@ -175,14 +176,16 @@ def _asked(text: str) -> _Draft | None:
     return _with_changes(_Draft(max(KINDS, key=lambda kind: shares[LABELS.index(kind)]), text))
 
 
-def _classified(statement: Statement) -> tuple[str, _Draft]:
-    """Return the label of a statement and the fact that it states."""
+def _classified(statement: Statement, *, corrects: bool = False) -> tuple[str, _Draft]:
+    """Return the label of a statement and the fact that it states; `corrects` after "Actually no."."""
     text = statement.text
     if forgotten := grammar.first_match(grammar.FORGET, text):
         rest = (forgotten["rest"] or "").strip(" ,，;；.。!！")
         kept = _Draft("feedback", rest if not _is_too_short(rest) else "", negates=forgotten["about"].strip())
         return kept.kind, kept
     text = grammar.TAIL.sub("", grammar.LEAD.sub("", text)).strip()
+    rest = grammar.CORRECTS.sub("", statement.text).strip()
+    corrects = corrects or (rest != statement.text.strip() and bool(rest))
     nothing = _Draft("user", "")
     plain = blanked(text)
     if (
@@ -193,20 +196,25 @@ def _classified(statement: Statement) -> tuple[str, _Draft]:
         return "none", nothing
     if slot_of(text):
         return "user", _with_changes(_Draft("user", text))
-    shares = probabilities(text)
+    if corrects and grammar.PRONOUN.search(rest):
+        return "project", _Draft("project", rest, is_update=True, is_weak=True, corrects=True)
+    shares = probabilities(rest if corrects else text)
     best = max(LABELS[1:], key=lambda label: shares[LABELS.index(label)])
     if best == "reason" and 1 - shares[0] >= MIN_REASON:
         return best, nothing
     corrected = grammar.first_match(grammar.CORRECTION, statement.text)
     is_denied = corrected is not None and bool(grammar.NEGATED.search(plain))
     is_weak = 1 - shares[0] < (MIN_OUTRIGHT if grammar.OUTRIGHT.search(plain) else MIN_KEPT)
-    is_change = 1 - shares[0] >= MIN_CHANGE and bool(grammar.CHANGED.search(plain))
+    is_change = 1 - shares[0] >= MIN_CHANGE and (corrects or bool(grammar.CHANGED.search(plain)))
     if _is_too_short(plain) or grammar.UNCLEAR.search(plain) or not (not is_weak or is_denied or is_change):
         return "none", nothing
     if corrected is not None and not _is_too_short(corrected["fact"]):
         text = corrected["fact"]
+    elif corrects and not _is_too_short(rest):
+        text = rest
     kind = max(KINDS, key=lambda kind: shares[LABELS.index(kind)])
-    return kind, _with_changes(_reasoned(_Draft(kind, text, is_weak=is_weak and not is_denied)))
+    draft = _Draft(kind, text, is_weak=is_weak and not is_denied, corrects=corrects)
+    return kind, _with_changes(_reasoned(draft))
 
 
 def _reasoned(draft: _Draft) -> _Draft:
@@ -232,7 +240,7 @@ def _with_changes(draft: _Draft) -> _Draft:
     negated = grammar.NEGATED.search(draft.text)
     if negated:
         draft.negates = next((part.strip() for part in negated.groups() if part), "")
-    draft.is_update = bool(negated or grammar.CHANGED.search(draft.text))
+    draft.is_update = draft.corrects or bool(negated or grammar.CHANGED.search(draft.text))
     return draft
 
 
@@ -266,7 +274,7 @@ def _made(draft: _Draft, message: UserQuote, zone: tzinfo) -> StatedFact:
     return StatedFact(
         text=text,
         kind=draft.kind,
-        title=titles.title_of(text),
+        title=title_of(text) or clipped(text, MAX_TITLE_CHARS),
         sources=(message.record_id,),
         said=said,
         reason=" ".join(_dated(one, message.at, zone, said) for one in draft.reasons),
@@ -275,6 +283,7 @@ def _made(draft: _Draft, message: UserQuote, zone: tzinfo) -> StatedFact:
         negates=draft.negates,
         is_update=draft.is_update,
         is_weak=draft.is_weak,
+        corrects=draft.corrects,
     )
 
 

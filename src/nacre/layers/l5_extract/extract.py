@@ -15,16 +15,26 @@ from typing import TypeAlias
 from nacre import prompts
 from nacre.errors import ToolError
 from nacre.layers.l5_extract.by_rule import StatedFact
+from nacre.layers.l5_extract.grammar import PRONOUN
 from nacre.layers.l5_extract.judge import Judge
 from nacre.layers.l5_extract.policy import EXTRACT, Consent, ExtractSettings
 from nacre.layers.l5_extract.slots import SLOTS, slot_of
 from nacre.loop.fork import Fork, ForkResult, ForkTask, RequestSource
 from nacre.memory.checks.review import Proposal, propose
 from nacre.memory.copies import ChangedFile, MemoryCopies
+from nacre.memory.dates.absolute import full_dates
 from nacre.memory.files.folder import TEAM_PREFIX, version_of
 from nacre.memory.files.scan import manifest_line
 from nacre.memory.files.transaction import Transaction
-from nacre.memory.format.entry import Entry, MemoryChange, MemoryDraft, compose, read_entry, whole_text
+from nacre.memory.format.entry import (
+    Entry,
+    MemoryChange,
+    MemoryDraft,
+    compose,
+    file_title,
+    read_entry,
+    whole_text,
+)
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.memory import Memory
 from nacre.memory.recall.select import MAX_MANIFEST_LINES
@@ -91,6 +101,7 @@ async def extract_with_model(
             ends_with_edits=True,
             max_output=settings.max_output,
             view=view,
+            seen_to=judge.messages.after,
             copies=copies.copies,
         )
         forked = await fork(task)
@@ -335,9 +346,11 @@ class _Placement:
                 self._remove(known.file)
             return
         title = slot_of(fact.text) or fact.title
-        file = self._same(fact, title)
+        has_subject = not (fact.corrects and PRONOUN.search(fact.text))
+        file = self._same(fact, title) if has_subject else ""
         entry = self._entries.get(file)
-        if entry is None and (named := self._same_subject(fact)):
+        named = (self._same_subject(fact) if has_subject else None) or self._corrected(fact)
+        if entry is None and named:
             # One word is shared: the old statement stays, and the change is written below it.
             line = SINCE.format(day=fact.said.isoformat(), text=fact.text)
             self._write(named.file, fact, named, body=f"{named.body.rstrip()}\n\n{line}")
@@ -375,7 +388,7 @@ class _Placement:
         for entry in self._statements():
             theirs = _words(entry.body)
             common = len(mine & theirs)
-            if entry.kind == fact.kind and common >= MIN_SHARED_TERMS:
+            if (entry.kind == fact.kind or fact.corrects) and common >= MIN_SHARED_TERMS:
                 best = max(best, (common / min(len(mine), len(theirs)), entry.file))
         return best[1]
 
@@ -385,6 +398,20 @@ class _Placement:
         others = (one for one in self._statements() if one.title not in SLOTS)
         found = [one for one in others if subject in terms(one.body)[:MAX_SUBJECT_TERMS]]
         return found[0] if len(found) == 1 and fact.is_update and subject else None
+
+    def _corrected(self, fact: StatedFact) -> Entry | None:
+        """Return the statement of this session that a correction takes back; None if that is not certain.
+
+        One that only gives another day ("actually it's December 10") is about the newest that names a day.
+        """
+        own = [one for one in self._statements() if self._judge.session in one.sources]
+        if not fact.corrects:
+            return None
+        if PRONOUN.search(fact.text):
+            return next((one for one in own if fact.on and full_dates(one.body)), None)
+        mine = _words(_CHANGE.sub(" ", fact.text))
+        found = [one for one in own if mine & _words(one.body)]
+        return found[0] if len(found) == 1 else None
 
     def _about(self, words: str) -> list[Entry]:
         """Return the statements that contain all of these words."""
@@ -437,7 +464,7 @@ class _Placement:
 
 def _file_title(fact: StatedFact) -> str:
     slot = slot_of(fact.text)
-    return f"user {SLOTS[slot][2]}" if slot else fact.file_title
+    return f"user {SLOTS[slot][2]}" if slot else file_title(fact.kind, fact.title)
 
 
 def is_statement(entry: Entry) -> bool:

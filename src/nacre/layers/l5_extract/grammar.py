@@ -94,7 +94,8 @@ OUTRIGHT = _alternatives(
     r"|our) (?:repo|project))\b",
     r"^(?:please )?call me (?!back|when|if|later|crazy|up|at|on|in)\w+[.!]*$",
     r"^i(?:['’]?m| am) (?:an? |the (?:only|lead|new)|allergic|vegan|vegetarian|from |based |responsible)",
-    r"^i (?:never (?:eat|drink|use|work)|(?:don['’]?t|can['’]?t) (?:eat|drink)|live|work (?:at|for|in|as)"
+    r"^i (?:(?:never|no longer) (?:eat|drink|use|work|live)|(?:don['’]?t|can['’]?t) (?:eat|drink)|live"
+    r"|work (?:at|for|in|as)"
     r"|have (?:\d|two|three|a \w+ called))",
     r"^my (?:name|wife|husband|partner|son|daughter|mother|father|sister|brother|birthday|pronouns)\b",
     r"^(?:we|the team)(?:['’]ve)? (?:all |finally )?(?:decided|agreed|release|ship|deploy)\b",
@@ -151,6 +152,19 @@ CORRECTION = (
     ),
     re.compile(r"^(?:不对|不是|错了|更正|纠正一下|更正一下|说错了)[，,。！!：: ]+(?P<fact>.{4,})"),
 )
+CORRECTS = _alternatives(
+    r"^(?:(?:hm+|oh|ok|okay|well|so|and|but)[, ]+)*(?:actually(?:,? no)?|(?:no,? )?wait(?:,? no)?"
+    r"|scratch (?:that|what i said(?: about [\w -]+?)?(?=[,:;.]))|(?:i )?changed my mind|correction"
+    r"|wrong(?: one)?|my mistake|i was wrong|(?:no|nope|sorry)(?=[,:;.!—–]))\b[,:;.!—– -]*",
+    r"^(?:啊|哦|嗯|[，, ])*(?:其实|不对|不是(?=[，,])|错了|说错了|更正(?:一下)?|纠正一下|算了|等等|等一下)"
+    r"[，,。：:！! ]*",
+)
+"""The person takes back what they said before; what follows may hold instead."""
+PRONOUN = _alternatives(
+    r"^(?:it|that|this)(?:['’]?s| is| will be| should be| starts| begins)\b|^its\b|^make (?:it|that)\b",
+    r"^(?:是|改成|改到|改为|换成|换到)",
+)
+"""Begins a correction that does not say what it is about."""
 NEGATED = _alternatives(
     r",? (?:and )?(?:not|rather than|instead of) (?P<was>[^,.;!?]{2,60})[.!]*$",
     r"\bnot (?P<was2>[^,.;!?]{2,40}),? but\b",

@@ -13,7 +13,7 @@ from typing import NoReturn
 from nacre import prompts
 from nacre.context.privacy import TRUSTED_TOOLS, by_tools
 from nacre.errors import StoreError, ToolError
-from nacre.memory.checks.faithful import Sources, Statements, lost_sentences
+from nacre.memory.checks.faithful import Sources
 from nacre.memory.checks.grounding import (
     is_blank,
     is_supported,
@@ -21,15 +21,17 @@ from nacre.memory.checks.grounding import (
     uncorrected_claims,
     ungrounded_claims,
 )
+from nacre.memory.checks.statements import Statements, lost_sentences
 from nacre.memory.copies import ChangedFile
+from nacre.memory.dates.relative import resolve_dates
 from nacre.memory.format.entry import (
     Entry,
     MemoryDraft,
     Origin,
     compose,
-    file_name,
+    derived_file_name,
+    file_subject,
     read_entry,
-    title_of,
     whole_text,
 )
 from nacre.memory.format.frontmatter import MarkdownFile
@@ -69,6 +71,8 @@ class NewMessages:
     """Number of messages as the model sees them."""
     last: str = ""
     """Id of the newest record."""
+    after: str | None = None
+    """Id of the record before the first message; None: they are all of the conversation."""
     calls: Sequence[tuple[str, str]] = ()
     """Tool names, each with the command of a shell call."""
 
@@ -94,6 +98,7 @@ def messages_since(view: View, cursor: str | None) -> NewMessages:
         attached=tuple(_attached(records, inside)),
         count=sum(1 for _ in groupby(items[start:], key=lambda item: item.role)),
         last=items[-1].record_id if items else "",
+        after=items[start - 1].record_id if start else None,
         calls=tuple((call.name, str(call.input.get("command", ""))) for call in calls),
     )
 
@@ -202,9 +207,11 @@ class Judge:
         entry = read_entry(change.file, change.after)
         if is_blank(entry.body):
             self._refuse("empty", EMPTY)
-        title = Entry(file=change.file).title
-        if change.before is None and self.grounds and not self.origins.supported_title(title, entry.body):
-            self._refuse("misnamed", MISNAMED.format(better=file_name(title_of(entry.body))))
+        if change.before is None and self.grounds:
+            better = derived_file_name(entry)
+            is_named = self.origins.supported_title(file_subject(change.file), entry.body)
+            if not is_named and change.file.rpartition("/")[2] != better:
+                self._refuse("misnamed", MISNAMED.format(better=better))
         if self.grounds:
             claims = self._claims(whole_text(entry), _old(change)) or self._altered(entry, _old(change))
             self._refuse_claims(change.file, claims, UNGROUNDED)
@@ -249,6 +256,8 @@ class Judge:
         """Return the sentences that change what the person said, or have a part without a source."""
         messages = self.messages
         said = [one.text for one in messages.quotes]
+        # Dates as a memory writes them, so that two that changed places are seen.
+        said += [resolve_dates(one.text, one.at, self.zone) for one in messages.quotes]
         sources = Sources(said, old=[old], others=[*messages.replies, *messages.tool_texts])
         return sources.altered(entry.body)
 

@@ -29,7 +29,7 @@ from nacre.layers.l5_extract.extract import (
 from nacre.layers.l5_extract.judge import Judge, NewMessages, has_news, messages_since
 from nacre.layers.l5_extract.policy import EXTRACT, ExtractConditions, ExtractSettings, due
 from nacre.loop.fork import FORK, SOURCE, Fork
-from nacre.memory.checks.faithful import Statements, lost_sentences
+from nacre.memory.checks.statements import Statements, lost_sentences
 from nacre.memory.files.transaction import pick_up
 from nacre.memory.format.entry import read_entry
 from nacre.memory.memory import Memory
@@ -141,7 +141,7 @@ class Extract(Layer):
         elif news:
             is_due = due(conditions, self.settings)
             background = self._background
-            waits = background.yields or (background.idle_seconds > 0 and not is_due)
+            waits = background.yields or (background.pause_seconds > 0 and not is_due)
             if waits and self._config.fork is not None and self.settings.mode == "auto":
                 # Now, by rule: the model is asked later, perhaps not before the session ends.
                 with suppress(NacreError):

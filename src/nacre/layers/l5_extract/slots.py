@@ -6,7 +6,10 @@ import re
 from collections.abc import Mapping
 
 _LEAD = r"^(?:(?:and|so|well|actually|hi|hello|btw|by the way|no)[,.]? )*"
-_END = r"(?:,? (?:now|currently|these days|again|by the way|btw|actually))*[.!。！ ]*$"
+_END = (
+    r"(?:,? (?:now|currently|these days|again|by the way|btw|actually|last (?:week|month|year)"
+    r"|(?:in|on|since|around)(?: the week of)? [\w -]*\d{4}[\d-]*))*[.!。！ ]*$"
+)
 _VALUE = r"[\w'’.&-]+(?: [\w'’.&-]+){0,3}?"
 _NO_PLACE = (
     r"(?!(?:fear|hope|dread|denial|terror|constant|peace|harmony|sin|a|an|the|my|our|your|this|that|here"
@@ -45,7 +48,8 @@ SLOTS: Mapping[str, tuple[re.Pattern[str], re.Pattern[str], str]] = {
         re.compile(
             rf"{_LEAD}I(?:['’]?m| am)? (?:now |currently )?(?:work|working|employed) (?:at|for) (?!home\b"
             rf"|it\b|me\b|this\b)"
-            rf"{_VALUE}{_END}|^我(?:现在|目前)?在[^，。,.；;？?]{{2,12}}(?:工作|上班)[了。！]*$",
+            rf"{_VALUE}{_END}|^我(?:现在|目前)?在[^，。,.；;？?]{{2,12}}(?:工作|上班)[了。！]*$"
+            r"|^我(?:现在|已经)?(?:搬到|调到|换到|去)了?[^，。,.；;？?]{2,12}(?:工作|上班)[了，,现在\u4e00-\u9fff。！]{0,10}$",
             re.IGNORECASE,
         ),
         re.compile(

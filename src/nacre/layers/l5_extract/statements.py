@@ -81,10 +81,11 @@ _CODE = re.compile(
 )
 _ITEM = re.compile(r"^\s*(?:[-*•+]|\d{1,2}[.)、])\s+")
 _SPEAKER = re.compile(
-    r"^\s*(?:\*\*)?([A-Z][\w.-]*(?: [A-Z][\w.-]*)?"
+    r"^\s*(?:\*\*)?(?!(?i:remember|reminder|note|fyi|btw|also|ps|correction|update|important)\b)"
+    r"([A-Z][\w.-]*(?: [A-Z][\w.-]*)?"
     r"|user|assistant|human|ai|我|你|他|她|用户|助手)(?:\*\*)?\s*[:：]\s*\S"
 )
-"""A name and a colon: a line of a dialogue or a form."""
+"""A name and a colon: a line of a dialogue or a form. `Remember:` and its like are no names."""
 _LETTER = re.compile(
     r"^\s*(?:dear|hi|hello|hey) [\w .]{1,40},\s*$"
     r"|^\s*(?:best|kind|warm)?\s*regards,?\s*$|^\s*sincerely,?|^\s*(?:subject|from|to|sent):\s",

@@ -13,7 +13,7 @@ from nacre.layers.l6_dream.by_rule_index import index_all
 from nacre.layers.l6_dream.by_rule_merge import merge
 from nacre.layers.l6_dream.copy import DirectoryCopy, TopicSearch, is_log, is_text, is_topic
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings, may_remove
-from nacre.memory.checks.faithful import Statements, lost_sentences
+from nacre.memory.checks.statements import Statements, lost_sentences
 from nacre.memory.daily_log import day_of, origin_of_line, read_log
 from nacre.memory.dates.absolute import find_dates
 from nacre.memory.format.entry import (
@@ -22,6 +22,7 @@ from nacre.memory.format.entry import (
     compose,
     description_of,
     file_name,
+    file_title,
     title_of,
 )
 from nacre.memory.format.frontmatter import MarkdownFile
@@ -46,7 +47,7 @@ _FORBIDS = re.compile(
 )
 _DUNDER = re.compile(r"__\w+__(\(\))?")
 _BREAK = re.compile(r"(\n[ \t]*\n)")
-_TODAY = re.compile(r"\btoday\b|今[天日]", re.IGNORECASE)
+_TODAY = re.compile(r"\b(?:today|heute|aujourd['’]hui|hoy)\b|今[天日]|本日", re.IGNORECASE)
 
 
 def resolve_dates(copy: DirectoryCopy, resolve: Resolve, zone: tzinfo) -> None:
@@ -102,11 +103,13 @@ def mark_drift(copy: DirectoryCopy, check: DriftCheck) -> None:
         "".join(one for one in _SENTENCE.findall(topic.entry.body) if not _FORBIDS.search(one))
         for topic in topics
     ]
-    # Flags may belong to another program; names such as `__init__` are Python's own.
+    # Flags and variables may belong to another program; names such as `__init__` are Python's own.
     drifts = [
         Drift(
             references=tuple(
-                one for one in found.references if one.kind != "flag" and not _DUNDER.fullmatch(one.text)
+                one
+                for one in found.references
+                if one.kind not in {"flag", "variable"} and not _DUNDER.fullmatch(one.text)
             )
         )
         for found in check(texts)
@@ -203,8 +206,8 @@ def sort_logs(copy: DirectoryCopy, rules: DreamRules, *, today: date) -> None:
                 continue
             body = f"{text}\n\n{SEE_ALSO} [{day.isoformat()}]({file})"
             name = title_of(text)
-            draft = MemoryDraft(body=body, kind=line.kind, name=name, description=description_of(text))
-            new = file_name(name, taken=copy.now)
+            draft = MemoryDraft(body=body, kind=line.kind, name=name, description=description_of(text, name))
+            new = file_name(file_title(line.kind, name), taken=copy.now)
             copy.write(new, compose(draft, file=new, now=said), f"sorted from {file}")
 
 

@@ -6,12 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from nacre.layers.l6_dream.copy import DirectoryCopy, Topic, is_index, is_log, is_text, is_topic
 from nacre.layers.l6_dream.policy import DREAM
-from nacre.memory.checks.faithful import Sources, Statements, lost_sentences
+from nacre.memory.checks.faithful import Sources
 from nacre.memory.checks.grounding import lost_claims
 from nacre.memory.checks.lint import MAX_LINE_CHARS
+from nacre.memory.checks.statements import Statements, lost_sentences
 from nacre.memory.daily_log import day_of
 from nacre.memory.format.entry import Entry, description_of
 from nacre.memory.format.index import (
@@ -88,17 +90,16 @@ class _IndexRepair:
     def repaired(self, data: bytes, *, with_logs: bool, max_dropped_share: float) -> bytes:
         index = MemoryIndex.parse(data)
         dead = self._droppable(index, max_dropped_share)
-        lines: list[IndexLine] = []
+        gone: set[int] = set()
         seen: set[str] = set()
-        for line in index.lines:
+        for number, line in enumerate(index.lines):
             why = self._objection(line.file, seen, dead) if line.kind == "pointer" else ""
             if why:
                 self._keep_hook(line)
                 self.dropped.append(f"dropped the line [{line.title}]({line.file}): {why}")
-                continue
+                gone.add(number)
             seen.add(line.file)
-            lines.append(line)
-        index = MemoryIndex(tuple(lines))
+        index = _without(index.lines, gone)
         # With room in the index, lines stay as they are: a longer hook says more, and order does not matter.
         is_full = index_usage(index.data).share > NEAR
         index = self._with_missing(self._shortened(index) if is_full else index)
@@ -161,7 +162,7 @@ class _IndexRepair:
         )
         for topic in [one for one in order if is_listable(one.entry)][:MAX_LINES]:
             entry = topic.entry
-            hook = entry.description or description_of(entry.body)
+            hook = entry.description or description_of(entry.body, entry.title)
             file = entry.file.removeprefix(self.folder)
             index = MemoryIndex.parse(index.with_pointer(file, entry.title, hook, kind=entry.kind))
         return index
@@ -218,13 +219,10 @@ class _IndexRepair:
         ]
         useful = {file: self.useful.get(self.folder + file, 0.0) for file in self.topics}
         _, gone = within_budget(index.data, entries, useful=useful)
-        lines = []
-        for line in index.lines:
-            if line.kind == "pointer" and line.file in gone:
-                self._keep_hook(line)
-                continue
-            lines.append(line)
-        return MemoryIndex(tuple(lines))
+        numbers = {n for n, line in enumerate(index.lines) if line.kind == "pointer" and line.file in gone}
+        for number in sorted(numbers):
+            self._keep_hook(index.lines[number])
+        return _without(index.lines, numbers)
 
     def _keep_hook(self, line: IndexLine) -> bool:
         """Move details that only the line has into its memory; False if that may not be changed."""
@@ -239,6 +237,23 @@ class _IndexRepair:
         self.copy.write(topic.entry.file, topic.document.with_body(body), "took over detail from the index")
         self.topics[line.file] = self.copy.topic(topic.entry.file)
         return True
+
+
+def _without(lines: Sequence[IndexLine], dropped: set[int]) -> MemoryIndex:
+    """Return an index without the lines of these numbers, and without headings that they leave empty."""
+    starts = [number for number, line in enumerate(lines) if line.kind == "heading"]
+    for start, end in pairwise([*starts, len(lines)]):
+        section = range(start + 1, end)
+        has_more = any(lines[number].raw.strip() for number in section if number not in dropped)
+        is_parent = end < len(lines) and _depth(lines[end]) > _depth(lines[start])
+        if not dropped.isdisjoint(section) and not has_more and not is_parent:
+            dropped = dropped | {start, *section}
+    return MemoryIndex(tuple(line for number, line in enumerate(lines) if number not in dropped))
+
+
+def _depth(heading: IndexLine) -> int:
+    bare = heading.raw.lstrip("\ufeff")
+    return len(bare) - len(bare.lstrip("#"))
 
 
 def supported_index(copy: DirectoryCopy, file: str, data: bytes) -> tuple[bytes, list[str]]:
@@ -285,7 +300,7 @@ def _supported_pointer(copy: DirectoryCopy, folder: str, line: IndexLine, old: S
     if not set(terms(title)) <= allowed or sources.altered(title, new_words="any"):
         title = entry.title
     if not set(terms(hook)) <= allowed or sources.altered(hook, new_words="any"):
-        hook = entry.description or description_of(entry.body)
+        hook = entry.description or description_of(entry.body, entry.title)
     if (title, hook) == (line.title, line.hook) and ".md#" not in line.raw:
         return line.raw
     return pointer_line(line.file, title, hook) + "\n"

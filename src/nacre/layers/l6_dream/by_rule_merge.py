@@ -11,10 +11,12 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import SequenceMatcher
 from functools import cached_property
 from math import ceil
 
 from nacre.layers.l6_dream.copy import DirectoryCopy, Topic, is_text
+from nacre.memory.dates.calendar import WEEKDAYS
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.similarity import has_other_subject, terms
 
@@ -25,6 +27,10 @@ SURE_TERMS = 8
 MAX_HOLDERS = 50
 """A sentence or word that more memories share says nothing about any two of them."""
 ALSO = "Also known as"
+MIN_SHARED_TERMS = 2
+"""Terms that two sentences about the same subject have in common."""
+MAX_VALUE_WORDS = 4
+"""Words of a value; more are another statement."""
 
 _SPLIT = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 _BLANKS = re.compile(r"\s+")
@@ -35,6 +41,13 @@ _NOT = frozenset(
 )
 _NOT_CHINESE = re.compile("[不别没无非勿未]")
 _LINK = re.compile(r"\[\[([^\[\]\n|#]+)([|#][^\[\]\n]*)?\]\]")
+_WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff](?:[\w'’.:/-]*\w)?")
+_HAN_NUMBERS = frozenset("一二三四五六七八九十两")
+_CHANGED = re.compile(
+    r"\b(?:now|since|no longer|any ?more|moved|switched|replaced|renamed|changed|instead|took over|as of)\b"
+    r"|现在|改成|改为|换成|搬到|不再|已经",
+    re.IGNORECASE,
+)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -228,6 +241,43 @@ def contradicts(one: str, other: str) -> bool:
     apart = (first - second) | (second - first)
     lowered = {token.casefold() for token in first} & {token.casefold() for token in second}
     return any(_is_significant(token) for token in apart if token.casefold() not in lowered)
+
+
+def is_contradicted(old: str, new: str) -> bool:
+    """Whether a sentence says of the same subject something else: one value differs, or a negation.
+
+    Another number or weekday is enough. For another name or word, the new sentence must say that it changed:
+    "Priya owns Orchard" does not contradict "Priya owns Gannet".
+    """
+    mine, theirs = ([one.casefold() for one in _WORD.findall(text)] for text in (old, new))
+    steps = SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes()
+    shared = {word for kind, start, end, *_ in steps if kind == "equal" for word in mine[start:end]}
+    gone = [
+        (mine[a:b], theirs[c:d], a == 0 or b == len(mine))
+        for kind, a, b, c, d in steps
+        if kind in {"replace", "delete"}
+    ]
+    added = [word for kind, _, _, c, d in steps if kind == "insert" for word in theirs[c:d]]
+    if len(terms(" ".join(shared))) < MIN_SHARED_TERMS or len(gone) > 1:
+        return False
+    if not gone:
+        return any(_is_negation(word) for word in added)
+    was, is_now, is_at_an_end = gone[0]
+    if len(was) > MAX_VALUE_WORDS or not (is_now or any(map(_is_negation, was))):
+        return False
+    is_value = any(map(_is_value, was)) and any(map(_is_value, is_now))
+    # In the middle of a sentence another word is another subject: "the staging limit", "the upload limit".
+    is_changed = is_at_an_end and bool(_CHANGED.search(new))
+    return is_value or any(map(_is_negation, [*was, *is_now])) or is_changed
+
+
+def _is_negation(word: str) -> bool:
+    return word in _NOT or bool(_NOT_CHINESE.search(word))
+
+
+def _is_value(word: str) -> bool:
+    """Whether a word is a number or a day of the week."""
+    return any(char.isdigit() for char in word) or word.removesuffix("s") in WEEKDAYS or word in _HAN_NUMBERS
 
 
 def _is_significant(token: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nacre.errors import OutsideStore
 from nacre.layers.l6_dream.by_rule_index import index_problems
-from nacre.layers.l6_dream.by_rule_merge import sentences
+from nacre.layers.l6_dream.by_rule_merge import is_contradicted, sentences
 from nacre.layers.l6_dream.copy import (
     DirectoryCopy,
     DreamStep,
@@ -21,9 +21,10 @@ from nacre.layers.l6_dream.copy import (
     is_topic,
 )
 from nacre.layers.l6_dream.policy import DREAM, DreamSettings, may_remove
-from nacre.memory.checks.faithful import Sources, Statements, lost_sentences
+from nacre.memory.checks.faithful import Sources
 from nacre.memory.checks.grounding import is_blank, lost_claims, ungrounded_claims
 from nacre.memory.checks.origins import origin_of
+from nacre.memory.checks.statements import Statements, lost_sentences
 from nacre.memory.checks.support_sentence import split_sentences
 from nacre.memory.dates.absolute import full_dates
 from nacre.memory.files.containment import topic_inside
@@ -381,7 +382,10 @@ class LostAnswer:
 
 
 def lost(copy: DirectoryCopy, *, today: date) -> list[LostAnswer]:
-    """Return the questions that found their memory before the changes and no longer do."""
+    """Return the questions that found their memory before the changes and no longer do.
+
+    A memory that another one provably contradicts is not asked for: its answers would be wrong.
+    """
     changed = copy.changed
     old = DirectoryCopy(copy.base, written=copy.written)
     before = old.topics()
@@ -389,7 +393,8 @@ def lost(copy: DirectoryCopy, *, today: date) -> list[LostAnswer]:
     if not touched:
         return []
     replaced_by = successors(copy.steps)
-    asked = _asked(before, copy, replaced_by)
+    outdated = _outdated(old, copy)
+    asked = _asked([one for one in before if one.entry.file not in outdated], copy, replaced_by)
     search = TopicSearch(before, asked=today)
     answered = [
         (topic.entry.file, question)
@@ -407,6 +412,32 @@ def lost(copy: DirectoryCopy, *, today: date) -> list[LostAnswer]:
         if (successor := _successor(file, copy, replaced_by))
         and not _is_found(question, successor, search.files(question, limit=FOUND_AFTER), copy)
     ]
+
+
+def _outdated(old: DirectoryCopy, copy: DirectoryCopy) -> set[str]:
+    """Return the removed memories whose sentences the named memory contradicts, or some memory repeats."""
+    now = Statements(_text_of(copy, file) for file in copy.now if not is_index(file))
+    found = set()
+    for step in copy.steps:
+        is_claimed = step.action == "removed" and step.reason.startswith("contradicted")
+        if not is_claimed or step.file in copy.now or step.into not in copy.now or not is_topic(step.into):
+            continue
+        topic = old.topic(step.file)
+        into = split_sentences(copy.topic(step.into).entry.body)
+        parts = split_sentences(topic.entry.body)
+        denied = [one for one in parts if any(is_contradicted(one, other) for other in into)]
+        rest = "\n".join(one for one in parts if one not in denied)
+        if denied and not lost_sentences(rest, now=now) and not _is_newer(topic, step.into, old):
+            found.add(step.file)
+    return found
+
+
+def _is_newer(topic: Topic, other: str, old: DirectoryCopy) -> bool:
+    """Whether a memory was written after another one, which then cannot say what holds now."""
+    if other not in old.now:
+        return False
+    times = [one.entry.modified or one.entry.created for one in (topic, old.topic(other))]
+    return times[0] is not None and times[1] is not None and times[0] > times[1]
 
 
 def _is_found(question: str, successor: str, found: Sequence[str], copy: DirectoryCopy) -> bool:

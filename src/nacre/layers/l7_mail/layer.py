@@ -14,8 +14,9 @@ from typing import assert_never
 
 from nacre import prompts
 from nacre.errors import MailError, ToolError
+from nacre.formatting import counted
 from nacre.layers.l7_mail.inbox import START, Inbox, InboxPosition, UnreadLetters
-from nacre.layers.l7_mail.letter import TERMINAL, Letter
+from nacre.layers.l7_mail.letter import RESPONSES, TERMINAL, Letter
 from nacre.layers.l7_mail.post import PlanApproval
 from nacre.messages.blocks import JsonObject, Text, ToolResult
 from nacre.messages.records import Record, Said
@@ -47,7 +48,7 @@ def render_letters(letters: Sequence[Letter]) -> str:
 
 def _rendered(letter: Letter) -> str:
     about = f' summary="{one_line(letter.summary)}"' if letter.summary else ""
-    answers = f' answers="{letter.answers}"' if letter.answers else ""
+    answers = f' answers="{letter.answers}"' if letter.kind in RESPONSES else ""
     head = f'<{TAG} from="{one_line(letter.sender)}" id="{letter.id}" kind="{letter.kind}"{answers}{about}>'
     return f"{head}\n{_body(letter)}\n</{TAG}>"
 
@@ -182,6 +183,8 @@ class Mail(Layer):
         """Whether a letter is shown to the model; a hidden one still counts as received."""
         self.may_deliver: Callable[[Sequence[Letter]], Awaitable[bool]] | None = None
         """Whether letters may be attached in the running turn; otherwise they stay in the inbox."""
+        self.on_letters: Callable[[Sequence[Letter]], Awaitable[None]] | None = None
+        """Called with the letters that a message gets, before the cursor moves behind them."""
         self.on_prompt: Callable[[], Awaitable[None]] | None = None
         """Called on input from a person."""
         self.holds_turns = False
@@ -217,6 +220,8 @@ class Mail(Layer):
         shown = [letter for letter in letters if self.shows(letter)]
         if shown and self.may_deliver is not None and not await self.may_deliver(shown):
             return []
+        if self.on_letters is not None:
+            await self.on_letters(letters)
         for letter in shown:
             self.plan.hear(letter)
         lines = [f"{letter.sender}: {letter.summary or letter.kind}" for letter in shown]
@@ -295,7 +300,8 @@ class Mail(Layer):
             self._last_error = str(error)
             return UnreadLetters((), START)
         if found.unreadable:
-            self._session.notify(f"{found.unreadable} lines of an inbox are no letters; they were set aside")
+            lines = counted(found.unreadable, "line")
+            self._session.notify(f"{lines} of an inbox cannot be read as letters; set aside")
         if found.position != self._settled.get(inbox, START):
             self._taken[inbox] = (frozenset(letter.id for letter in found.letters), found.position)
         return found

@@ -67,7 +67,7 @@ class Letter:
     approves: bool | None = None
     """Set for responses only."""
     answers: str = ""
-    """The id of the letter that is answered."""
+    """The id of the letter that is answered; of a report, the last one that was received before it."""
     at: datetime
 
 

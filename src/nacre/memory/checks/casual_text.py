@@ -25,6 +25,7 @@ tue tuesday | tues tuesday | wed wednesday | weds wednesday | thu thursday | thu
 thurs thursday | fri friday | sat saturday | sun sunday | til until | till until | two 2 | three 3
 four 4 | five 5 | six 6 | seven 7 | eight 8 | nine 9 | ten 10 | eleven 11 | twelve 12 | jan january
 feb february | apr april | jun june | jul july | aug august | sep september | sept september | nite night
+third 3rd | fourth 4th | fifth 5th | sixth 6th | seventh 7th | eighth 8th | ninth 9th | tenth 10th
 cols columns | col column | lets let us | oct october | nov november | dec december
 """
 _EXPANDED = {
@@ -36,7 +37,7 @@ _EXPANDED = {
 _SHORT = re.compile(
     r"(?<![\w./@:#$'’-])("
     + "|".join(sorted(map(re.escape, _EXPANDED), key=len, reverse=True))
-    + r")(?![\w/@:#'’-]|\.\w)",
+    + r")(?![\w/@:#'’-]|\.\w)(?<!Mr)",
     re.IGNORECASE,
 )
 _DAYS = "mon|tue|tues|wed|thu|thur|thurs|fri|sat|sun"
@@ -57,6 +58,12 @@ _NOT_ALLOWED = re.compile(
     r"|\bno ([\w -]{3,40}?)(?: are| is)? (?:allowed|permitted)\b",
     re.IGNORECASE,
 )
+_FREE_OF = re.compile(
+    r"\b(?!(?:feel|for|is|are|be|been|was|were|set|get|gets|got|it|them|you|me|us|stay|stays|go|goes|run)\b)"
+    r"([a-z]{3,})[ -]free\b(?! of\b)",
+    re.IGNORECASE,
+)
+"""Such as "meeting free" and "nut-free"."""
 _UNKNOWN = re.compile(r"\bno (?:idea|clue|experience|knowledge) (?:about|of|with|in)\b", re.IGNORECASE)
 _GIVEN_UP = re.compile(r"\b(?:g[eo]t(?:ting|s)? rid of|g[ai]v(?:e|en|ing|es) up(?: on)?)\b", re.IGNORECASE)
 _INTERJECTION = re.compile(
@@ -82,7 +89,7 @@ def expanded(text: str) -> str:
     )
     text = _SPAN.sub(lambda found: f"{found[1]} {_SPANS[found[2]]}", text)
     text = _UNKNOWN.sub("not known", _PHRASAL.sub(r"\1off", text))
-    text = _GIVEN_UP.sub("dropped", text)
+    text = _FREE_OF.sub(r"without \1", _GIVEN_UP.sub("dropped", text))
     return _NOT_ALLOWED.sub(_forbidden, _SHORT.sub(_written_out, text))
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
+from nacre.memory.checks.statements import CONTRAST, MIN_COVERED, PART, Statements, adds, is_invented
 from nacre.memory.checks.support import has_opposite, is_crossed, is_rearranged
 from nacre.memory.checks.support_scope import has_same_bounds, scope_kinds
 from nacre.memory.checks.support_sentence import (
@@ -21,7 +22,6 @@ from nacre.memory.checks.support_sentence import (
     Clause,
     Sentence,
     among,
-    forms,
     is_alike,
     is_content,
     normalised,
@@ -31,28 +31,21 @@ from nacre.memory.checks.support_words import NEGATIVE
 from nacre.memory.dates.absolute import without_dates
 from nacre.memory.recall.ranking.terms import STOP_TERMS, normal
 
-MIN_COVERED = 0.5
-"""Share of its content words that a sentence has in common with one that it may come from."""
-NEARLY_BEST = 0.15
-"""Sources whose share is less than this below the best one are compared, too."""
-MAX_NEW = 0.34
-"""Share of the content words of a sentence that may be new where nothing may be added."""
 MIN_ALIKE = 0.6
 """Share of the content words of a source that make a sentence another form of it, not of a part of it."""
 MIN_DENIED = 0.75
 """Share of the words of a denied clause from which on a sentence without a negation states the contrary."""
 MIN_PART_WORDS = 2
+MAX_JOINED = 8
+"""Sentences of the person that may stand in one."""
 MAX_SHOWN = 80
 """Characters of a sentence in a message."""
-_PART = re.compile(r"\s*([,;—–]|(?<=\w):\s|\s-\s|\b(?:and|or|but|because|so|which|who)\b)\s*", re.IGNORECASE)
-_CONTRAST = re.compile(r"\W*(?:not|instead of|rather than|而不是|而非)\b", re.IGNORECASE)
 _ADVICE = re.compile(r"\W*(?:how to apply|apply|如何应用|做法)\W", re.IGNORECASE)
 _LEANS = re.compile(r"\W*(?:(?:and|so|but|now)\W+)?(?:it|that|this|they|he|she|both|those)\b", re.IGNORECASE)
 _RULE = re.compile(r"\W*(?:never|do not|don't|avoid|no|not|stop)\b", re.IGNORECASE)
 _DENIES = re.compile(
     r"\b(?:is|are|was|were|be|must|may|can|should|will|has|have|goes?|does|do) not\b", re.IGNORECASE
 )
-_FIRMLY = re.compile(r"\b(?:without|never)\b", re.IGNORECASE)
 _SOFT = frozenset(
     normal(word)
     for word in "only except unless instead rather left leave gone retire end replace dead".split()
@@ -62,14 +55,24 @@ _LIMITS = frozenset(normal(word) for word in "only except unless".split())
 _HAN_NEGATION = re.compile(
     "不(?:用|要|能|许|再|得)?|(?<![特分区级性差])别(?!人|的|墅)|勿|没有?|无需|无人|禁止|避免|停|弃|废|未(?!来)|(?<!除)非(?!常)"
 )
+_HAN_ORDER = re.compile("先([^，。；再]+)[，、]?(?:然后)?再([^，。；]+)")
 _HAN_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([\u4e00-\u9fff]{1,2})")
 """A number and what it counts; dates are taken out before."""
-_COUNT = re.compile(r"\d+(?:[.,:]\d+)*|%")
+_COUNT = re.compile(r"\d+(?:[.,:]\d+)*(?:st|nd|rd|th)?|%")
 _PERSON = re.compile(
     r"\b(?:i|we|me|us|ich|wir|(?:the |der )?(?:user|person|nutzer)(?!['’]s))\b|我|用户", re.IGNORECASE
 )
 _TITLE = re.compile(r"\b(?:Dr|Prof|Mr|Mrs|Ms|Herr|Frau)\.? (?=[A-Z])")
-_CLAUSE = re.compile(r"[，,；;。—–]|\b(?:and|but|while|und|aber)\b", re.IGNORECASE)
+_CLAUSE = re.compile(
+    r"[，,；;。—–]|(?<!\d )\b(?:and|und)\b|\b(?:and|und|but|while|aber)\b(?! \d)", re.IGNORECASE
+)
+_WEEK = re.compile(r"\b(?:this|next|last) (?:week|month|year|weekend)\b", re.IGNORECASE)
+_WHEN = frozenset(
+    normal(word)
+    for word in "nightly daily weekly monthly quarterly yearly hourly midnight noon night day morning evening"
+    " weekend weekday weekends weekdays late early first last".split()
+)
+"""Words of time that are exchanged like names: "the nightly backup", "the weekly one"."""
 _TIMES = frozenset({"in morning", "in evening", "in night"})
 _ALL = frozenset({"all", "each"})
 _PART_OF = re.compile(r"\b(?:\d+|one|some|few|several|most|half|many) of\b", re.IGNORECASE)
@@ -83,67 +86,10 @@ _SUBJECT = re.compile(
     r"(?: (?:and|or) (?P<two>(?i:i|me|the user)\b|[A-Z][\w-]+))?"
 )
 _OWN = frozenset({"i", "we", "me", "user", "person", "the user", "the person"})
-_HELD_CLAUSE = re.compile(r"[,;:—]|\b(?:but|while|because)\b")
+_HELD_CLAUSE = re.compile(r"[,;:—]|\b(?:but|while|because|before|after)\b")
 MIN_HELD = 0.6
 """Share of the content words of a clause that make another clause say the same of its subject."""
 NewWords: TypeAlias = Literal["any", "some", "few"]
-
-
-class Statements:
-    """The sentences of some texts, found by their words."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self.sentences: list[Sentence] = []
-        self._verbatim: set[str] = set()
-        self._by_stem: dict[str, set[int]] = defaultdict(set)
-        self._by_pair: dict[str, set[int]] = defaultdict(set)
-        for text in texts:
-            for one in split_sentences(normalised(text)):
-                self._add(Sentence.of(one))
-
-    def _add(self, sentence: Sentence) -> None:
-        if sentence.letters in self._verbatim:
-            return
-        self._verbatim.add(sentence.letters)
-        number = len(self.sentences)
-        self.sentences.append(sentence)
-        for word in sentence.stems:
-            self._by_stem[word].add(number)
-        for pair in sentence.han_pairs:
-            self._by_pair[pair].add(number)
-
-    def has(self, sentence: Sentence) -> bool:
-        """Return whether a sentence is among them, whatever its punctuation."""
-        return sentence.letters in self._verbatim
-
-    def has_word(self, word: str) -> bool:
-        """Return whether a word, or another form of it, occurs."""
-        return bool(self._holders(word))
-
-    def nearest(self, mine: Sentence) -> list[Sentence]:
-        """Return the sentences that share most of the content of another, if that is at least half of it."""
-        scores: dict[int, float] = defaultdict(float)
-        words = set(mine.content)
-        size = len(words) + len(mine.han_pairs)
-        for word in words:
-            for number in self._holders(word):
-                scores[number] += 1 / size
-        for pair in mine.han_pairs:
-            for number in self._by_pair.get(pair, ()):
-                scores[number] += 1 / size
-        best = max(scores.values(), default=0.0)
-        least = max(MIN_COVERED, best - NEARLY_BEST)
-        return [self.sentences[number] for number, score in scores.items() if score >= least - 1e-9]
-
-    def _holders(self, word: str) -> set[int]:
-        parts = re.split(r"[^\w]|_", word)
-        found = set[int]().union(
-            *(self._by_stem.get(form, ()) for one in (word, *parts) for form in forms(one))
-        )
-        if found or len(word) <= 4:
-            return found
-        starts = (word[: len(word) - cut] for cut in range(1, 3))
-        return set[int]().union(*(self._by_stem.get(start, ()) for start in starts))
 
 
 class Sources:
@@ -154,6 +100,13 @@ class Sources:
         messages = [[Sentence.of(one) for one in split_sentences(normalised(text))] for text in said]
         self._trusted = Statements([*(one.text for each in messages for one in each), *old])
         self._others = Statements(others)
+        letters = [one.letters for each in messages for one in each]
+        self._verbatim = {
+            "".join(letters[start:end])
+            for start in range(len(letters))
+            for end in range(start + 2, min(start + MAX_JOINED, len(letters)) + 1)
+        }
+        """Sentences of the person that follow each other, as one: they are no claim of another."""
         self._denials = [denied for one in self._trusted.sentences if (denied := _denied(one))]
         # A correction may need the sentence before it: "The database moved. It is osprey now."
         self._said = [
@@ -173,10 +126,10 @@ class Sources:
         exchanged = self._exchanged([part for text in texts for part in _parts(text)])
         for text in texts:
             mine = Sentence.of(text)
-            if any(one.has(mine) for one in places):
+            if any(one.has(mine) for one in places) or mine.letters in self._verbatim:
                 continue
             near = next((sources for one in places if (sources := one.nearest(mine))), [])
-            is_invented = new_words != "any" and not _ADVICE.match(text) and any(_is_invented(mine, places))
+            is_new = new_words != "any" and not _ADVICE.match(text) and is_invented(mine, places)
             is_turned = (
                 self._is_turned(mine, near)
                 or self._has_turned_part(mine)
@@ -184,10 +137,11 @@ class Sources:
                 or self._is_affirmed(mine)
                 or self._has_other_subject(mine)
                 or _is_decided(mine, near)
-                or (bool(mine.han) and _is_han_denied(mine, self._trusted.sentences))
+                or (bool(near) and all(_has_substitute(mine, one, places) for one in near))
+                or (bool(mine.han) and _is_han_turned(mine, self._trusted.sentences))
                 or any(part in text for part in exchanged)
             )
-            if is_turned or is_invented or (new_words == "few" and _adds(mine, places)):
+            if is_turned or is_new or (new_words == "few" and adds(mine, places)):
                 found.append(text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…")
         return found
 
@@ -197,9 +151,9 @@ class Sources:
 
     def _has_turned_part(self, mine: Sentence) -> bool:
         """Whether a part of a sentence denies what all that is near states, or the other way round."""
-        for text in _PART.split(mine.text):
+        for text in PART.split(mine.text):
             part = Sentence.of(text.strip())
-            if len(set(part.content)) < MIN_PART_WORDS or _CONTRAST.match(text):
+            if len(set(part.content)) < MIN_PART_WORDS or CONTRAST.match(text):
                 continue
             near = self._trusted.nearest(part)
             if near and not any(_has_same_polarity(part, one, self._denials) for one in near):
@@ -241,6 +195,7 @@ class Sources:
         found: set[str] = set()
         for sentence in self._trusted.sentences:
             theirs = [words for _, words in _parts(sentence.text)]
+            is_denied = _is_negative(sentence.text) or any(_is_negative(text) for text, _ in mine)
             for at, one in enumerate(theirs):
                 for other in theirs[at + 1 :]:
                     mixed = [
@@ -254,6 +209,13 @@ class Sources:
                         for _, here_too, there_too in mixed
                         if not here & here_too and not there & there_too
                     )
+                    if is_denied:
+                        continue
+                    for text, here, there in mixed:
+                        # A clause that is there as a whole may have got the verb of the other one.
+                        is_torn = there < other - one and _is_torn(text, here, one - other, mine)
+                        if is_torn or (here < one - other and _is_torn(text, there, other - one, mine)):
+                            found.add(text)
         return found
 
     def _clauses_with(self, words: Collection[str]) -> list[tuple[set[str], Clause, Sentence]]:
@@ -335,43 +297,6 @@ def _held(sentence: Sentence) -> list[tuple[frozenset[str], list[str]]]:
     return [(subjects, words) for subjects, words in found if words]
 
 
-def lost_sentences(old: str, *, now: Statements) -> list[str]:
-    """Return the sentences of a text of which less than half of the words are in any one present sentence."""
-    found = []
-    for text in split_sentences(normalised(old)):
-        mine = Sentence.of(text)
-        if (mine.content or mine.han_pairs) and not now.has(mine) and not now.nearest(mine):
-            found.append(text)
-    return found
-
-
-def _is_invented(mine: Sentence, places: Sequence[Statements]) -> Iterator[bool]:
-    """Yield for each part of a sentence whether it is in none of the sources."""
-    before = ""
-    for text in _PART.split(mine.text):
-        is_item = before in {"and", "or"}
-        before = text.strip().lower()
-        # "Driven by legal, not by debt" adds no statement of its own.
-        if not text.strip() or _PART.fullmatch(text) or _CONTRAST.match(text):
-            continue
-        part = Sentence.of(text)
-        # Numbers are claims, and a script without blanks is compared by pairs.
-        plain = [] if part.han else [word for word in part.content if word.isalpha()]
-        new = [word for word in plain if not any(one.has_word(word) for one in places)]
-        is_whole = bool(new) and len(new) == len(part.content)
-        is_denied = _FIRMLY.search(text) is not None
-        denied = {word for clause in part.clauses for word in clause.denied}
-        yield is_whole and (len(new) > 1 or is_item or is_denied)
-        # What is denied must be in the source: "deploys go out without review".
-        yield is_denied and any(word in denied for word in new) and all(among(word, new) for word in denied)
-
-
-def _adds(mine: Sentence, places: Sequence[Statements]) -> bool:
-    words = set(mine.content)
-    new = [word for word in words if not any(one.has_word(word) for one in places)]
-    return len(new) > MAX_NEW * len(words) or any(word in mine.adjuncts for word in new)
-
-
 def _agrees(mine: Sentence, source: Sentence, denials: Sequence[frozenset[str]]) -> bool:
     """Whether a sentence denies what its source denies, and gives the same values to the same words."""
     if (
@@ -411,6 +336,24 @@ def _has_other_name(mine: Sentence, source: Sentence) -> bool:
     )
 
 
+def _has_substitute(mine: Sentence, source: Sentence, places: Sequence[Statements]) -> bool:
+    """Whether one word between two words of the source is another one that no source has: "love novels"."""
+    here = [*dict.fromkeys(mine.content)]
+    there = [*dict.fromkeys(source.content)]
+    for at, word in enumerate(here):
+        if not word.isalpha() or any(one.has_word(word) for one in places):
+            continue
+        before, after = _beside(word, here)
+        for its in there:
+            was_before, was_after = _beside(its, there)
+            is_same_place = after and is_alike(after, was_after) and (before and is_alike(before, was_before))
+            # A participle has the stem of its verb inside: "drucken", "ausgedruckt".
+            is_form = any(its[start : start + 5] in word for start in range(max(1, len(its) - 4)))
+            if is_same_place and at and its.isalpha() and not mine.has(its) and not is_form:
+                return True
+    return False
+
+
 def _beside(word: str, words: Sequence[str]) -> tuple[str, str]:
     at = words.index(word) if word in words else -1
     before = words[at - 1] if at > 0 else ""
@@ -435,8 +378,27 @@ def _parts(text: str) -> list[tuple[str, frozenset[str]]]:
     for part in _CLAUSE.split(text):
         clause = Sentence.of(_HAN_NEGATION.sub(" ", part))
         person = {"*"} if _PERSON.search(part) else set[str]()
-        found.append((part, clause.han_pairs | set(clause.content) | person))
+        person |= {one.lower() for one in _WEEK.findall(part)}
+        found.append(
+            (part, clause.han_pairs | set(clause.content) | _WHEN.intersection(clause.words) | person)
+        )
     return [(part, words) for part, words in found if words]
+
+
+def _is_torn(
+    mixed: str, here: frozenset[str], clause: frozenset[str], mine: Sequence[tuple[str, frozenset[str]]]
+) -> bool:
+    """Whether words of a clause of the person are apart: one in a mixed clause, the other elsewhere.
+
+    "We bill in euros, the Swiss in francs" does not say "Francs are usual; the Swiss pay euros".
+    """
+    return any(
+        not any(_shared(words, {word}) and _shared(words, {other}) for _, words in mine)
+        for text, there in mine
+        if text != mixed
+        for other in _shared(there, clause - here)
+        for word in here - {"*"}
+    )
 
 
 def _shared(mine: Collection[str], theirs: Collection[str]) -> frozenset[str]:
@@ -453,6 +415,42 @@ def _is_han_denied(mine: Sentence, sources: Sequence[Sentence]) -> bool:
         if 2 * most >= max(2, len(words)) and all(
             bool(_HAN_NEGATION.search(part)) != is_denied for part in near
         ):
+            return True
+    return False
+
+
+def _is_han_turned(mine: Sentence, sources: Sequence[Sentence]) -> bool:
+    return _is_han_denied(mine, sources) or _is_han_moved(mine, sources) or _is_han_reordered(mine, sources)
+
+
+def _is_han_moved(mine: Sentence, sources: Sequence[Sentence]) -> bool:
+    """Whether a number of the sources is in a clause whose nearest clauses have only others."""
+    theirs = [part for one in sources for part in _parts(one.text)]
+    known = {number for part, _ in theirs for number in _COUNT.findall(part)}
+    parts = _parts(mine.text)
+    for text, words in parts:
+        pairs = frozenset(word for word in words if not _COUNT.fullmatch(word))
+        # Words that the other clauses have as well do not tell which clause of the source is meant.
+        pairs = pairs.difference(*(its for part, its in parts if part != text)) or pairs
+        most = max((len(pairs & its) for _, its in theirs), default=0)
+        near = {number for part, its in theirs if len(pairs & its) == most for number in _COUNT.findall(part)}
+        numbers = known.intersection(_COUNT.findall(text))
+        if 2 * most >= max(2, len(pairs)) and near and numbers and not numbers & near:
+            return True
+    return False
+
+
+def _is_han_reordered(mine: Sentence, sources: Sequence[Sentence]) -> bool:
+    """Whether what comes first and what comes then changed places: 先给结论，再给理由."""
+    here = _HAN_ORDER.search(mine.text)
+    for one in sources if here else ():
+        there = _HAN_ORDER.search(one.text)
+        if here is None or there is None:
+            continue
+        first, then, its_first, its_then = (
+            Sentence.of(part).han_pairs for part in (*here.groups(), *there.groups())
+        )
+        if first & its_then and then & its_first and not (first & its_first or then & its_then):
             return True
     return False
 

@@ -195,7 +195,7 @@ def _header_problems(topic: _Topic, folder: _LintedFolder) -> Iterable[LintProbl
         yield LintProblem(file, "untyped", message, _kind_by_name(file) is not None)
     if not entry.description:
         message = "no description: the index line and a selector go by it, so this memory is found less often"
-        yield LintProblem(file, "no-description", message, bool(description_of(entry.body)))
+        yield LintProblem(file, "no-description", message, bool(description_of(entry.body, entry.title)))
     elif _is_vague(entry):
         message = f"`{entry.description}` does not say what this memory is about"
         yield LintProblem(file, "vague-description", message)
@@ -271,7 +271,7 @@ def _fixed_topic(topic: _Topic) -> bytes:
         if key:
             document = MarkdownFile.parse(document.with_quotes(key))
     entry = topic.entry
-    if not entry.description and (said := description_of(entry.body)):
+    if not entry.description and (said := description_of(entry.body, entry.title)):
         document = MarkdownFile.parse(document.with_fields(description=said))
     if entry.kind is None and (kind := _kind_by_name(entry.file)):
         document = MarkdownFile.parse(document.with_fields(type=kind))
@@ -287,7 +287,7 @@ def _fixed_index(prefix: str, index: MemoryIndex, folder: _LintedFolder) -> byte
         entry = topic.entry
         is_missing = is_listable(entry) and entry.file not in folder.listed
         if is_missing and folder.index_of(entry.file) == prefix and _fits_one_more(index):
-            said = entry.description or description_of(entry.body)
+            said = entry.description or description_of(entry.body, entry.title)
             file = entry.file.removeprefix(prefix)
             index = MemoryIndex.parse(index.with_pointer(file, entry.title, said, kind=entry.kind))
     return index.data

@@ -80,6 +80,8 @@ _ABOUT_USER = re.compile(
     r"(?! (?:must|should|shall|has|needs))",
     re.IGNORECASE,
 )
+_UNREAL = re.compile(r"(?i)\b(?:fake|dummy|simulated|pretend|former|alleged|so-called) (\w+(?: \w+)?)")
+"""A thing that is not what its name says, with that name."""
 _FIRST = "*first*"
 _PERSON = frozenset(normal(word) for word in "i we me us user person".split())
 _TURNS = frozenset(normal(word) for word in "first later last finally".split())
@@ -87,6 +89,7 @@ _QUANTITY = frozenset({"one", "singl", "doubl", "twice", "half", "both"})
 _HAN_NEGATION = re.compile(
     "不要|不得|不能|不可|不许|不用|不再|不|别|勿|没有|没|无需|禁止|避免|停止|跳过|而非|绝不|切勿|免去|省略"
 )
+_KANA_NEGATION = re.compile("ない|ません|ずに|禁止|だめ|ダメ")
 _USUAL_SIGNS = frozenset(string.punctuation + "—–…“”‘’«»•·→←§°€£¥×，。！？；：、（）《》「」『』【】～")
 _WORDLESS = re.compile(r"(?:[^\w\s]\s?){12,}|[ \t]{16,}")
 _LABEL = re.compile(r"[^\W\d_]+")
@@ -363,6 +366,8 @@ def _is_han_supported(mine: Sentence, sources: Sequence[Sentence]) -> bool:
     ]
     if sum(known) < MIN_HAN_SHARE * len(known):
         return False
+    if any(_is_negation_moved(mine.text, one.text) for one in sources):
+        return False
     for one in sources:
         if bool(_HAN_NEGATION.search(mine.text)) != bool(_HAN_NEGATION.search(one.text)) and one.han:
             return False
@@ -372,6 +377,22 @@ def _is_han_supported(mine: Sentence, sources: Sequence[Sentence]) -> bool:
             if kind == "replace" and len(gone) > 1 and abs(len(gone) - len(new)) <= 1 and new not in one.han:
                 return False
     return True
+
+
+def _is_negation_moved(mine: str, source: str) -> bool:
+    """Whether clauses exchange what they deny: "不要发给小王，发给小李" with the other name denied."""
+    my_denied, my_stated = _dense_pairs(mine)
+    denied, stated = _dense_pairs(source)
+    return bool(my_denied & (stated - denied)) and bool(my_stated & (denied - stated))
+
+
+def _dense_pairs(text: str) -> tuple[set[str], set[str]]:
+    """Return all pairs of signs of the clauses that deny something, and of the others."""
+    pairs: tuple[set[str], set[str]] = (set(), set())
+    for clause in re.split("[，、,；;。]", text):
+        is_stated = not (_HAN_NEGATION.search(clause) or _KANA_NEGATION.search(clause))
+        pairs[is_stated].update(clause[at : at + 2] for at in range(len(clause) - 1))
+    return pairs
 
 
 def _has_same_negations(mine: Sentence, sources: Sequence[Sentence]) -> bool:
@@ -495,6 +516,10 @@ def _is_context_lost(mine: Sentence, source: Sentence) -> bool:
         used = [mine.names(word) for word in content]
         if any(used) and not used[0] and not clause.is_own(content[0]):
             return True
+    if _UNREAL.search(mine.text) is None and any(
+        mine.names(normal(word)) for one in _UNREAL.finditer(source.text) for word in one[1].lower().split()
+    ):
+        return True
     owners = _OWNER.findall(source.text.lower())
     return any(
         owned == other and owner != one

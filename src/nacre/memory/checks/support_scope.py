@@ -11,6 +11,7 @@ from nacre.memory.recall.ranking.terms import normal
 
 _PATTERNS: Sequence[tuple[str, str]] = (
     ("only", r"(?:nothing|nobody|no one|none|not anyone|not anything) (?:but|except|besides|other than)"),
+    ("most", r"(?:almost|nearly|virtually|practically|just about) (?:all|every\w*|each)"),
     ("rare", r"(?:almost|nearly|hardly) (?:n?ever)|hardly|barely|scarcely|seldom|rarely|once in a while"),
     ("at least", r"at least|no (?:less|fewer|earlier) than|not (?:less|fewer) than|minimum(?: of)?"
      r"|min\.?(?= \d)|(?:or|and) (?:more|up|newer|later|higher|above|greater)|>=|≥|upwards"),
@@ -75,7 +76,10 @@ SCOPE_WORDS = frozenset(
     normal(word)
     for word in re.sub(r"\(\?[:=!<]+|[^a-z ]", " ", " ".join(one for _, one in _PATTERNS)).split()
     if len(word) > 2
-) - set("call alon bare cap exceed hard larg long main near out provid save sever sole".split())
+) - set(
+    "about alon bare call cap exceed hard just larg long main near out practic provid save sever sole "
+    "virtual".split()
+)
 """Stems of all words in such phrases: they are compared here, not as words."""
 
 

@@ -76,7 +76,7 @@ _BREAK = frozenset(",;:()—–，、：（）") | frozenset(
 )
 _CONTRAST = re.compile(r"\b(?:instead of|rather than|as opposed to|in place of|in favou?r of not)\b")
 _PREFERS = frozenset({"prefer", "favor", "favour", "choos", "pick", "like", "better", "good"})
-_PREPOSITIONS = frozenset(
+PREPOSITIONS = frozenset(
     "in on at for with by from to of into during between under within across via per as".split()
 )
 _ARTICLES = frozenset({"the", "a", "an", "our", "my", "its", "their", "your"})
@@ -182,8 +182,23 @@ class Sentence:
         return frozenset(
             word
             for before, word, after in zip(plain, plain[1:], plain[2:], strict=False)
-            if before in _PREPOSITIONS and not is_content(after)
+            if before in PREPOSITIONS and not is_content(after)
         )
+
+    @cached_property
+    def phrases(self) -> tuple[tuple[str, ...], ...]:
+        """The content words of each phrase that begins with a preposition."""
+        found: list[list[str]] = []
+        is_inside = False
+        for word in self.words:
+            if word in PREPOSITIONS:
+                found.append([])
+                is_inside = True
+            elif is_inside and is_content(word):
+                found[-1].append(word)
+            elif word not in _ARTICLES:
+                is_inside = False
+        return tuple(tuple(one) for one in found if one)
 
     @cached_property
     def restrictions(self) -> frozenset[str]:
@@ -194,7 +209,7 @@ class Sentence:
             if is_content(word):
                 found.update([word] if is_inside else [])
             elif word not in _ARTICLES:
-                is_inside = word in _PREPOSITIONS
+                is_inside = word in PREPOSITIONS
         return frozenset(found)
 
     def limited_to(self, mine: Sentence) -> str:
@@ -334,7 +349,7 @@ def _until(
     found: list[str] = []
     for word, stems in tokens:
         mine = [stem for stem in stems if is_content(stem)]
-        is_end = (is_short and word in _PREPOSITIONS) or (is_first_run and not mine)
+        is_end = (is_short and word in PREPOSITIONS) or (is_first_run and not mine)
         if found and is_end:
             break
         found += mine

@@ -55,8 +55,10 @@ current own whole general certain particular specific today yesterday tomorrow d
 times moment spring summer autumn fall winter morning evening seen see sees look looks looked show shows
 find finds found here there where when which whose kind type sort part parts number context background
 information info detail details topic about regarding related let stick wir ich uns bitte immer auf für
-nehmen nutzen verwenden btw fyi ping contact anymore hey hello thanks thank okay yeah oh follow follows
-handle handles
+nehmen nutzen verwenden nutzer nutzerin braucht brauchen benötigt möchte möchten will wollen soll sollen hat
+haben wird werden ist sind arbeitet btw fyi ping contact anymore hey hello thanks thank okay yeah oh
+follow follows handle handles department experience much many very quite mostly rise rises rose risen increase
+increased
 """
     )
     | NEGATIVE
@@ -232,6 +234,10 @@ day | night
 morning | evening night
 come came join joined return returned | leave left quit
 old | new
+broken broke defective | works working intact
+pass passed succeed succeeded | fail failed
+noon | midnight
+win won | lose lost
 """
 
 OPPOSITES: dict[str, frozenset[str]] = {}

@@ -173,6 +173,8 @@ def _month_end(match: re.Match[str], text: str, reference: ReferenceDate) -> str
 def _is_past(match: re.Match[str], text: str) -> bool:
     """Whether the clause of a date is about the past: `周五去了`, `20 号发过`."""
     clause = re.split(r"[，,。；;！!？?\n]", text[match.end() :], maxsplit=1)[0]
+    if _MOVED_TO.search(text, 0, match.start()):
+        return False
     return bool(re.search(r"(?<!到)[了过](?!期|程|审)|的时候", clause))
 
 
@@ -216,6 +218,8 @@ def _number(word: str) -> int:
     return (DIGITS[tens] if tens else 1) * TEN + (DIGITS[ones] if ones else 0)
 
 
+_MOVED_TO = re.compile(r"(?:改到|改成|改在|推迟到|延到|延期到|提前到|挪到|定在)\s*\Z")
+"""Before a date that something was moved to, which is still to come."""
 _TO_COME = re.compile(
     r"[^，,。；;！!？?\n]{0,12}?(?:之前|以前|前|截止|开始|起|要|得|必须|上线|发布|发版|交|冻结|封版|检修|开会|面试|考试|出发|到期|演示|评审|停|给)"
 )

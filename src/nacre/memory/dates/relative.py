@@ -1,4 +1,4 @@
-"""Replaces relative dates in English and Chinese text by absolute ones (E10, M12).
+"""Replaces relative dates in texts of six languages by absolute ones (E10, M12).
 
 Never a wrong date: an ambiguous phrase ("last Tuesday" on a Thursday, "yesterday" at one in the morning)
 stays as it is, and `relative_phrases` lists it.
@@ -10,13 +10,21 @@ import re
 from datetime import UTC, datetime, tzinfo
 
 from nacre.memory.dates import chinese, english
-from nacre.memory.dates.calendar import ReferenceDate, Renderer
+from nacre.memory.dates.calendar import DateRule, ReferenceDate, Renderer
 
 _MASKED = re.compile(
     r"```.*?```|`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|「[^」\n]*」|《[^》\n]*》|https?://\S+", re.DOTALL
 )
 """Code, quotations, titles and addresses: no date in them is resolved."""
+_SENTENCE_START = re.compile(r"(?:^|[^\w\s,]\s*)\Z")
 _HAN = re.compile(r"[\u4e00-\u9fff]")
+_KANA = re.compile(r"[\u3040-\u30ff]")
+_EUROPEAN = re.compile(
+    r"tag|woche|monat|morgen|gestern|heute|kurzem|neulich|jour|semaine|mois|demain|hier|hui|ndi|[rd]i\b|manche"
+    r"|cemment|semana|\bmes|d[ií]a|ñana|hoy|ayer|lunes|martes|rcoles|jueves|viernes|bado|domingo|reciente",
+    re.IGNORECASE,
+)
+"""Parts of words without which a text has no date in German, French or Spanish."""
 
 
 def resolve_dates(text: str, at: datetime, zone: tzinfo) -> str:
@@ -31,7 +39,7 @@ def resolve_dates(text: str, at: datetime, zone: tzinfo) -> str:
         except OverflowError:
             continue
         if new is not None:
-            if match[0][0].isupper():
+            if match[0][0].isupper() and _SENTENCE_START.search(text, 0, match.start()):
                 new = new[0].upper() + new[1:]
             parts += [text[end : match.start()], new]
             end = match.end()
@@ -46,10 +54,9 @@ def relative_phrases(text: str) -> list[str]:
 def _matches(text: str) -> list[tuple[re.Match[str], Renderer]]:
     """Return the matches of all rules in text order; where two overlap, the first and longest."""
     masked = _MASKED.sub(lambda match: "\x00" * len(match[0]), text)
-    rules = [*english.RULES, *chinese.RULES] if _HAN.search(masked) else english.RULES
     found = [
         (match, rule.render)
-        for rule in rules
+        for rule in _rules(masked)
         for match in rule.pattern.finditer(masked)
         if match[0] and rule.fits(match, masked)
     ]
@@ -59,3 +66,19 @@ def _matches(text: str) -> list[tuple[re.Match[str], Renderer]]:
         if not separate or match.start() >= separate[-1][0].end():
             separate.append((match, render))
     return separate
+
+
+def _rules(text: str) -> list[DateRule]:
+    """Return the rules of the languages that a text may be in."""
+    rules = list(english.RULES)
+    if _KANA.search(text):
+        from nacre.memory.dates import japanese  # noqa: PLC0415 - few texts need it
+
+        rules += japanese.RULES
+    elif _HAN.search(text):
+        rules += chinese.RULES
+    if _EUROPEAN.search(text):
+        from nacre.memory.dates import european  # noqa: PLC0415 - few texts need it
+
+        rules += european.RULES
+    return rules

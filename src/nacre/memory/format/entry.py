@@ -1,4 +1,7 @@
-"""One memory entry: its fields, its file as bytes, and the title, description, kind and file name by rule."""
+"""One memory entry: its fields, its file as bytes, and the title, description, kind and file name by rule.
+
+Every writer derives titles, descriptions and file names here: they say the subject in the words of the text.
+"""
 
 from __future__ import annotations
 
@@ -148,9 +151,10 @@ def entry_of(
 def compose(draft: MemoryDraft, *, file: str, now: datetime, previous: MarkdownFile | None = None) -> bytes:
     """Return the bytes of a memory file: a new one, or `previous` with the changes of the draft."""
     if previous is None:
+        name = one_line(draft.name) or title_of(draft.body) or Entry(file=file).title
         new: dict[str, NewValue | None] = {
-            "name": one_line(draft.name) or title_of(draft.body) or Entry(file=file).title,
-            "description": one_line(draft.description) or description_of(draft.body) or None,
+            "name": name,
+            "description": one_line(draft.description) or description_of(draft.body, name) or None,
             "type": draft.kind,
             "created": now,
             "modified": now,
@@ -164,11 +168,14 @@ def compose(draft: MemoryDraft, *, file: str, now: datetime, previous: MarkdownF
     changes: dict[str, NewValue | None] = {"modified": now}
     # The user's words replace what an agent said without them; title and description go with the text.
     is_verified = before.origin == "unverified" and draft.is_supported and draft.origin not in DOUBTFUL
-    if draft.name or is_verified or not before.name or before.name == title_of(before.body):
-        changes["name"] = one_line(draft.name) or title_of(body) or Entry(file=file).title
-    derived = is_verified or not before.description or before.description == description_of(before.body)
-    if draft.description or derived:
-        changes["description"] = one_line(draft.description) or description_of(body) or before.description
+    name = before.name
+    if draft.name or is_verified or not before.name or _is_derived_title(before):
+        name = one_line(draft.name) or title_of(body) or Entry(file=file).title
+        changes["name"] = name
+    if draft.description or is_verified or not before.description or _is_derived_description(before):
+        changes["description"] = (
+            one_line(draft.description) or description_of(body, name) or before.description
+        )
     if draft.kind:
         changes["type"] = draft.kind
     if sources := tuple(dict.fromkeys((*before.sources, *draft.sources))) if draft.sources else ():
@@ -204,6 +211,16 @@ _FALSE = {"false", "no", "off", "0"}
 _TRUST: tuple[Origin, ...] = ("user", "agent", "unverified", "untrusted")
 
 
+def _is_derived_title(entry: Entry) -> bool:
+    """Return whether a title is the first clause of the body, or its first sentence as in older files."""
+    sentence = clipped(description_of(entry.body, "").rstrip(".。:："), MAX_TITLE_CHARS)
+    return entry.name in {title_of(entry.body), sentence}
+
+
+def _is_derived_description(entry: Entry) -> bool:
+    return entry.description in {description_of(entry.body, entry.name), description_of(entry.body, "")}
+
+
 def _switches(draft: MemoryDraft, before: Entry) -> dict[str, NewValue | None]:
     """Return the switches that change; None removes one that is turned off."""
     wanted = {"pinned": (draft.pinned, before.pinned), "local-only": (draft.local_only, before.local_only)}
@@ -235,6 +252,47 @@ MAX_NAME_CHARS = 60
 MAX_NAME_BYTES = 200
 """File systems allow 255 bytes; the rest is for a suffix, `.md` and the name of a temporary file."""
 
+MIN_TITLE_WORDS = 2
+"""A clause with fewer words says no subject."""
+MIN_DESCRIPTION_WORDS = 4
+"""A shorter rest of a text does not describe it."""
+MAX_SUBJECT_WORDS = 5
+"""Words of a title in a file name."""
+MIN_HAN = 4
+MAX_HAN = 18
+"""Fewest and most characters of a Chinese title in a file name."""
+
+_EDGES = " ,，;；.。!！:：-—"
+_WHY = "Why:"
+_HAN = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
+_HAN_TITLE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fffA-Za-z0-9]+")
+_HAN_BREAK = re.compile(r"[在是要用都和把从到不没跟给为按]")
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+_PLAIN_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?(?=\s|$)")
+_DAY = re.compile(r"\(said \d{4}-\d{2}-\d{2}\)|\d{4}-\d{2}-\d{2}|\d{4}年(?:\d{1,2}月)?(?:\d{1,2}日)?")
+_BECAUSE = re.compile(r"^(?:because|bc|cuz|since|因为)\s*")
+_CLAUSE_END = re.compile(
+    r"[,，;；。！!]\s*|\.\s|\s[-–—]+\s|\s\(|\s+(?=(?:because|bc|cuz|so that|which|since|but)\b)"
+    r"|(?<=[\u4e00-\u9fff])(?=因为|所以)",
+    re.IGNORECASE,
+)
+_FILLER = re.compile(
+    r"^(?:(?:please|pls|so|and|but|also|btw|by the way|oh|just|from now on|going forward|fyi"
+    r"|heads up)[,:;!. —–-]+"
+    r"|(?:no|yes|yeah|yep|ok|okay|well|actually|sorry|wait|correction|exactly|perfect|great|nice|good|hm+"
+    r"|yes exactly|请|对|好|嗯|另外|对了|还有|以后|更正一下|说错了)[,:;!.，。：！—–]+\s*)+",
+    re.IGNORECASE,
+)
+_NO = {"dont": "no", "don": "no", "never": "no", "not": "no", "stop": "no"}
+_EMPTY = frozenset(
+    """
+    a an the i im ive am is are was were be been being my me we our us it its that
+    thats this these those and or but so to of in on at for with from by as also just actually really
+    have has had do did does which who some very about into than then there them they he she his her you
+    your please pls here now always ever all any thing things stuff anything everything per
+    """.split()
+)
+"""Words of a title that a file name leaves out."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?=\s)|(?<=[。！？])")
 _MARKUP = re.compile(r"^(?:#{1,6}\s+|>\s+|[-*+]\s+|\d+[.)]\s+)+|(?<!\\)(?:\*\*|__|`)")
 _LINK = re.compile(r"\[([^\[\]]*+)\]\([^()]*+\)")
@@ -281,15 +339,31 @@ def clipped(text: str, limit: int) -> str:
 
 
 def title_of(body: str) -> str:
-    """Return a title for a body: the first sentence of its first heading or line."""
+    """Return a title for a body: its first heading, else the first clause, without introductory words."""
     first = next(_lines(body, with_headings=True), "")
-    return clipped(_sentence(first).rstrip(".。:："), MAX_TITLE_CHARS)
+    if first != next(_lines(body, with_headings=False), ""):
+        return clipped(_sentence(first).rstrip(".。:："), MAX_TITLE_CHARS)
+    return _clause(first)
 
 
-def description_of(body: str) -> str:
-    """Return a description of a body: the first sentence below the headings, else the heading."""
-    first = next(_lines(body, with_headings=False), "") or next(_lines(body, with_headings=True), "")
-    return clipped(_sentence(first), MAX_DESCRIPTION_CHARS)
+def description_of(body: str, title: str) -> str:
+    """Return what a body says beside its title, else its first sentence below the headings."""
+    line = next(_lines(body, with_headings=False), "") or next(_lines(body, with_headings=True), "")
+    sentence = _sentence(line)
+    if title and title == _clause(line):
+        bare = _without_filler(line)
+        rest = bare[len(title) :].strip(_EDGES) if bare.lower().startswith(title.lower()) else ""
+        reason = next((one for one in _lines(body, with_headings=False) if one.startswith(_WHY)), "")
+        added = _BECAUSE.sub("", "; ".join(filter(None, (rest, reason.removeprefix(_WHY).strip()))))
+        if _size(added) >= MIN_DESCRIPTION_WORDS:
+            return clipped(added, MAX_DESCRIPTION_CHARS)
+        sentence = line if is_repetition(sentence, title) else sentence
+    return clipped(sentence, MAX_DESCRIPTION_CHARS)
+
+
+def is_repetition(text: str, title: str) -> bool:
+    """Return whether a text says no more than a title: the same words in the same order."""
+    return _WORD.findall(_without_filler(text).casefold()) == _WORD.findall(title.casefold())
 
 
 def kind_of(body: str, *, is_shared: bool = False) -> Kind:
@@ -297,7 +371,7 @@ def kind_of(body: str, *, is_shared: bool = False) -> Kind:
 
     A memory for the team is never classified as `user`, because team memories of that kind are refused (M18).
     """
-    first = description_of(body).translate(_APOSTROPHES)
+    first = description_of(body, "").translate(_APOSTROPHES)
     if _CONDUCT.search(first):
         return "feedback"
     if _ADDRESS.search(body):
@@ -305,6 +379,24 @@ def kind_of(body: str, *, is_shared: bool = False) -> Kind:
     if not is_shared and _PERSON.match(first):
         return "user"
     return "reference" if _PLACE.search(first) else "project"
+
+
+def file_title(kind: Kind | None, title: str) -> str:
+    """Return the words of the name of a new file: the kind, and the subject that a title names (M11)."""
+    subject = _subject(title)
+    return subject if kind is None or subject.startswith(f"{kind} ") else f"{kind} {subject}"
+
+
+def derived_file_name(entry: Entry) -> str:
+    """Return the name of a file that is named by rule after its text."""
+    return file_name(file_title(entry.kind or kind_of(entry.body), title_of(entry.body)))
+
+
+def file_subject(file: str) -> str:
+    """Return the words of a file name without the kind that it begins with."""
+    words = Entry(file=file).title
+    kind, _, subject = words.partition(" ")
+    return subject if subject and kind in KINDS else words
 
 
 def file_name(title: str, *, taken: Iterable[str] = ()) -> str:
@@ -315,18 +407,64 @@ def file_name(title: str, *, taken: Iterable[str] = ()) -> str:
 
 def file_names(title: str) -> Iterator[str]:
     """Yield readable file names for a title, best first, without end; non-Latin letters are kept."""
-    folded = "".join(_folded(char) for char in unicodedata.normalize("NFKC", title).lower())
-    words = unicodedata.normalize("NFC", folded).split()
-    # An accent whose letter was dropped would combine with the character before it.
-    bare = ("".join(dropwhile(lambda sign: unicodedata.category(sign)[0] == "M", word)) for word in words)
-    stem = "_".join(filter(None, bare))[:MAX_NAME_CHARS]
+    words = _name_words(title)
+    while len(words) > 1 and len("_".join(words)) > MAX_NAME_CHARS:
+        words.pop()
+    stem = "_".join(words)[:MAX_NAME_CHARS]
     while len(stem.encode()) > MAX_NAME_BYTES:
         stem = stem[:-1]
-    stem = stem.strip("_") or "untitled"
+    stem = stem or "untitled"
     if stem in _TAKEN_BY_WINDOWS or stem == _TAKEN_BY_INDEX:
         stem += "_note"
     yield f"{stem}.md"
     yield from (f"{stem}_{number}.md" for number in count(2))
+
+
+def _clause(line: str) -> str:
+    """Return the first clause of a line with enough words for a title, with a capital letter."""
+    head = _without_filler(line)[: 2 * MAX_TITLE_CHARS]
+    ends = (match.start() for match in _CLAUSE_END.finditer(head))
+    end = next((place for place in ends if _size(head[:place]) >= MIN_TITLE_WORDS), len(head))
+    title = clipped(head[:end].strip(_EDGES), MAX_TITLE_CHARS)
+    # Identifiers, paths and names such as "iOS" are written as they are.
+    word = _PLAIN_WORD.match(title)
+    return title[:1].upper() + title[1:] if word and word[0].islower() else title
+
+
+def _without_filler(line: str) -> str:
+    return _FILLER.sub("", line).strip() or line
+
+
+def _subject(title: str) -> str:
+    """Return the words of a title with content, and negations; at most `MAX_SUBJECT_WORDS`."""
+    bare = _DAY.sub(" ", title)
+    if len(_HAN.findall(bare)) > len(_WORD.findall(_HAN.sub(" ", bare))):
+        return _cut("".join(_HAN_TITLE.findall(bare))).rstrip("在是的了要到从和")
+    words = _name_words(bare) or _name_words(title) or ["note"]
+    telling = [_NO.get(word, word) for word in words if word not in _EMPTY] or words
+    return " ".join(telling[:MAX_SUBJECT_WORDS])
+
+
+def _cut(title: str) -> str:
+    """Return a Chinese title for a file name, cut before a word that opens the next part."""
+    if len(_HAN.findall(title)) <= MAX_HAN:
+        return title
+    ends = [match.start() for match in _HAN_BREAK.finditer(title) if MIN_HAN <= match.start() <= MAX_HAN]
+    return title[: ends[-1] if ends else MAX_HAN]
+
+
+def _size(text: str) -> int:
+    """Return the number of words of a text; two Chinese characters count as one."""
+    return len(_HAN.findall(text)) // 2 + len(_WORD.findall(_HAN.sub(" ", text)))
+
+
+def _name_words(title: str) -> list[str]:
+    """Return the words of a title as they appear in a file name."""
+    folded = "".join(_folded(char) for char in unicodedata.normalize("NFKC", title).lower())
+    words = unicodedata.normalize("NFC", folded).split()
+    # An accent whose letter was dropped would combine with the character before it.
+    bare = ("".join(dropwhile(lambda sign: unicodedata.category(sign)[0] == "M", word)) for word in words)
+    return [word for word in bare if word]
 
 
 def _lines(body: str, *, with_headings: bool) -> Iterator[str]:

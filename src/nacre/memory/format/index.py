@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal, TypeAlias
 from urllib.parse import unquote
 
-from nacre.memory.format.entry import Entry, Kind, clipped, one_line
+from nacre.memory.format.entry import Entry, Kind, clipped, is_repetition, one_line
 
 MAX_LINES = 200
 """Lines that are loaded (M9)."""
@@ -247,7 +248,7 @@ class MemoryIndex:
         if at and not self.lines[at - 1].raw.endswith("\n"):
             new.insert(0, eol)
         is_before_heading = at < len(self.lines) and self.lines[at].kind == "heading"
-        if is_before_heading and at and not self.lines[at - 1].raw.strip():
+        if is_before_heading and (self.lines[at - 1].kind == "heading" or self._has_blank_before_heading):
             new.append(eol)
         return self._with_lines(at, at, new)
 
@@ -259,6 +260,10 @@ class MemoryIndex:
         raws = [line.raw for line in self.lines]
         raws[first:last] = new
         return "".join(raws).encode(errors="surrogateescape")
+
+    @property
+    def _has_blank_before_heading(self) -> bool:
+        return any(after.kind == "heading" and not one.raw.strip() for one, after in pairwise(self.lines))
 
     @property
     def _eol(self) -> str:
@@ -295,11 +300,11 @@ class MemoryIndex:
 
 
 def pointer_line(file: str, title: str, hook: str, *, lead: str = "- ", target: str = "") -> str:
-    """Return `- [Title](file.md) — hook` on one line of limited length."""
+    """Return `- [Title](file.md) — hook` on one line, without a hook that only repeats the title."""
     words = one_line(title) or file.removesuffix(".md")
     link = f"{lead}[{_BRACKETS.sub(_BACKSLASHED, words)}]({target or _target(file)})"
     room = max(MAX_POINTER_CHARS - len(link) - len(" — "), MIN_HOOK_CHARS)
-    said = clipped(one_line(hook), room)
+    said = "" if is_repetition(hook, words) else clipped(one_line(hook), room)
     return f"{link} — {said}" if said else link
 
 
@@ -308,9 +313,9 @@ def _updated(line: IndexLine, title: str, hook: str) -> str:
     bare = line.raw.rstrip("\r\n")
     found = _POINTER.match(bare.removeprefix("\ufeff"))
     mark = "\ufeff" if bare.startswith("\ufeff") else ""
-    if found is None or (
-        (not title or one_line(title) == line.title) and (not hook or one_line(hook) == line.hook)
-    ):
+    is_same_hook = hook and not line.hook and is_repetition(hook, title or line.title)
+    is_same_hook = is_same_hook or not hook or one_line(hook) == line.hook
+    if found is None or ((not title or one_line(title) == line.title) and is_same_hook):
         return line.raw
     lead = found["lead"]
     if not hook:

@@ -245,7 +245,7 @@ class HomePurge:
         def whole(source: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
             data = source.read()
             # The record of a team still names the file, and erasing the memory itself removes its lines.
-            clean = self.traces.without_rare_words if is_derived else self.traces.without
+            clean = self.traces.without_rare_words_beside_name if is_derived else self.traces.without
             text = data.decode("utf-8", "surrogateescape")
             is_json = path.suffix == ".json"
             yield data, clean_json(data, clean) if is_json else clean(text).encode("utf-8", "surrogateescape")

@@ -123,6 +123,10 @@ class Traces:
         text = _cut(text, self._named(text))
         return self.without_rare_words(_cut(text, self._found(text, is_about=is_about)))
 
+    def without_rare_words_beside_name(self, text: str) -> str:
+        """Return the text with a mark for every rare word that is not in the name of the file."""
+        return self.file.join(map(self.without_rare_words, text.split(self.file)))
+
     def without_rare_words(self, text: str) -> str:
         """Return the text with a mark for every rare word."""
         is_possible = self._values.may_be_in(text.lower().encode("utf-8", "surrogatepass"))

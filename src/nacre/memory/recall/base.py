@@ -74,7 +74,7 @@ class RankedMemory:
 class Reference:
     """Something in the project that a memory names, and whether it still exists (R12)."""
 
-    kind: Literal["path", "symbol", "flag", "command"]
+    kind: Literal["path", "symbol", "flag", "variable", "command"]
     text: str
     exists: bool | None
     """None when the check ran out of time."""

@@ -31,7 +31,8 @@ from nacre.store import disk
 
 if TYPE_CHECKING:
     from nacre.memory.recall.ranking.analysis import Doc
-    from nacre.memory.recall.ranking.ranker import Ranker, Ranking, Rarity
+    from nacre.memory.recall.ranking.notes import Note
+    from nacre.memory.recall.ranking.ranker import Ranker, Ranking, Rarity, ScoredFile
     from nacre.memory.recall.semantic.meaning import SemanticIndex
 
 MAX_FILE_BYTES = 256 * 1024
@@ -43,6 +44,8 @@ SMALL_PART = 100
 second to write, and a hundred of them 50 ms to read again."""
 MUCH_DEAD = 10_000
 """Dead passages beyond twice the live ones before the index is rebuilt."""
+MAX_KNOWN_NOTES = 2_000
+"""Notes kept in memory, about 2 kB each; those of a small store stay there between two messages."""
 YOUNG_NS = 50_000_000
 """A file changed this recently may change again without a new stamp."""
 FILE = "index.db"
@@ -77,6 +80,8 @@ class LocalIndex:
         self._index = PassageIndex()
         self._stamps: dict[str, str] = {}
         self._heads: dict[str, Entry] = {}
+        self._notes: dict[int, Note | None] = {}
+        """By file number what was read for a query; None for a file that is no note."""
         self._is_open = False
         self._unsaved = 0
 
@@ -174,6 +179,7 @@ class LocalIndex:
         self._index = PassageIndex()
         self._stamps = {}
         self._heads = {}
+        self._notes = {}
 
     def _ranked(self, query: RecallQuery, limit: int) -> list[RankedMemory]:
         if not self._stamps:
@@ -198,27 +204,41 @@ class LocalIndex:
             NEEDED_FROM,
             encoded_segments,
             needed_odds,
+            read_notes,
             score_notes,
         )
+        from nacre.memory.recall.ranking.ranker import EXPLAINED  # noqa: PLC0415 - see _catch_up
 
         by_id = self._index.by_id
-        # Of a large store only the files that were found: their notes are compared one by one.
-        compared = by_id if len(by_id) <= MAX_NOTES else [pick.id for pick in ranking.picks]
-        heads = {file: head for file in compared if (head := self._head(file)) is not None}
-        kinds = {
-            by_id[file]: head.kind or ""
-            for file, head in heads.items()
-            if head.kind or head.name or head.description
+        # Of a large store only the best files that were found: notes are compared one by one.
+        compared = by_id if len(by_id) <= MAX_NOTES else [pick.id for pick in ranking.picks[:EXPLAINED]]
+        if len(self._notes) > MAX_KNOWN_NOTES:
+            self._notes.clear()
+        new = [file for file in compared if by_id[file] not in self._notes]
+        heads = {
+            by_id[file]: (head.kind or "", head.name or "")
+            for file in new
+            if (head := self._head(file)) is not None and _is_note(head)
         }
+        self._notes |= dict.fromkeys((by_id[file] for file in new), None) | read_notes(self._index, heads)
+        known = ((by_id[file], self._notes[by_id[file]]) for file in compared)
+        notes = {number: note for number, note in known if note is not None}
         needed = NEEDED_FROM if query.is_search else needed_odds(query.text)
         similar = None
-        if kinds and self._meaning is not None and self._meaning.is_ready:
+        if notes and self._meaning is not None and self._meaning.is_ready:
             similar = {
                 text: {by_id[file]: one for file, one in files.items() if file in by_id}
                 for text, files in self._meaning.similarities(encoded_segments(query.text)).items()
             }
-        notes = score_notes(self._index, query.text, kinds, needed=needed, similar=similar)
-        return ranker.with_notes(ranking, notes, needed=needed >= IDLE_BELOW)
+        scored = score_notes(self._index, query.text, notes, needed=needed, similar=similar)
+        ranking = ranker.with_notes(ranking, scored, notes, needed=needed >= IDLE_BELOW)
+        # The confidence of files that are no notes would be too high for a note.
+        return replace(ranking, picks=[self._without_confidence(pick) for pick in ranking.picks])
+
+    def _without_confidence(self, pick: ScoredFile) -> ScoredFile:
+        """Return a note that was not compared with confidence 0, anything else as it is."""
+        head = self._head(pick.id) if pick.confidence is None else None
+        return replace(pick, confidence=0.0) if head is not None and _is_note(head) else pick
 
     def _rarity(self, term: str) -> float:
         with self._lock:
@@ -234,7 +254,7 @@ class LocalIndex:
     def _catch_up(self, seconds: float) -> int:
         until = self._clock.seconds() + seconds
         now = int(self._clock.now().timestamp() * 1e9)
-        found = dict(_stamps(self._directory, now))
+        found = _stamps(self._directory, now)
         if not found and not self._stamps:
             return 0
         # A directory without memories does without these; a query has no time to import them.
@@ -298,6 +318,10 @@ class LocalIndex:
                 os.close(descriptor)
 
 
+def _is_note(head: Entry) -> bool:
+    return bool(head.kind or head.name or head.description)
+
+
 def _semantic_index(cache: Path, *, writes: bool) -> SemanticIndex | None:
     """Return the vectors of a cache folder if the package with the model is installed."""
     if find_spec(MODEL_PACKAGE) is None:
@@ -336,8 +360,13 @@ def _read(path: Path) -> tuple[bytes, datetime] | None:
         return None
 
 
-def _stamps(directory: Path, now: int) -> Iterator[tuple[str, str]]:
-    """Yield every memory file with its stamp; the stamp of a file just written never repeats."""
+def _stamps(directory: Path, now: int) -> dict[str, str]:
+    """Return the stamps of all memory files; the stamp of a file just written never repeats.
+
+    Most of the time is that of the calls of `stat`; the loop is written to add little.
+    """
+    found: dict[str, str] = {}
+    latest = now + YOUNG_NS
     waiting = [("", 0)]
     while waiting:
         folder, depth = waiting.pop()
@@ -354,12 +383,16 @@ def _stamps(directory: Path, now: int) -> Iterator[tuple[str, str]]:
                     if depth < MAX_DEPTH and (folder or name != TEAM):
                         waiting.append((f"{folder}{name}/", depth + 1))
                 elif name.endswith(".md") and name != INDEX_FILE and item.is_file(follow_symlinks=False):
-                    with suppress(OSError):
+                    try:
                         stat = item.stat(follow_symlinks=False)
-                        newest = max(stat.st_mtime_ns, stat.st_ctime_ns)
-                        stamp = f"{stat.st_mtime_ns}:{stat.st_size}:{stat.st_ctime_ns}"
-                        is_young = abs(now - newest) <= YOUNG_NS
-                        yield f"{folder}{name}", f"{stamp}?{now}" if is_young else stamp
+                    except OSError:
+                        continue
+                    written = stat.st_mtime_ns
+                    changed = stat.st_ctime_ns
+                    stamp = f"{written}:{stat.st_size}:{changed}"
+                    is_young = now - YOUNG_NS <= (written if written > changed else changed) <= latest
+                    found[folder + name] = f"{stamp}?{now}" if is_young else stamp
+    return found
 
 
 def _doc(entry: Entry, data: bytes) -> Doc:

@@ -201,6 +201,8 @@ def _rows(listing: bytes) -> Iterator[tuple[str, str, str]]:
             why = "is a symlink; only files are shared"
         elif kind != b"blob" or mode not in _FILE_MODES:
             why = "is another repository; only files are shared"
+        elif size == b"-":
+            why = "has no size in the listing of git"
         elif file == KNOWN_FILE and int(size) > MAX_KNOWN_BYTES:
             why = f"is {int(size):,} bytes, which is too many"
         elif file.endswith(SUFFIX):

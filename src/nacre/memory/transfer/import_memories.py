@@ -25,6 +25,7 @@ from nacre.memory.format.entry import (
     Origin,
     compose,
     file_name,
+    file_title,
     read_entry,
     title_of,
 )
@@ -259,10 +260,11 @@ def _fact(plan: _Plan, fact: ImportedFact, bodies: dict[str, str], now: datetime
     if findings := plan.secret_in(f"{fact.text}\n{json.dumps(fact.rest, ensure_ascii=False)}"):
         plan.refused.append(SkippedFile(called, findings))
         return
-    file = plan.free(title_of(fact.text))
+    kind = next((kind for kind in KINDS if kind == fact.kind.lower()), None)
+    file = plan.free(file_title(kind, title_of(fact.text)))
     draft = MemoryDraft(
         body=fact.text,
-        kind=next((kind for kind in KINDS if kind == fact.kind.lower()), None),
+        kind=kind,
         origin=plan.options.origin,
         sources=(f"mem0 {fact.id}",) if fact.id else ("mem0",),
     )

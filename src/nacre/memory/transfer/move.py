@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nacre.errors import StoreError
 from nacre.memory.files.folder import ABSENT, TEAM, Folder, version_of
 from nacre.memory.files.location import Location
-from nacre.memory.format.entry import MemoryChange, file_name
+from nacre.memory.format.entry import Entry, MemoryChange, file_name
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.format.index import INDEX_FILE, MemoryIndex
 from nacre.memory.memory import Memory
@@ -70,7 +70,7 @@ async def move(
     file = entry.file
     present = there.read(entry.file)
     if present is not None and present != carried:
-        file = file_name(entry.title, taken=there.scan())
+        file = file_name(Entry(file=entry.file).title, taken=there.scan())
         present = None
     added = ""
     if present is None:

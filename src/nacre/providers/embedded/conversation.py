@@ -18,13 +18,29 @@ INJECTED_TAGS = (
     *("local-command-stdout", LETTER),
 )
 """Text in a user message that the user did not write."""
-_MEMORY = re.compile(r'<memory path="([^"\n]*)"[^>\n]*>\n(.*?)\n</memory>', re.DOTALL)
+_MEMORY = re.compile(
+    r'<memory path="([^"\n]*)"(?: written="([^"\n]*)")?[^>\n]*>\n(.*?)\n</memory>', re.DOTALL
+)
+_CAUTION = re.compile(r"Written [^:\n]*: this is how things looked on that day[^\n]*\n+")
+"""What a model is told about an old memory before its text; a person needs only the age."""
+_DAYS = re.compile(r"(\d+) days ago")
 MAX_QUOTES = 3
 """More would hide the relevant one."""
 MIN_SHARE = 0.5
 """A sentence is about the subject when it has at least half of the subject's words."""
 MIN_STEM = 4
 """Shorter words are compared as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledText:
+    """A memory that is attached to a message."""
+
+    file: str
+    text: str
+    """Without the caution for a model."""
+    age_days: int
+    """0 for one of today or yesterday."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +53,8 @@ class Conversation:
     """The user's earlier messages."""
     answered: tuple[tuple[ToolCall, ToolResult], ...] = ()
     """The calls of the last reply, each with its result."""
-    recalled: tuple[tuple[str, str], ...] = ()
-    """The memories attached to the message: file and text of each."""
+    recalled: tuple[RecalledText, ...] = ()
+    """The memories attached to the message."""
     results: Mapping[str, str] = field(default_factory=dict)
     """The text of every tool result, by the id of its call."""
 
@@ -66,10 +82,14 @@ def read_conversation(messages: Sequence[JsonObject]) -> Conversation:
     )
     # Only in injected text: a `<memory>` tag that a person typed is ignored.
     recalled = tuple(
-        (path.rpartition("/")[2], text.strip())
+        RecalledText(
+            file=path.rpartition("/")[2],
+            text=_CAUTION.sub("", text.strip(), count=1),
+            age_days=int(days[1]) if (days := _DAYS.fullmatch(age)) else 0,
+        )
         for block in last
         if isinstance(block, Text) and block.text.startswith("<system-reminder>")
-        for path, text in _MEMORY.findall(block.text)
+        for path, age, text in _MEMORY.findall(block.text)
     )
     return Conversation(words, tuple(text for text in said if text), answered, recalled, results)
 

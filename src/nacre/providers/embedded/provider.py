@@ -20,7 +20,13 @@ from nacre.messages.tokens import estimate_blocks, estimate_json
 from nacre.messages.usage import Usage
 from nacre.messages.wire import canonical, parse_content
 from nacre.providers.base import Capabilities, Request
-from nacre.providers.embedded.conversation import Conversation, as_shown, find_earlier, read_conversation
+from nacre.providers.embedded.conversation import (
+    Conversation,
+    RecalledText,
+    as_shown,
+    find_earlier,
+    read_conversation,
+)
 from nacre.providers.embedded.parse import SMALL_TALK, ParsedRequest, parse_message
 from nacre.providers.embedded.phrases import Intent, Language
 
@@ -149,7 +155,7 @@ def _shorten(text: str, language: Language, *, is_verbatim: bool = False) -> str
 def _reply_to(conversation: Conversation, tools: tuple[ToolShape, ...], call_prefix: str) -> EmbeddedAnswer:
     parsed = parse_message(conversation.words)
     if not parsed.requests and conversation.recalled:
-        memories = (f"{file}: {_shorten(text, parsed.language)}" for file, text in conversation.recalled)
+        memories = (_recalled(one, parsed.language) for one in conversation.recalled)
         return EmbeddedAnswer(_say(parsed.language, "recalled", result="\n\n".join(memories)))
     if not parsed.requests:
         return EmbeddedAnswer(_say(parsed.language, "unknown"), declines=True)
@@ -165,6 +171,11 @@ def _reply_to(conversation: Conversation, tools: tuple[ToolShape, ...], call_pre
         texts.append(_say(parsed.language, "rest"))
     declines = not calls and all(_needs_tool(request) for request in parsed.requests)
     return EmbeddedAnswer("\n\n".join(texts), tuple(calls), declines=declines)
+
+
+def _recalled(one: RecalledText, language: Language) -> str:
+    age = _say(language, "age", days=one.age_days) if one.age_days else ""
+    return f"{one.file}{age}: {_shorten(one.text, language)}"
 
 
 def _is_complete(request: ParsedRequest) -> bool:
@@ -344,6 +355,7 @@ SENTENCES: dict[Language, dict[str, str]] = {
     "en": {
         "unknown": "No language model is configured, so I cannot answer that: set ANTHROPIC_API_KEY or"
         " OPENAI_API_KEY, or OPENAI_BASE_URL for a local server such as Ollama, or choose one with --model.",
+        "age": " ({days} days old)",
         "recalled": "No language model is configured, but memory has something on that:\n\n{result}",
         "rest": "The rest of your message needs a language model, and none is configured.",
         "hello": "Hello. No language model is configured; ask “what can you do?” to see what works"
@@ -402,6 +414,7 @@ SENTENCES: dict[Language, dict[str, str]] = {
     "zh": {
         "unknown": "没有配置语言模型，我无法回答：请设置 ANTHROPIC_API_KEY 或 OPENAI_API_KEY，"
         "本地服务（例如 Ollama）请设置 OPENAI_BASE_URL，或用 --model 指定模型。",
+        "age": "（{days} 天前）",
         "recalled": "没有配置语言模型，但记忆里有相关内容：\n\n{result}",
         "rest": "消息的其余部分需要语言模型，而现在没有配置。",
         "hello": "你好。没有配置语言模型；问“你能做什么”可以看到没有模型时能用的功能。",

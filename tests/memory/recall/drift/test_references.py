@@ -32,9 +32,9 @@ from nacre.memory.recall.drift.references import MAX_CHARS, MAX_REFERENCES, line
         ("`MAX_PICKS` is five, `maxPicks` too", ["symbol MAX_PICKS", "symbol maxPicks"]),
         ("Never pass --skip-checks here.", ["flag --skip-checks"]),
         ("`--window-size=800` is needed", ["flag --window-size"]),
-        ("Set APP_HOME before you start.", ["flag APP_HOME"]),
-        ("The environment variable `APP_HOME` wins.", ["flag APP_HOME"]),
-        ("`APP_HOME=/tmp/x` wins.", ["flag APP_HOME"]),
+        ("Set APP_HOME before you start.", ["variable APP_HOME"]),
+        ("The environment variable `APP_HOME` wins.", ["variable APP_HOME"]),
+        ("`APP_HOME=/tmp/x` wins.", ["variable APP_HOME"]),
         ("Run `make test`, then `npm run pack:img`.", ["command make test", "command npm run pack:img"]),
         ("`CI=1 make lint && npm test`", ["command make lint", "command npm test"]),
         ("```bash\n$ make docs  # slow\n```", ["command make docs"]),
@@ -83,7 +83,7 @@ def test_chinese_may_stand_right_beside_a_name() -> None:
         ("path", "src/app/fit.py"),
         ("symbol", "save_all"),
         ("command", "make test"),
-        ("flag", "APP_HOME"),
+        ("variable", "APP_HOME"),
     )
 
 
@@ -130,7 +130,7 @@ PIECES = st.lists(st.sampled_from([*SIGNS, " "]) | st.text(max_size=5), max_size
 @given(PIECES)
 def test_any_text_gives_short_single_lines_without_a_way_out(pieces: list[str]) -> None:
     for kind, text in references_in("".join(pieces)):
-        assert kind in {"path", "symbol", "flag", "command"}
+        assert kind in {"path", "symbol", "flag", "variable", "command"}
         assert text == " ".join(text.split()) and 0 < len(text) <= MAX_CHARS
         assert kind != "path" or not text.startswith(("/", "~"))
 

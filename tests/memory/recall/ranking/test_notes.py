@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.recall.everyday.people import NOW, own_people
+from bench.recall.everyday.people import NOW, Person, own_people
 from bench.recall.everyday.train import PACKAGE, stemmed_concepts
 from nacre.memory.recall.base import RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.ranking.need import need
-from nacre.memory.recall.ranking.notes import NEEDED_FROM, needed_odds, score_notes, segments
+from nacre.memory.recall.ranking.notes import NEEDED_FROM, needed_odds, read_notes, score_notes, segments
 from nacre.memory.recall.ranking.related import CONCEPT, SAME, related
 from nacre.memory.recall.recall import CUT_OFF, recall
 
@@ -64,6 +64,57 @@ def test_text_around_a_question_does_not_hide_its_answer(index: LocalIndex, text
 def test_a_memory_in_other_words_is_found(index: LocalIndex, text: str, file: str) -> None:
     """R9: languages are English and German, and what is installed is a package."""
     assert file in files(index, text)
+
+
+def _write(directory: Path, *notes: tuple[str, str, str, str, str]) -> None:
+    directory.mkdir(exist_ok=True)
+    for file, day, kind, name, what in notes:
+        head = f"name: {name}\ndescription: {what}\ntype: {kind}\nmodified: {day}"
+        (directory / file).write_text(f"---\n{head}\n---\n\nBy mail.\n")
+
+
+def test_a_question_prefers_what_it_asks_for_and_a_task_the_rule(tmp_path: Path) -> None:
+    """R9: a place is in a reference, a time has a date, and a rule applies to a task."""
+    directory = tmp_path / "memory"
+    _write(
+        directory,
+        ("place.md", "2026-03-01", "reference", "Invoices", "Invoices are in the folder Ledger"),
+        ("time.md", "2026-03-01", "project", "Invoices", "Invoices are due on 2026-12-05"),
+        ("rule.md", "2026-03-01", "feedback", "Invoices", "Invoices have short lines"),
+    )
+    index = LocalIndex(directory, tmp_path)
+    for text, file in (
+        ("where are the invoices", "place.md"),
+        ("when are the invoices due", "time.md"),
+        ("write the invoices", "rule.md"),
+    ):
+        assert index.rank(RecallQuery(text=text, now=NOW), limit=5)[0].entry.file == file
+
+
+def test_chinese_words_that_share_a_character_are_related(tmp_path: Path) -> None:
+    """R11: 照片 and 图片 share no pair of characters."""
+    directory = tmp_path / "memory"
+    _write(
+        directory,
+        ("a.md", "2026-03-01", "reference", "图片库", "图片在网盘"),
+        ("b.md", "2026-03-01", "project", "预算", "广告预算还剩八万"),
+    )
+    found = LocalIndex(directory, tmp_path).rank(RecallQuery(text="秋天的照片", now=NOW), limit=5)
+    assert [one.entry.file for one in found] == ["a.md"]
+
+
+def test_a_changed_note_is_compared_as_it_is_now(tmp_path: Path) -> None:
+    directory = tmp_path / "memory"
+    _write(directory, ("a.md", "2026-03-01", "project", "Parser", "The parser is written in Rust"))
+    index = LocalIndex(directory, tmp_path)
+    query = RecallQuery(text="where do the backups of the orca cluster go", now=NOW)
+    assert [one for one in index.rank(query, limit=5) if one.confidence >= CUT_OFF] == []
+    _write(
+        directory,
+        ("a.md", "2026-03-01", "reference", "Orca backups", "Backups of the orca cluster go to Oslo"),
+    )
+    index.refresh()
+    assert index.rank(query, limit=5)[0].confidence >= CUT_OFF
 
 
 @pytest.mark.parametrize(
@@ -124,12 +175,12 @@ def test_a_long_question_about_the_world_needs_no_memory_either(text: str) -> No
 
 def test_a_similar_vector_makes_a_note_more_certain(index: LocalIndex) -> None:
     """R9: with the extra `embed` notes are compared by meaning, also where they share no word."""
-    kinds = dict.fromkeys(index._index.by_id.values(), "project")
+    notes = read_notes(index._index, dict.fromkeys(index._index.by_id.values(), ("project", "")))
     text = "zebra quagga okapi"
     number = index._index.by_id["staging.md"]
-    assert score_notes(index._index, text, kinds, needed=3.0) == []
-    similar = {text: {one: (0.8, 0.8) if one == number else (0.0, 0.0) for one in kinds}}
-    found = {one.number: one for one in score_notes(index._index, text, kinds, needed=3.0, similar=similar)}
+    assert not any(one.is_related for one in score_notes(index._index, text, notes, needed=3.0))
+    similar = {text: {one: (0.8, 0.8) if one == number else (0.0, 0.0) for one in notes}}
+    found = {one.number: one for one in score_notes(index._index, text, notes, needed=3.0, similar=similar)}
     assert found[number].confidence >= CUT_OFF
     assert all(one.confidence < CUT_OFF for one in found.values() if one.number != number)
 
@@ -137,16 +188,77 @@ def test_a_similar_vector_makes_a_note_more_certain(index: LocalIndex) -> None:
 def test_an_outdated_note_is_not_attached_without_the_newer_one(tmp_path: Path) -> None:
     """R14: although only the older one has all words of the message."""
     directory = tmp_path / "memory"
-    directory.mkdir()
-    for file, day, name, what in (
-        ("old.md", "2026-03-01", "Rate 0.11 per word", "Charge agencies 0.11 euro for each translated word"),
-        ("new.md", "2026-09-01", "Rate 0.13 per word", "Agencies pay 0.13 euro for each translated word"),
-        ("tea.md", "2026-09-02", "Tea", "Anna drinks green tea"),
-    ):
-        head = f"name: {name}\ndescription: {what}\ntype: project\nmodified: {day}"
-        (directory / file).write_text(f"---\n{head}\n---\n\nBy mail.\n")
+    _write(
+        directory,
+        (
+            "old.md",
+            "2026-03-01",
+            "project",
+            "Rate 0.11 per word",
+            "Charge agencies 0.11 euro for each translated word",
+        ),
+        (
+            "new.md",
+            "2026-09-01",
+            "project",
+            "Rate 0.13 per word",
+            "Agencies pay 0.13 euro for each translated word",
+        ),
+        ("tea.md", "2026-09-02", "project", "Tea", "Anna drinks green tea"),
+    )
     found = files(LocalIndex(directory, tmp_path), "what do I charge agencies for each word")
     assert found == ["new.md", "old.md"]
+
+
+def test_a_newer_note_of_the_same_name_comes_first_though_the_texts_differ(tmp_path: Path) -> None:
+    """R14: two notes of one type whose names share a word need fewer words in common."""
+    directory = tmp_path / "memory"
+    _write(
+        directory,
+        ("old.md", "2026-03-01", "project", "Flour from Kellys", "Flour comes from Kelly & Sons"),
+        (
+            "new.md",
+            "2026-09-01",
+            "project",
+            "Flour supplier",
+            "Flour from Dunmore Mill since July, on Mondays",
+        ),
+        ("tea.md", "2026-09-02", "user", "Tea", "Anna drinks green tea"),
+    )
+    found = files(LocalIndex(directory, tmp_path), "does the flour come from Kelly & Sons")
+    assert found == ["new.md", "old.md"]
+
+
+@pytest.mark.parametrize("person", own_people(), ids=lambda one: one.name)
+def test_no_outdated_note_comes_before_the_newer_one(person: Person, tmp_path: Path) -> None:
+    """R14, for everyone the weights were learnt on."""
+    directory = tmp_path / "memory"
+    directory.mkdir()
+    ids = person.write(directory)
+    index = LocalIndex(directory, tmp_path, writes=False)
+    for message in person.messages:
+        if message.stale:
+            found = [ids[file] for file in files(index, message.text)]
+            old = min((found.index(one) for one in message.stale if one in found), default=len(found))
+            new = min((found.index(one) for one in message.needed if one in found), default=len(found))
+            assert new <= old, message.text
+
+
+def test_long_files_of_others_get_attached_to_few_messages(tmp_path: Path) -> None:
+    """R9: a long file shares words with any message, whoever wrote it."""
+    people = [one for one in own_people() if one.language == "en"]
+    asked = attached = 0
+    for person, other in zip(people, people[1:] + people[:1], strict=True):
+        directory = tmp_path / person.name
+        directory.mkdir()
+        for kind in {one.kind for one in other.memories}:
+            parts = [f"## {m.name}\n\n{m.description}. {m.body}" for m in other.memories if m.kind == kind]
+            head = f"name: {kind} of the project\ndescription: what is known\ntype: {kind}"
+            (directory / f"{kind}.md").write_text(f"---\n{head}\n---\n\n" + "\n\n".join(parts * 3))
+        index = LocalIndex(directory, tmp_path, writes=False)
+        asked += len(person.messages)
+        attached += sum(bool(files(index, message.text)) for message in person.messages)
+    assert attached <= asked / 10
 
 
 def test_the_concepts_of_the_package_are_those_of_the_source() -> None:
@@ -154,7 +266,27 @@ def test_the_concepts_of_the_package_are_those_of_the_source() -> None:
     assert (PACKAGE / "concepts.txt").read_text() == stemmed_concepts()
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            'Traceback (most recent call last):\n  File "job.py", line 12, in main\n    run(key)\n'
+            "KeyError: 7\n\nWhy?",
+            ["KeyError: 7\n\nWhy?", "KeyError: 7", "Why?"],
+        ),
+        (
+            "TypeError: no id\n    at load (src/a.js:3:4)\n    at main (src/b.js:1:2)\nWhat now?",
+            ["TypeError: no id\nWhat now?", "TypeError: no id", "What now?"],
+        ),
+        ('  File "a.py", line 1\n', ['  File "a.py", line 1\n']),
+    ],
+)
+def test_the_call_stack_of_a_pasted_error_asks_nothing(text: str, expected: list[str]) -> None:
+    """R9: the error itself does."""
+    assert segments(text) == expected
+
+
 @given(st.text(max_size=300))
 def test_any_text_can_ask(text: str) -> None:
-    assert segments(text)[0] == text
+    assert segments(text)[0] == (text.strip() or text)
     assert -50 < need(text) < 50

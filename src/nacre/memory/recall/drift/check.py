@@ -167,6 +167,11 @@ def _short(text: str) -> str:
     return text if len(text) <= MAX_LISTED_CHARS else text[: MAX_LISTED_CHARS - 1] + "…"
 
 
+def _prefix(variable: str) -> SearchWord:
+    return SearchWord(f"{variable.partition('_')[0]}_".encode())
+
+
+_BY_COST = ("path", "command", "symbol", "flag", "variable")
 Alternatives: TypeAlias = tuple[tuple[SearchWord, ...], ...]
 """A reference exists if all words of any one of these exist."""
 MAX_TRIED = 8
@@ -197,7 +202,7 @@ class ReferenceChecker:
         answers: dict[NamedReference, bool | None] = dict.fromkeys(named)
         alternatives: dict[NamedReference, Alternatives] = {}
         # The cheapest checks come first.
-        for one in sorted(answers, key=lambda one: ("path", "command", "symbol", "flag").index(one[0])):
+        for one in sorted(answers, key=lambda one: _BY_COST.index(one[0])):
             if self._is_late():
                 return answers
             match one:
@@ -238,8 +243,8 @@ class ReferenceChecker:
                     del answers[one]  # the project's files mention it, so that it may not exist now
             elif self._is_stem(*one):
                 answers[one] = True
-            elif is_external(*one):
-                del answers[one]
+            elif is_external(*one) or (one[0] == "variable" and _prefix(one[1]) not in seen.found):
+                del answers[one]  # another program's, such as a variable with a prefix that no file has
             else:
                 answers[one] = False if seen.is_whole else None
 
@@ -325,14 +330,11 @@ class ReferenceChecker:
         if kind == "symbol":
             in_prose = not self._has_code
             return (tuple(SearchWord(part.encode(), in_prose=in_prose) for part in parts_of(text)),)
-        if text.startswith("-"):
+        if kind == "flag":
             return tuple((SearchWord(spelling),) for spelling in spellings(text))
-        prefix, _, rest = text.partition("_")
+        rest = text.partition("_")[2].lower()
         # Settings are often read by a prefix and the name of a field.
-        return (SearchWord(text.encode()),), (
-            SearchWord(f"{prefix}_".encode()),
-            SearchWord(rest.lower().encode(), in_prose=False),
-        )
+        return (SearchWord(text.encode()),), (_prefix(text), SearchWord(rest.encode(), in_prose=False))
 
     def _is_stem(self, kind: str, text: str) -> bool:
         """Whether a symbol is the name of a file or a folder."""

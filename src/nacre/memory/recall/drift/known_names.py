@@ -79,7 +79,9 @@ def is_external(kind: str, text: str) -> bool:
     """Whether a reference need not be in the tree of the project."""
     match kind:
         case "flag":
-            return text in FLAGS or text in VARIABLES
+            return text in FLAGS
+        case "variable":
+            return text in VARIABLES
         case "symbol":
             return text in WORDS or text in VARIABLES or text.partition(".")[0] in MODULES
         case "path":

@@ -1,4 +1,4 @@
-"""Finds what a memory names of a project: paths, symbols, flags and commands (R12, M20).
+"""Finds what a memory names of a project: paths, symbols, flags, variables and commands (R12, M20).
 
 Precision comes first: a word of prose that is taken for a name would be reported as gone. Outside of
 backticks only what cannot be prose counts. A sentence about something removed or planned is ignored. Pure;
@@ -24,7 +24,7 @@ from nacre.memory.recall.drift.known_names import (
     WORDS,
 )
 
-ReferenceKind: TypeAlias = Literal["path", "symbol", "flag", "command"]
+ReferenceKind: TypeAlias = Literal["path", "symbol", "flag", "variable", "command"]
 NamedReference: TypeAlias = tuple[ReferenceKind, str]
 """A reference in a text: its kind and its text."""
 
@@ -198,7 +198,7 @@ def _in_prose(prose: str, begin: int) -> Iterator[tuple[int, NamedReference]]:
     for flag in _FLAG.finditer(prose):
         yield begin + flag.start(), ("flag", flag[1])
     for variable in _VARIABLE.finditer(prose):
-        yield begin + variable.start(), ("flag", variable[1])
+        yield begin + variable.start(), ("variable", variable[1])
 
 
 def _in_span(inside: str, *, about_setting: bool) -> Iterator[NamedReference]:
@@ -207,7 +207,7 @@ def _in_span(inside: str, *, about_setting: bool) -> Iterator[NamedReference]:
         return
     if inside.startswith("--") or _SET_SPAN.match(inside):
         yield from (("flag", flag[1]) for flag in _FLAG.finditer(inside))
-        yield from (("flag", name[1]) for name in _VARIABLE.finditer(inside))
+        yield from (("variable", name[1]) for name in _VARIABLE.finditer(inside))
         if " " not in inside or inside.startswith(("--", "export ")):
             return
     if node := _NODE.fullmatch(inside):
@@ -227,7 +227,7 @@ def _symbol(name: str, *, is_called: bool, about_setting: bool) -> Iterator[Name
     if name in WORDS or (len(name) < MIN_CALL and not _SHAPED.search(name)):
         return
     if about_setting and _VARIABLE.fullmatch(name):
-        yield "flag", name
+        yield "variable", name
     elif is_called or any(_SHAPED.search(part) for part in parts_of(name)) or "::" in name:
         yield "symbol", name
 

@@ -221,6 +221,8 @@ class QuestionMatch:
         by_asked = by_assistant = 0.0
         for passage in range(entry.first, entry.last):
             value = found.get(passage, 0)
+            if not value and best_value and not asked:
+                continue  # no word of the question, and a better passage is known
             lead = score = (value >> TERM_BITS) * SCORE_UNIT
             author = authors[passage]
             if author in asked:

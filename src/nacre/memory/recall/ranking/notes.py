@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from operator import mul
 from typing import TypeAlias
 
+from nacre.memory.recall.ranking.analysis import Cue
+from nacre.memory.recall.ranking.asked import Asked, asked
 from nacre.memory.recall.ranking.index import PassageIndex
 from nacre.memory.recall.ranking.match import MAX_TERMS, STEERING, STEERING_WEIGHT
 from nacre.memory.recall.ranking.need import need
 from nacre.memory.recall.ranking.related import CONCEPT, NEAR, SAME, related
-from nacre.memory.recall.ranking.terms import STOP_TERMS, terms
+from nacre.memory.recall.ranking.terms import CJK_RUN, STOP_TERMS, content, terms
 from nacre.memory.recall.ranking.weights import (
     NOTE_CONFIDENCE,
     NOTE_CONFIDENCE_BY_MEANING,
@@ -26,16 +30,20 @@ from nacre.memory.recall.ranking.weights import (
 
 MAX_NOTES = 400
 """Notes that are compared one by one; of a larger store only those that share a word with the message."""
+COMPARED_TERMS = 40
+"""Terms of a note's text that are compared, as many as a few sentences have: all of a long file would share
+words with any message. Its other words count in the ranking of all files."""
 MAX_SEGMENTS = 12
 """Sentences of a message that ask for themselves: the first and the last ones."""
 MAX_ENCODED = 4
 """Segments that get a vector: the whole, the first and the last ones. Each takes 4 to 6 ms."""
 MAX_IDF = 3.5
 """A word that no note holds is no stronger evidence than one that a single note holds."""
-ATTACH_FROM = 0.25
+ATTACH_FROM = 0.29
 """The least probability at which the best note is attached; shown as 0.5, the cut-off of all files."""
-FURTHER_FROM = 0.35
+FURTHER_FROM = 0.4
 """The same for the other notes: places are not filled because one is good."""
+LEAST_SHARE = 1e-6
 ORDINARY_STORE = 30
 """Notes of the stores that the weights were learnt on; a smaller one counts as if it had unrelated notes."""
 ORDINARY_TERMS = 12
@@ -46,17 +54,40 @@ IDLE_BELOW = -1.0
 """Log-odds below which a message surely needs none, even if it has the words of a memory."""
 IDLE_ODDS = 1.0
 """Taken off the odds of every note for other messages."""
+PREFIX_CHARS = 5
+"""Two words that begin alike are often related: compounds and derived words."""
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=[。！？])")
+_FRAMES = re.compile(
+    r"^Traceback \(most recent call last\):[ \t]*\n?"
+    r"|^[ \t]+File \"[^\"\n]*\", line \d+.*\n?(?:[ \t]{4,}\S.*\n?)*"
+    r"|^[ \t]+at \S.*:\d+\)?[ \t]*\n?",
+    re.M,
+)
+"""The call stack of a pasted error in Python or JavaScript; the line with the error is no part of it."""
+_UNITS_OF_TIME = frozenset("月日号点周天年")
 _KINDS = ("user", "feedback", "project", "reference")
+_OFFERS = (
+    "task_feedback", "task_user", "time_offered", "number_offered", "place_reference", "person_project",
+)  # fmt: skip
 FEATURES = (
     "head_same", "head_concept", "head_near", "body_same", "body_concept", "body_near",
     "covered", "reached", "head_explained", "head_related", "matches", "terms", "length", *_KINDS,
+    *_OFFERS, "rarest", "characters", "prefixes",
 )  # fmt: skip
-REACHED = FEATURES.index("reached")
+REACHED, CHARACTERS, PREFIXES = (FEATURES.index(name) for name in ("reached", "characters", "prefixes"))
+"""Features of which a related note has one."""
 SEMANTIC_FEATURES = (*FEATURES, "similar", "cosine")
 """Of a note with a vector; the last two are its similarity without the mean of all notes, and with it."""
 Similar: TypeAlias = Mapping[int, tuple[float, float]]
 """The similarity of notes to a segment by file number, without the mean of all notes and with it."""
+
+
+class _Weights:
+    """The weights of a score in the order of the features."""
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        self.bias = weights["bias"]
+        self.weights = [weights[name] for name in SEMANTIC_FEATURES if name in weights]
 
 
 @dataclass(frozen=True)
@@ -66,10 +97,15 @@ class ScoredNote:
     number: int
     score: float
     confidence: float
+    is_related: bool
+    """Whether it shares anything with the message: a word, a concept, a character or a vector."""
+    sentence: str
+    """The sentence of the message that it fits best; empty if that is the whole."""
 
 
 def segments(text: str) -> list[str]:
-    """Return the whole message and its sentences."""
+    """Return the whole message and its sentences, without the call stack of a pasted error."""
+    text = _FRAMES.sub("", text).strip() or text
     parts = [part for part in map(str.strip, _SENTENCE.split(text)) if len(part) > 2]
     if len(parts) > MAX_SEGMENTS:
         parts = [*parts[: MAX_SEGMENTS // 2], *parts[-MAX_SEGMENTS // 2 :]]
@@ -94,58 +130,62 @@ def needed_odds(text: str) -> float:
 def score_notes(
     index: PassageIndex,
     text: str,
-    kinds: Mapping[int, str],
+    notes: Mapping[int, Note],
     *,
     needed: float,
     similar: Mapping[str, Similar] | None = None,
 ) -> list[ScoredNote]:
-    """Return the notes that are related to a message.
+    """Return the notes with their confidence for a message.
 
-    `kinds` has the types of all notes by file number, `similar` the similarities to each segment that has a
-    vector.
+    `notes` has those to compare by file number, `similar` the similarities to each segment that has a vector.
     """
-    passages = {number: _passages(index, number) for number in kinds}
-    index.stems.load([passage for span in passages.values() for passage in span])
-    notes = {number: _Note.read(index, span, kinds[number]) for number, span in passages.items()}
+    by_words = _Weights(NOTE_SCORE)
+    by_meaning = _Weights(NOTE_SCORE_BY_MEANING)
     scores: dict[int, float] = {}
+    fits: dict[int, str] = {}
     related_to = set[int]()
     unrelated = -math.inf
-    for segment in segments(text):
+    whole, *parts = segments(text)
+    for segment in (whole, *parts):
         question = _Question.parse(index, segment)
         unrelated = max(unrelated, _unrelated_score(question))
         # A segment without a vector of its own has that of the message.
-        found = (similar.get(segment) or similar.get(text) or {}) if similar else {}
+        found = (similar.get(segment) or similar.get(whole) or {}) if similar else {}
         for number, note in notes.items():
             features = note.features(index, question)
             likeness = found.get(number)
             if likeness is None:
-                score = weighted(NOTE_SCORE, features)
+                score = by_words.bias + sum(map(mul, by_words.weights, features))
             else:
-                score = weighted(NOTE_SCORE_BY_MEANING, [*features, *likeness])
-            if likeness is not None or features[REACHED]:
+                score = by_meaning.bias + sum(map(mul, by_meaning.weights, (*features, *likeness)))
+            if likeness is not None or features[REACHED] or features[CHARACTERS] or features[PREFIXES]:
                 related_to.add(number)
-            scores[number] = max(scores.get(number, -math.inf), score)
-    by_meaning = similar is not None and any(similar.values())
-    found_notes = confident(scores, needed, unrelated=unrelated, by_meaning=by_meaning)
-    return [one for one in found_notes if one.number in related_to]
+            if score > scores.get(number, -math.inf):
+                scores[number] = score
+                fits[number] = segment if parts or whole != text else ""
+    has_vectors = similar is not None and any(similar.values())
+    found_notes = confident(scores, needed, unrelated=unrelated, by_meaning=has_vectors)
+    return [
+        ScoredNote(number, scores[number], confidence, number in related_to, fits[number])
+        for number, confidence in found_notes.items()
+    ]
 
 
 def _unrelated_score(question: _Question) -> float:
-    """Return the score of an ordinary note that shares nothing with a segment."""
+    """Return the score of ordinary notes that share nothing with a segment: the mean of all types."""
     terms_weight = NOTE_SCORE["terms"] * math.log1p(len(question.weights))
-    return NOTE_SCORE["bias"] + terms_weight + NOTE_SCORE["length"] * math.log1p(ORDINARY_TERMS)
-
-
-def weighted(weights: Mapping[str, float], features: Sequence[float]) -> float:
-    """Return the score of a note; features that it has no values for count nothing."""
-    return weights["bias"] + sum(
-        weights[name] * value for name, value in zip(SEMANTIC_FEATURES, features, strict=False)
-    )
+    score = NOTE_SCORE["bias"] + terms_weight + NOTE_SCORE["length"] * math.log1p(ORDINARY_TERMS)
+    odds = []
+    for note in _ORDINARY:
+        offered = zip(_OFFERS, note.offers(question.asked), strict=True)
+        weight = NOTE_SCORE[note.kind] + sum(NOTE_SCORE[name] * value for name, value in offered)
+        odds.append(math.exp(weight))
+    return score + math.log(sum(odds) / len(odds))
 
 
 def confident(
     scores: Mapping[int, float], needed: float, *, unrelated: float, by_meaning: bool = False
-) -> list[ScoredNote]:
+) -> dict[int, float]:
     """Return the confidence of each note: by its score, its lead over the others, and the message's need.
 
     A small store counts as if it had more notes, each with the score `unrelated`.
@@ -154,17 +194,21 @@ def confident(
     best = max(scores.values(), default=0.0)
     others = max(0, ORDINARY_STORE - len(scores)) * math.exp(unrelated - best)
     total = sum(math.exp(score - best) for score in scores.values()) + others
-    found = []
+    # What is the same for all notes is summed up once.
+    of_message = confidence_signals(0.0, 0.0, 1.0, needed)
+    same = weights["bias"] + sum(weights[name] * of_message[name] for name in ("need", "doubtful", "idle"))
+    same -= IDLE_ODDS if needed < NEEDED_FROM else 0.0
+    found = {}
     for number, score in scores.items():
-        share = math.exp(score - best) / total
-        signals = confidence_signals(score, best, share, needed)
-        odds = weights["bias"] + sum(weights[name] * value for name, value in signals.items())
-        odds -= _odds(ATTACH_FROM if score == best else FURTHER_FROM)
-        odds -= IDLE_ODDS if needed < NEEDED_FROM else 0.0
-        found.append(ScoredNote(number, score, 1 / (1 + math.exp(-max(-30.0, min(30.0, odds))))))
+        behind = best - score
+        share = math.log(math.exp(-behind) / total + LEAST_SHARE)
+        odds = same + weights["score"] * score + weights["behind"] * behind + weights["share"] * share
+        odds -= _odds(FURTHER_FROM if behind else ATTACH_FROM)
+        found[number] = 1 / (1 + math.exp(-max(-30.0, min(30.0, odds))))
     return found
 
 
+@cache
 def _odds(probability: float) -> float:
     return math.log(probability / (1 - probability))
 
@@ -175,7 +219,7 @@ def confidence_signals(score: float, best: float, share: float, needed: float) -
     return {
         "score": score,
         "behind": best - score,
-        "share": math.log(share + 1e-6),
+        "share": math.log(share + LEAST_SHARE),
         "need": clipped,
         "doubtful": min(clipped - 1, 0.0),
         "idle": min(clipped + 1, 0.0),
@@ -190,6 +234,10 @@ class _Question:
     total: float
     by_term: dict[str, list[tuple[int, int, float]]]
     """For each related term: place of the question's term, kind and strength of the relation."""
+    prefixes: dict[str, float]
+    """The beginnings of long terms, and the weights of these terms."""
+    characters: frozenset[str]
+    asked: Asked
 
     @classmethod
     def parse(cls, index: PassageIndex, text: str) -> _Question:
@@ -202,7 +250,8 @@ class _Question:
             for other, (kind, strength) in related(term).items():
                 by_term.setdefault(other, []).append((place, kind, strength))
         chosen = tuple(weights[term] for term in found)
-        return cls(chosen, sum(chosen) or 1.0, by_term)
+        prefixes = {term[:PREFIX_CHARS]: weights[term] for term in found if len(term) >= PREFIX_CHARS}
+        return cls(chosen, sum(chosen) or 1.0, by_term, prefixes, _characters(found), asked(text))
 
 
 def term_weight(index: PassageIndex, term: str) -> float:
@@ -210,55 +259,127 @@ def term_weight(index: PassageIndex, term: str) -> float:
     return min(index.idf(term), MAX_IDF) * (STEERING_WEIGHT if term in STEERING else 1.0)
 
 
-@dataclass(frozen=True)
-class _Note:
-    head: frozenset[str]
-    body: frozenset[str]
-    kind: str
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What is compared of a note; the same as long as its file does not change."""
 
-    @classmethod
-    def read(cls, index: PassageIndex, span: range, kind: str) -> _Note:
-        head = frozenset(index.stems[span.start].split()) if span else frozenset[str]()
-        body = frozenset(term for passage in span[1:] for term in index.stems[passage].split())
-        return cls(head, body - head, kind)
+    name: frozenset[str]
+    head: frozenset[str]
+    """Terms of its name and description."""
+    body: frozenset[str]
+    """The other terms."""
+    kind: str
+    has_time: bool
+    has_number: bool
+    prefixes: frozenset[str]
+    characters: frozenset[str]
+    """Those of scripts without spaces: two words of one meaning often share one."""
+    fixed: tuple[float, ...] = ()
+    """The features `length` and those of its type."""
 
     def features(self, index: PassageIndex, question: _Question) -> list[float]:
         """Return the values of FEATURES."""
         best: dict[tuple[int, int], tuple[int, float]] = {}
         explained = [0.0, 0.0]
-        whole = 0.0
         for field, own in enumerate((self.head, self.body)):
-            for term in own:
-                hits = question.by_term.get(term)
-                weight = term_weight(index, term) if field == 0 else 0.0
-                whole += weight
-                if not hits:
-                    continue
-                explained[0 if any(kind == SAME for _, kind, _ in hits) else 1] += weight
+            for term in question.by_term.keys() & own:
+                hits = question.by_term[term]
+                if field == 0:
+                    is_same = any(kind == SAME for _, kind, _ in hits)
+                    explained[0 if is_same else 1] += term_weight(index, term)
                 for place, kind, strength in hits:
                     known = best.get((field, place))
                     if known is None or (kind, -strength) < (known[0], -known[1]):
                         best[field, place] = kind, strength
+        if any(explained):
+            whole = sum(term_weight(index, term) for term in self.head)
+            explained = [one / whole for one in explained]
+        scale = question.total**-0.5
         mass = [0.0] * 6
         closest: dict[int, int] = {}
         for (field, place), (kind, strength) in best.items():
             mass[3 * field + kind] += question.weights[place] * (strength if kind == NEAR else 1.0)
             closest[place] = min(kind, closest.get(place, NEAR))
-        covered = sum(question.weights[place] for place, kind in closest.items() if kind == SAME)
+        same = [question.weights[place] for place, kind in closest.items() if kind == SAME]
         reached = sum(question.weights[place] for place in closest)
         matches = sum(kind in {SAME, CONCEPT} for kind in closest.values())
         return [
-            *(one / question.total**0.5 for one in mass),
-            covered / question.total,
+            *[one * scale for one in mass],
+            sum(same) / question.total,
             reached / question.total,
-            *(one / (whole or 1.0) for one in explained),
+            *explained,
             matches / 3,
             math.log1p(len(question.weights)),
-            math.log1p(len(self.head) + len(self.body)),
-            *(float(self.kind == kind) for kind in _KINDS),
+            *self.fixed,
+            *self.offers(question.asked),
+            max(same, default=0.0) / MAX_IDF,
+            len(question.characters & self.characters) / (len(question.characters) or 1),
+            sum(question.prefixes[one] for one in question.prefixes.keys() & self.prefixes) / question.total,
+        ]
+
+    def offers(self, wanted: Asked) -> list[float]:
+        """Return the features that tell whether it has what a segment asks for."""
+        return [
+            float(wanted.for_task and self.kind == "feedback"),
+            float(wanted.for_task and self.kind == "user"),
+            float(wanted.for_time and self.has_time),
+            float(wanted.for_amount and self.has_number),
+            float(wanted.for_place and self.kind == "reference"),
+            float(wanted.for_person and self.kind == "project"),
         ]
 
 
-def _passages(index: PassageIndex, number: int) -> range:
-    entry = index.entries[number]
-    return range(entry.first, entry.last) if entry else range(0)
+_NO_TERMS = frozenset[str]()
+_ORDINARY = [
+    Note(
+        name=_NO_TERMS,
+        head=_NO_TERMS,
+        body=_NO_TERMS,
+        kind=kind,
+        has_time=has_time,
+        has_number=has_time,
+        prefixes=_NO_TERMS,
+        characters=_NO_TERMS,
+    )
+    for kind in _KINDS
+    for has_time in (False, True)
+]
+"""Notes that share nothing with any message."""
+
+
+def read_notes(index: PassageIndex, heads: Mapping[int, tuple[str, str]]) -> dict[int, Note]:
+    """Return the notes of files by their numbers; `heads` has their types and names."""
+    spans = {}
+    for number in heads:
+        entry = index.entries[number]
+        spans[number] = range(entry.first, entry.last) if entry else range(0)
+    index.stems.load([passage for span in spans.values() for passage in span])
+    return {number: _read_note(index, span, *heads[number]) for number, span in spans.items()}
+
+
+def _read_note(index: PassageIndex, span: range, kind: str, name: str) -> Note:
+    head = frozenset(index.stems[span.start].split()) if span else frozenset[str]()
+    text = [term for passage in span[1:] for term in index.stems[passage].split()]
+    every = head.union(text[:COMPARED_TERMS])
+    cues = 0
+    for passage in span[:2]:
+        cues |= index.cues[passage]
+    has_number = bool(cues & Cue.NUMBER) or any(map(str.isdigit, head))
+    has_date = has_number and not head.isdisjoint(_UNITS_OF_TIME)
+    return Note(
+        name=frozenset(content(name)),
+        head=head,
+        body=every - head,
+        kind=kind,
+        has_time=bool(cues & (Cue.TIME | Cue.DURATION)) or has_date,
+        has_number=has_number,
+        prefixes=frozenset(term[:PREFIX_CHARS] for term in every if len(term) >= PREFIX_CHARS),
+        characters=_characters(every),
+        fixed=(math.log1p(len(every)), *(float(kind == one) for one in _KINDS)),
+    )
+
+
+def _characters(found: Iterable[str]) -> frozenset[str]:
+    """Return the characters of scripts without spaces."""
+    every = "".join(found)
+    return frozenset(() if every.isascii() else CJK_RUN.findall(every))

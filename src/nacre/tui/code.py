@@ -1,0 +1,60 @@
+"""Syntax colours from the theme, for code in replies and for diffs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pygments.lexers import find_lexer_class_for_filename  # type: ignore[import-untyped]
+from pygments.token import Token  # type: ignore[import-untyped]
+from textual.content import Content
+from textual.highlight import HighlightTheme, TokenType, highlight
+
+MAX_COLOURED_CHARS = 50_000
+"""Longer code stays plain: a lexer takes about a second for a megabyte."""
+
+DIFF_STYLES = {"+": "bold $success", "-": "bold $error"}
+
+
+class CodeColours(HighlightTheme):
+    """Few colours, all of them of the theme: names and punctuation stay plain."""
+
+    STYLES: dict[TokenType, str] = {
+        Token.Comment: "dim italic",
+        Token.Keyword: "$accent",
+        Token.Literal.Number: "$warning",
+        Token.Literal.String: "$success",
+        Token.Name.Builtin: "$secondary",
+        Token.Name.Class: "bold",
+        Token.Name.Decorator: "$secondary",
+        Token.Name.Function: "bold",
+        Token.Name.Tag: "$accent",
+        Token.Operator.Word: "$accent",
+    }
+
+
+def coloured(code: str, language: str) -> list[Content]:
+    """Return the lines of a piece of code; an unknown language stays plain."""
+    code = code.expandtabs(4)
+    if not language or len(code) > MAX_COLOURED_CHARS:
+        return [Content(line) for line in code.split("\n")]
+    return highlight(code, language=language, theme=CodeColours).split("\n", allow_blank=True)
+
+
+def diff_lines(rows: Sequence[tuple[str, str]], path: str) -> list[Content]:
+    """Return the lines of a change with their numbers: removed ones in one colour, others by their syntax."""
+    width = max((len(number) for number, _ in rows), default=1)
+    code = coloured("\n".join(line[1:] for _, line in rows), language_of(path))
+    return [
+        Content.assemble(
+            (f"{number:>{width}} ", "dim"),
+            (f"{line[:1]} ", DIFF_STYLES.get(line[:1], "")),
+            Content(line[1:]).stylize("$error") if line.startswith("-") else text,
+        )
+        for (number, line), text in zip(rows, code, strict=True)
+    ]
+
+
+def language_of(path: str) -> str:
+    """Return the name of the language of a file by its name; empty if unknown."""
+    found = find_lexer_class_for_filename(path)
+    return found.aliases[0] if found is not None and found.aliases else ""

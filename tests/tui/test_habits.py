@@ -1,0 +1,125 @@
+"""Habits from other terminals: @paths, !commands, long pastes, modes, the own editor, the end of a turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nacre.testing import FrozenClock, ScriptedProvider, call, say
+from nacre.tui.prompt import path_completions
+from tests.tui.stage import staged
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("see @", ["@a.py", "@src/"]),
+        ("@s", ["@src/"]),
+        ("@src/", ["@src/b.py"]),
+        ("@.h", ["@.hidden"]),
+        ("a@b", []),
+        ("@nowhere/", []),
+        ("@a.py ", []),
+        ("", []),
+    ],
+)
+def test_paths_are_offered_after_an_at_sign(tmp_path: Path, text: str, found: list[str]) -> None:
+    (tmp_path / "src").mkdir()
+    for name in ("a.py", "src/b.py", ".hidden"):
+        (tmp_path / name).touch()
+    assert path_completions(text, tmp_path) == found
+
+
+async def test_a_path_is_completed_in_a_message_and_sent(tmp_path: Path, provider: ScriptedProvider) -> None:
+    (tmp_path / "work" / "src").mkdir(parents=True)
+    (tmp_path / "work" / "src" / "billing.py").touch()
+    provider.script(say("Yes."))
+    async with staged(tmp_path, provider) as stage:
+        await stage.paste("look at @sr")
+        await stage.pilot.press("enter")
+        assert stage.app.prompt.text == "look at @src/"
+        await stage.pilot.press("tab")
+        assert stage.app.prompt.text == "look at @src/billing.py "
+        await stage.pilot.press("enter")
+        await stage.see("> look at @src/billing.py")
+
+
+async def test_a_long_paste_is_folded_and_sent_whole(tmp_path: Path, provider: ScriptedProvider) -> None:
+    provider.script(say("Long."))
+    pasted = "\n".join(f"line {n}" for n in range(300))
+    async with staged(tmp_path, provider) as stage:
+        await stage.type("read ")
+        await stage.paste(pasted)
+        assert stage.app.prompt.text == "read [paste 1: 300 lines]"
+        await stage.pilot.press("enter")
+        await stage.until(lambda: bool(provider.requests), "it is sent")
+        assert "line 299" in str(provider.requests[0].body)
+
+
+@pytest.mark.slow
+async def test_a_command_of_the_user_is_run_and_not_sent(tmp_path: Path, provider: ScriptedProvider) -> None:
+    async with staged(tmp_path, provider) as stage:
+        await stage.say("!echo here; exit 3")
+        assert "> !echo here; exit 3\n here\n ! exit code 3" in stage.text
+        await stage.paste("!sleep 60")
+        await stage.pilot.press("enter")
+        await stage.see("> !sleep 60")
+        await stage.pilot.press("ctrl+c")
+        await stage.see("! stopped")
+    assert provider.requests == []
+
+
+@pytest.mark.slow
+async def test_shift_tab_goes_through_the_modes(tmp_path: Path, provider: ScriptedProvider) -> None:
+    """Accept edits asks nothing about files, read only refuses without a question, ask asks."""
+    work = tmp_path / "work"
+    work.mkdir()
+    for name in ("one", "two", "three"):
+        provider.script(call("Write", file_path=str(work / name), content="x\n"), say(f"Tried {name}."))
+    async with staged(tmp_path, provider) as stage:
+        await stage.pilot.press("shift+tab")
+        await stage.see("accept edits (Shift+Tab)")
+        await stage.say("go")
+        assert (work / "one").exists()
+        await stage.pilot.press("shift+tab")
+        await stage.see("read only (Shift+Tab)")
+        await stage.say("go")
+        assert not (work / "two").exists()
+        await stage.pilot.press("shift+tab")
+        await stage.paste("go")
+        await stage.pilot.press("enter")
+        await stage.see("Write needs your permission")
+
+
+async def test_the_input_is_edited_in_the_own_editor(
+    tmp_path: Path, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A screen that is not a terminal cannot be suspended: the text stays, and the foot says why."""
+    monkeypatch.setenv("EDITOR", "true")
+    async with staged(tmp_path, provider) as stage:
+        await stage.type("words")
+        await stage.pilot.press("ctrl+g")
+        await stage.see("this terminal cannot run an editor")
+        assert stage.app.prompt.text == "words"
+
+
+async def test_the_end_of_a_long_turn_rings(
+    tmp_path: Path, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FrozenClock()
+    rung: list[bool] = []
+    provider.script(say("Short."), say("Long."))
+    async with staged(tmp_path, provider, clock=clock) as stage:
+        monkeypatch.setattr(stage.app, "bell", lambda: rung.append(True))
+        await stage.say("go")
+        assert rung == []
+        play = stage.app.talk.play
+
+        async def slow(text: str | None) -> None:
+            clock.advance(60)
+            await play(text)
+
+        monkeypatch.setattr(stage.app.talk, "play", slow)
+        await stage.say("go")
+        assert rung == [True]
