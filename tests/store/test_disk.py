@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -114,6 +115,30 @@ def test_a_real_full_disk_keeps_what_was_there(tmp_path: Path) -> None:
         assert {path.name: path.read_bytes() for path in mounted.iterdir()} == {"log": b"whole line\n"}
     finally:
         subprocess.run(["umount", str(mounted)], check=True)
+
+
+def test_a_temporary_file_that_is_removed_before_its_lock_is_created_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / ".new"
+    lock = fcntl.flock
+    removals = iter([temporary])
+
+    def remove_first(descriptor: int, operation: int) -> None:
+        for one in removals:
+            disk.remove_abandoned([one])
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(disk.fcntl, "flock", remove_first)
+    descriptor = disk.open_temporary(temporary)
+    try:
+        assert os.fstat(descriptor).st_ino == temporary.stat().st_ino
+        disk.remove_abandoned([temporary])
+        assert temporary.exists()
+    finally:
+        os.close(descriptor)
+    disk.remove_abandoned([temporary])
+    assert not temporary.exists()
 
 
 def child(script: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -286,8 +286,7 @@ def _spool(home: Path, clock: Clock) -> Iterator[Path]:
     try:
         disk.make_folder(folder)
         disk.remove_abandoned(folder.glob(".import-*.tmp"))
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, disk.FILE_MODE)
-        disk.mark_in_use(descriptor)
+        descriptor = disk.open_temporary(path)
         yield path
     except OSError as error:
         raise TranscriptError(disk.explain(error, error.filename or path)) from error

@@ -169,12 +169,12 @@ def replace_file(
     else:
         temp = path.with_name(temp_name)
     try:
-        descriptor = os.open(
-            temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE
-        )
+        if temp_name is None:
+            descriptor = open_temporary(temp)
+        else:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(temp, flags, FILE_MODE)
         try:
-            if temp_name is None:
-                mark_in_use(descriptor)
             os.fchmod(descriptor, mode)
             write_all(descriptor, data)
             if time_ns is not None:
@@ -192,14 +192,19 @@ def replace_file(
         sync_folder(path.parent)
 
 
-def mark_in_use(descriptor: int) -> None:
-    """Lock an open temporary file until it is closed, so that `remove_abandoned` leaves it in place."""
-    with contextlib.suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def open_temporary(path: Path) -> int:
+    """Create a file that is locked until it is closed, so that `remove_abandoned` leaves it in place."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.path.lexists(path):
+            return descriptor
+        os.close(descriptor)  # removed by another process before it was locked
 
 
 def remove_abandoned(paths: Iterable[Path]) -> None:
-    """Remove temporary files that no process has marked as in use; those that cannot be removed stay."""
+    """Remove temporary files that no process has open; those that cannot be removed stay."""
     for path in paths:
         with contextlib.suppress(OSError):
             descriptor = open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -177,34 +176,34 @@ class ToolResultStore:
         False if the name was taken first.
         """
         disk.make_folder(path.parent)
-        descriptor, name = tempfile.mkstemp(prefix=TEMP_PREFIX, dir=path.parent)
+        temporary = _temporary(path.parent)
+        descriptor = disk.open_temporary(temporary)
         try:
-            disk.mark_in_use(descriptor)
             for start in range(0, len(content), PIECE_CHARS):
                 piece = content[start : start + PIECE_CHARS]
                 disk.write_all(
                     descriptor, piece if isinstance(piece, bytes) else piece.encode(errors=_ERRORS)
                 )
-            return self.install(descriptor, name, path)
+            return self.install(descriptor, temporary, path)
         finally:
             # One that stays is removed by the next process; the result is stored.
             with contextlib.suppress(OSError):
-                Path(name).unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
             os.close(descriptor)
 
-    def install(self, descriptor: int, name: str, path: Path) -> bool:
+    def install(self, descriptor: int, temporary: Path, path: Path) -> bool:
         """Give a temporary file its final name; False if that was taken first."""
         if self._sync:
             os.fsync(descriptor)
         is_first = True
         try:
-            path.hardlink_to(name)
+            path.hardlink_to(temporary)
         except FileExistsError:
             is_first = False
         except OSError:
             is_first = not path.exists()
             if is_first:  # a file system without hard links
-                Path(name).replace(path)
+                temporary.replace(path)
         if self._sync:
             disk.sync_folder(path.parent)
         self._names().setdefault(path.name.casefold(), set()).add(path.name)
@@ -245,8 +244,8 @@ class ResultWriter:
     def __init__(self, store: ToolResultStore, path: Path) -> None:
         self._store = store
         self._path = path
-        self._descriptor, self._name = tempfile.mkstemp(prefix=TEMP_PREFIX, dir=path.parent)
-        disk.mark_in_use(self._descriptor)
+        self._temporary = _temporary(path.parent)
+        self._descriptor = disk.open_temporary(self._temporary)
         self._is_open = True
         self._unchecked = 0
         self.size = 0
@@ -279,7 +278,7 @@ class ResultWriter:
                 if self.refusal:
                     path = path.with_name(f"{path.stem}=beginning{path.suffix}")
                 # The second try is for an id that is used again.
-                while not self._store.install(self._descriptor, self._name, path):
+                while not self._store.install(self._descriptor, self._temporary, path):
                     path = path.with_name(f"{path.stem}={os.urandom(8).hex()}{path.suffix}")
             finally:
                 self.discard()
@@ -290,8 +289,12 @@ class ResultWriter:
         if self._is_open:
             self._is_open = False
             with contextlib.suppress(OSError):
-                Path(self._name).unlink(missing_ok=True)
+                self._temporary.unlink(missing_ok=True)
             os.close(self._descriptor)
+
+
+def _temporary(folder: Path) -> Path:
+    return folder / f"{TEMP_PREFIX}{os.urandom(8).hex()}"
 
 
 def _free_bytes(folder: Path) -> int:

@@ -129,9 +129,8 @@ def _temporary(folder: Path, data: bytes, clock: Clock) -> Iterator[Path]:
     """Write a flushed temporary file and remove it afterwards, with those that killed processes left."""
     _remove_temporary(folder)
     path = folder / f"{disk.TEMP_PREFIX}{clock.new_id()}"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, disk.FILE_MODE)
+    descriptor = disk.open_temporary(path)
     try:
-        disk.mark_in_use(descriptor)
         disk.write_all(descriptor, data)
         os.fsync(descriptor)
         yield path

@@ -302,19 +302,16 @@ class LocalIndex:
             for file, stamp in sorted(self._stamps.items())
             if (entry := self._head(file)) is not None
         ]
-        # Imported here: a query saves nothing, and waits for every import.
-        from tempfile import mkstemp  # noqa: PLC0415
-
         with suppress(OSError, ValueError, sqlite3.Error):
             disk.make_folder(self._folder)
             disk.remove_abandoned(self._folder.glob(".index*"))
-            descriptor, name = mkstemp(dir=self._folder, prefix=".index")
+            temporary = self._folder / f".index{os.urandom(8).hex()}"
+            descriptor = disk.open_temporary(temporary)
             try:
-                disk.mark_in_use(descriptor)
-                save_index(self._index, heads, Path(name))
-                Path(name).replace(self._folder / FILE)
+                save_index(self._index, heads, temporary)
+                temporary.replace(self._folder / FILE)
             finally:
-                Path(name).unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
                 os.close(descriptor)
 
 
