@@ -112,6 +112,8 @@ async def test_the_end_of_a_long_turn_rings(
     provider.script(say("Short."), say("Long."))
     async with staged(tmp_path, provider, clock=clock) as stage:
         monkeypatch.setattr(stage.app, "bell", lambda: rung.append(True))
+        written: list[str] = []
+        monkeypatch.setattr(stage.app, "_write", written.append)
         await stage.say("go")
         assert rung == []
         play = stage.app.talk.play
@@ -123,3 +125,31 @@ async def test_the_end_of_a_long_turn_rings(
         monkeypatch.setattr(stage.app.talk, "play", slow)
         await stage.say("go")
         assert rung == [True]
+        assert [one for one in written if one.startswith("\x1b]9;")] == ["\x1b]9;nacre waits for you\x07"]
+
+
+async def test_a_line_with_a_number_sign_is_saved_and_not_sent(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with staged(tmp_path, provider) as stage:
+        await stage.say("#deploys are on Tuesday")
+        assert "saved project_deploys_tuesday.md; /memory undo takes it back" in stage.text
+        await stage.say("/memory")
+        assert "saved project_deploys_tuesday.md (undo:" in stage.text
+    assert provider.requests == []
+
+
+async def test_earlier_input_is_found_by_a_part_of_it(tmp_path: Path, provider: ScriptedProvider) -> None:
+    provider.script(say("One."), say("Two."), say("Three."))
+    async with staged(tmp_path, provider) as stage:
+        for text in ("look at the billing", "run the tests", "look at the mail"):
+            await stage.say(text)
+        await stage.type("look")
+        await stage.pilot.press("ctrl+r")
+        await stage.see("Earlier input")
+        await stage.pilot.press("down", "enter")
+        assert stage.app.prompt.text == "look at the billing"
+        await stage.pilot.press("ctrl+r", "x", "enter")
+        assert stage.app.prompt.text == "look at the billing", "nothing was found"
+        await stage.pilot.press("ctrl+r", "escape")
+        assert stage.app.prompt.text == "look at the billing"

@@ -1,7 +1,8 @@
-"""Typed input across sessions: one file of lines, the newest last, as in readline."""
+"""Typed input: its history across sessions, one file of lines as in readline, and its short forms."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,15 @@ MAX_LINES = 1_000
 """Older lines are no more useful than the transcripts that also contain them."""
 GOES_ON = "\\"
 """At the end of a line: the next one belongs to the same message."""
+
+_REMEMBER = re.compile(r"#[ \t]*([^\W\d][^\n]*)")
+"""One line; `#12` is an issue, `##` and a line with others below it a heading."""
+
+
+def remember_command(text: str) -> str | None:
+    """Return `/remember TEXT` for a line `#TEXT`, else None."""
+    found = _REMEMBER.fullmatch(text.strip())
+    return f"/remember {found[1]}" if found else None
 
 
 def read_typed(home: Path) -> list[str]:

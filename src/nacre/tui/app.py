@@ -20,7 +20,7 @@ from textual.worker import Worker, WorkerCancelled, WorkerFailed
 from nacre.app.endings import Leave, Reopen, Rewound
 from nacre.errors import NacreError
 from nacre.formatting import printable
-from nacre.store.input_history import read_typed, write_typed
+from nacre.store.input_history import read_typed, remember_command, write_typed
 from nacre.tui.commands import LEAVES, OPENS_AT_ONCE, OWN_COMMANDS, OWN_HELP
 from nacre.tui.dialogs import (
     SETTLE_SECONDS,
@@ -30,6 +30,7 @@ from nacre.tui.dialogs import (
     QuestionDialog,
     RewindPicker,
     SessionPicker,
+    TypedPicker,
     WorkDialog,
 )
 from nacre.tui.meter import StatusLines, pill_words
@@ -38,7 +39,7 @@ from nacre.tui.prompt import Prompt
 from nacre.tui.start import MODES, PermissionMode
 from nacre.tui.start import Start as Start
 from nacre.tui.start_panel import ActivityLine, StartPanel
-from nacre.tui.themes import CONTRAST, NAMES, PLAIN, keep_theme, theme_for
+from nacre.tui.themes import CONTRAST, NAMES, PLAIN, keep_theme, theme_for, theme_line
 from nacre.tui.transcript import TranscriptPane
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class ChatApp(App[int]):
         Binding("shift+tab", "next_mode", "mode", show=False, priority=True),
         Binding("ctrl+up", "app.focus_previous", "calls", show=False, priority=True),
         Binding("ctrl+g", "edit_prompt", "your editor", show=False, priority=True),
+        Binding("ctrl+r", "search_typed", "earlier input", show=False, priority=True),
         Binding("f2", "memories", "memory", show=False),
         Binding("f3", "sessions", "sessions", show=False),
         Binding("f4", "work", "background", show=False),
@@ -223,6 +225,7 @@ class ChatApp(App[int]):
     async def _hear(self, text: str) -> None:
         if self.panel.is_attached:
             await self.panel.remove()
+        text = remember_command(text) or text
         if text.startswith("!") and text[1:].strip():
             await self.talk.run_shell(text[1:].strip())
             return
@@ -241,10 +244,7 @@ class ChatApp(App[int]):
 
     def _set_theme(self, name: str) -> None:
         if name not in NAMES:
-            now = next((each for each, theme in NAMES.items() if theme == self.theme), self.theme)
-            self._later(
-                NoticeLine(f"the theme is {now}; /theme {', /theme '.join(NAMES)} change it", "plain")
-            )
+            self._later(NoticeLine(theme_line(self.theme), "plain"))
             return
         self.theme = NAMES[name]
         if self._start.keeps:
@@ -252,14 +252,15 @@ class ChatApp(App[int]):
         self._show_hint(f"theme {name}")
 
     def _announce_end(self) -> None:
-        """Ring the bell after a long turn, and say in the terminal's title that it has ended."""
-        self._set_title("nacre · waits for you")
+        """Say in the terminal's title that a turn has ended; after a long one, also ring and notify."""
+        self._write("\x1b]0;nacre · waits for you\x07")
         if self._start.clock.seconds() - self._since >= LONG_TURN_SECONDS:
             self.bell()
+            self._write("\x1b]9;nacre waits for you\x07")  # OSC 9; terminals that do not know it ignore it
 
-    def _set_title(self, title: str) -> None:
+    def _write(self, sequence: str) -> None:
         if self._driver is not None:
-            self._driver.write(f"\x1b]0;{printable(title)}\x07")
+            self._driver.write(sequence)
 
     def action_next_mode(self) -> None:
         """Change what the model may do without a question, until the session ends."""
@@ -268,6 +269,11 @@ class ChatApp(App[int]):
         self.mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
         self.talk.set_mode(self.mode)
         self.prompt.border_subtitle = "" if self.mode == "ask" else f"{self.mode} (Shift+Tab)"
+
+    def action_search_typed(self) -> None:
+        """Choose an earlier input by a part of it."""
+        if len(self.screen_stack) == 1:
+            self.push_screen(TypedPicker(self.prompt.past.typed, self.prompt.text), self.prompt.replace)
 
     async def action_edit_prompt(self) -> None:
         """Edit the input in the user's own editor."""
@@ -291,7 +297,7 @@ class ChatApp(App[int]):
         self._is_stopped = False
         self._hinted_at = None
         self._since = self._start.clock.seconds()
-        self._set_title("nacre · working")
+        self._write("\x1b]0;nacre · working\x07")
 
         async def worked() -> None:
             self._task = asyncio.current_task()

@@ -14,8 +14,8 @@ OPENS_AT_ONCE = frozenset({"/memories", "/work", "/resume"})
 """Those of them that open while a turn works."""
 LEAVES = frozenset({"/exit", "/quit"})
 KEYS = """\
-@ completes files, !command runs one in the shell, Ctrl+G opens your editor.
-Ctrl+J begins a new line, ↑ and ↓ bring back what was typed before, Tab completes.
+@ completes files, !command runs one in the shell, #text saves a memory, Ctrl+G opens your editor.
+Ctrl+J begins a new line, ↑ and ↓ bring back what was typed before, Ctrl+R searches it, Tab completes.
 Ctrl+O opens the newest call; Ctrl+↑ goes to the calls above, Enter opens one.
 Shift+Tab changes what is allowed without a question: ask, accept edits, read only.
 PgUp PgDn scroll, F2 memory, F3 sessions, F4 background, F5 confirms an unverified memory.

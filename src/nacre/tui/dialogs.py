@@ -33,6 +33,9 @@ LOW_ROWS = 22
 """Below this height a question covers the input."""
 OTHER_LINES = 16
 """Lines besides the preview: heading, explanation, answers, frame, input, status."""
+MAX_TYPED = 200
+"""Earlier inputs in a list; a longer one is not read."""
+TYPED_CHARS = 200
 RULE_CHARS = 160
 """Columns of a rule, which may be a whole command."""
 _BUTTONS = (
@@ -303,6 +306,54 @@ class SessionPicker(ModalScreen[str | None]):
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(event.option_id)
+
+
+class TypedPicker(ModalScreen[str | None]):
+    """Ends with the earlier input that was selected, or None; typing narrows the list."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,ctrl+r", "dismiss", "close"),
+        Binding("up", "move(-1)", show=False, priority=True),
+        Binding("down", "move(1)", show=False, priority=True),
+    ]
+
+    def __init__(self, typed: Sequence[str], wanted: str) -> None:
+        """`wanted` is the first text to search for."""
+        super().__init__()
+        self._typed = list(dict.fromkeys(reversed(typed)))
+        self._wanted = wanted
+        self._found: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog tall long"):
+            yield Static(Content.styled("Earlier input", "bold"), classes="heading")
+            yield Input(self._wanted, placeholder="a part of it", id="wanted", compact=True)
+            yield OptionList(id="rows", compact=True, markup=False)
+            yield Static(Content.styled("type to search · ↑↓ choose · Enter takes it · Esc close", "dim"))
+
+    def on_mount(self) -> None:
+        self.query_one("#rows").can_focus = False
+        self.query_one("#wanted").focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        wanted = event.value.casefold()
+        self._found = [one for one in self._typed if wanted in one.casefold()][:MAX_TYPED]
+        rows = self.query_one("#rows", OptionList)
+        rows.set_options(
+            Content(shorten(printable(" ".join(one.split())), TYPED_CHARS)) for one in self._found
+        )
+        rows.highlighted = 0 if self._found else None
+
+    def on_input_submitted(self) -> None:
+        highlighted = self.query_one("#rows", OptionList).highlighted
+        self.dismiss(None if highlighted is None else self._found[highlighted])
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(self._found[event.option_index])
+
+    def action_move(self, by: int) -> None:
+        rows = self.query_one("#rows", OptionList)
+        rows.action_cursor_down() if by > 0 else rows.action_cursor_up()
 
 
 class RewindPicker(ModalScreen[str | None]):

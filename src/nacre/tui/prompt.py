@@ -201,6 +201,10 @@ class Prompt(Vertical):
         self._area.focus()
         self._area.insert(text)
 
+    def replace(self, text: str | None) -> None:
+        """Replace the input by a text that was chosen elsewhere, if any."""
+        self.text = self.text if text is None else text
+
     def drop(self) -> bool:
         """Empty the input so that undo restores it; returns False if it was empty."""
         return bool(self.text and self._area.clear())

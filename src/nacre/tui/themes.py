@@ -66,3 +66,9 @@ def keep_theme(name: str, home: Path) -> None:
     """Store the chosen theme for the next chats."""
     disk.make_folder(home)
     disk.replace_file(home / FILE, name.encode(), temp_name=f".{FILE}.tmp")
+
+
+def theme_line(theme: str) -> str:
+    """Return a line with the current theme and the commands that choose another."""
+    now = next((name for name, each in NAMES.items() if each == theme), theme)
+    return f"the theme is {now}; /theme {', /theme '.join(NAMES)} change it"

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from nacre.app.open_agent import OpenedAgent, open_agent
-from nacre.cli.chat.slash_memory import saved_here
+from nacre.cli.chat.slash_memory import remember, saved_here
 from nacre.providers.embedded.provider import EmbeddedProvider
 from nacre.settings import Settings, load
+from nacre.store.input_history import remember_command
 
 
 def settings_in(cwd: Path, **cli: str) -> Settings:
@@ -61,3 +62,57 @@ async def test_undo_takes_back_the_last_and_then_the_one_before(
             assert [entry.body for entry in await ready.memories[0].list()] == left
         await saved_here(ready, "")
         assert capsys.readouterr().out.startswith("nothing was saved")
+
+
+async def test_the_users_own_words_are_saved_without_the_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with open_agent(settings_in(tmp_path), provider=EmbeddedProvider()) as ready:
+        for text, said in (
+            ("", "give the text: /remember TEXT"),
+            ("Deploys are on Tuesday.", "saved project_deploys_tuesday.md; /memory undo takes it back"),
+            ("Deploys are on Tuesday.", "project_deploys_tuesday.md says so already"),
+            ("The password is kF9#qLz2!mVw", "secrets do not belong into memory"),
+        ):
+            await remember(ready, text, is_daily=False)
+            told = capsys.readouterr()
+            assert said in told.out + told.err
+        entries = await ready.memories[0].list()
+        assert [(one.body, one.origin) for one in entries] == [("Deploys are on Tuesday.\n", "user")]
+
+
+async def test_the_users_own_words_become_a_line_of_a_daily_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = settings_in(tmp_path, NACRE_MEMORY_MODE="daily")
+    async with open_agent(settings, provider=EmbeddedProvider()) as ready:
+        await remember(ready, "Deploys are on Tuesday.", is_daily=True)
+        assert capsys.readouterr().out.startswith("logged in ")
+
+
+async def test_a_session_that_only_reads_memory_saves_no_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = settings_in(tmp_path)
+    async with open_agent(settings, provider=EmbeddedProvider(), ephemeral=True) as ready:
+        await remember(ready, "Deploys are on Tuesday.", is_daily=False)
+    told = capsys.readouterr()
+    assert told.err and not told.out
+    assert not list(tmp_path.rglob("project_deploys*"))
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("#use tabs", "/remember use tabs"),
+        ("# use tabs ", "/remember use tabs"),
+        ("#用制表符", "/remember 用制表符"),
+        ("#12 is broken", None),
+        ("## Heading", None),
+        ("# Heading\ntext", None),
+        ("#", None),
+        ("a #tag", None),
+    ],
+)
+def test_a_line_after_a_number_sign_is_a_command_to_remember(text: str, command: str | None) -> None:
+    assert remember_command(text) == command

@@ -31,6 +31,7 @@ from nacre.errors import NacreError
 from nacre.messages.events import Notice
 from nacre.session.background import IN_BACKGROUND
 from nacre.settings import Settings
+from nacre.store.input_history import remember_command
 from nacre.tools.guard import PermissionAnswer, PermissionQuestion, Refusal
 
 
@@ -118,6 +119,7 @@ class _Conversation:
 
     def _hear(self, text: str, context: SlashContext) -> Leave | Reopen | None:
         """Run one line of input; returns how the session ends, if it does."""
+        text = remember_command(text) or text
         if not text.startswith("/"):
             if text.strip():
                 self._turn(context.ready, text)

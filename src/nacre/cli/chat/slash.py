@@ -207,6 +207,12 @@ async def _correct(text: str, scene: SlashContext) -> None:
     await correct(scene.ready, text)
 
 
+async def _remember(text: str, scene: SlashContext) -> None:
+    from nacre.cli.chat.slash_memory import remember
+
+    await remember(scene.ready, text, is_daily=scene.settings.memory.mode == "daily")
+
+
 async def _confirm(text: str, scene: SlashContext) -> None:
     from nacre.cli.chat.slash_memory import confirm
 
@@ -253,6 +259,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "recall": SlashCommand(
         _recall, "memories of the last message, and why; /recall TEXT tries a text", runs_at_once=True
     ),
+    "remember": SlashCommand(_remember, "save a memory in your words: /remember TEXT, or #TEXT"),
     "forget": SlashCommand(_forget, "forget an attached memory: /forget N; without N lists them"),
     "correct": SlashCommand(_correct, "replace the text of an attached memory: /correct N TEXT"),
     "confirm": SlashCommand(_confirm, "confirm the memory saved last as unverified; /confirm all"),

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from nacre.cli.output import print_error, printable
 from nacre.context.recalled import recalled_in_view
 from nacre.errors import NacreError
+from nacre.formatting import shorten
 from nacre.layers.l5_extract.extract import REASON, SHORT_COMMIT
 from nacre.layers.l5_extract.layer import WORK
 from nacre.memory.checks.review import confirm as confirm_memory
 from nacre.memory.checks.review import unverified
+from nacre.memory.daily_log import append_fact
 from nacre.memory.files.folder import TEAM_PREFIX
 from nacre.memory.files.undo import in_force, undo
 from nacre.memory.format.entry import MemoryChange
@@ -75,6 +77,39 @@ async def correct(ready: OpenedAgent, text: str) -> None:
         print_error(str(error))
         return
     print(printable(f"corrected {saved.entry.file}; `nacre memory undo {saved.commit[:10]}` takes it back"))
+
+
+async def remember(ready: OpenedAgent, text: str, *, is_daily: bool) -> None:
+    """`/remember TEXT`: save the user's words as a memory, without the model."""
+    if not text:
+        print_error("give the text: /remember TEXT, or #TEXT")
+        return
+    if not ready.memories:
+        print_error("memory is switched off here; `nacre doctor` says why")
+        return
+    memory = ready.memories[0]
+    change = _by_hand(ready, "remember")
+    try:
+        if is_daily:
+            logged = await append_fact(memory, text, change, clock=memory.clock)
+            done = (
+                f"logged in {logged.line.place}" if logged.commit else f"{logged.line.place} says so already"
+            )
+            print(printable(done))
+            return
+        saved = await memory.save(text, change)
+    except NacreError as error:
+        print_error(str(error))
+        return
+    if not saved.commit:
+        print(printable(f"{saved.entry.file} says so already"))
+        return
+    did = "saved" if saved.before is None else "updated"
+    print(printable(f"{did} {saved.entry.file}; /memory undo takes it back"))
+    if saved.before is not None:
+        print(printable(f"before, it said: {shorten(saved.before.body, 200)}"))
+    if saved.feedback:
+        print_error(saved.feedback)
 
 
 async def confirm(ready: OpenedAgent, text: str) -> None:
