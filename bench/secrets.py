@@ -4,7 +4,8 @@ The credentials of the held-out sets were written after the rules, one set after
 to be missing was added before the next; `missed_at_first` says how many of a set were accepted before that.
 The set "written with more rules" has kinds of credentials that no earlier rule was for.
 One case of the seventh set had been left out, because it was accepted; one of its form takes its place. The
-last three sets are meant to be hard: informal labels, the value before the label, or no label at all.
+eighth to tenth sets are meant to be hard: informal labels, the value before the label, or no label at all.
+The eleventh to sixteenth have nearly no labels; the last three are phrased as people write to an agent.
 The ordinary memories were in view while the rules were written, except for the first count of those sets.
 """
 
@@ -38,11 +39,24 @@ MISSED_AT_FIRST = {
     "held out, eighth set": 32,
     "held out, ninth set": 22,
     "held out, tenth set": 10,
+    "held out, eleventh set": 69,
+    "held out, twelfth set": 66,
+    "held out, thirteenth set": 33,
+    "held out, fourteenth set": 32,
+    "held out, fifteenth set": 16,
+    "held out, sixteenth set": 32,
+    "held out, seventeenth set": 1,
+    "held out, eighteenth set": 3,
+    "held out, nineteenth set": 4,
 }
 ALARMS_AT_FIRST = {
     "held out, eighth set": (4, 225),
     "held out, ninth set": (1, 52),
     "held out, tenth set": (2, 51),
+    "held out, eleventh set": (0, 391),
+    "held out, fifteenth set": (16, 363),
+    "held out, seventeenth set": (3, 224),
+    "held out, eighteenth set": (0, 67),
 }
 """Of the ordinary memories written with a set: how many were refused at first, of how many."""
 MOST_FALSE_ALARMS = 0.02
@@ -87,7 +101,7 @@ PEOPLE = ("Ada", "Noor", "Jürgen", "Chloé", "Íñigo", "李娜", "佐藤")
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    ordinary: int = 1_000
+    ordinary: int = 2_000
     rounds: int = 50
 
 

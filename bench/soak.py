@@ -1,8 +1,8 @@
 """Storms and property tests at full counts: `python -m bench.soak [PYTEST ARGUMENTS]`, or `make soak`.
 
 Runs the tests marked `soak` with twenty times their usual counts. Writes the number of tests, failures, the
-longest durations, figures that tests record and the machine to bench/results/soak.json. Exit code 1 means
-that a test failed.
+longest durations, figures that tests record and the machine to bench/results/soak.json; a run of one file or
+folder, such as tests/faults, to soak.faults.json. Exit code 1 means that a test failed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def main(arguments: Sequence[str]) -> int:
             return done.returncode
         figures = read_report(report)
     figures = {"scale": float(scale), "arguments": [*arguments], **figures}
-    keep("soak", {**figures, "seconds": round(time.monotonic() - began)})
+    part = next((f".{Path(one).stem}" for one in arguments if one.startswith("tests/")), "")
+    keep(f"soak{part}", {**figures, "seconds": round(time.monotonic() - began)})
     return done.returncode
 
 

@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -150,11 +150,13 @@ def prepared(name: str, server: Server, folder: Path) -> Trial:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ACTS)
 def test_a_fault_at_any_call_leaves_the_old_state_or_the_new_one(
-    name: str, server: Server, tmp_path: Path
+    name: str, server: Server, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     trial = prepared(name, server, tmp_path)
     faults = [(kind, at) for kind in KINDS for at in range(1, trial.points + 1)]
     chosen = random.Random(trial.points).sample(faults, min(len(faults), scaled(SAMPLE)))
+    record_property("calls", trial.points)
+    record_property("faults", len(chosen))
     for kind, at in sorted(chosen, key=faults.index):
         try:
             trial.check(kind, at)

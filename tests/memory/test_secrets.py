@@ -184,7 +184,9 @@ def test_after_redacting_nothing_is_found(text: str) -> None:
 def test_no_message_holds_any_part_of_a_secret(samples: list[tuple[str, str]], between: str) -> None:
     """M16: the value is never shown; pieces of eight characters would already help a thief."""
     text = between.join(sample for _, sample in samples)
-    message = refusal(find_secrets(text))
+    message = refusal(findings := find_secrets(text))
+    for one in findings:
+        message = message.replace(one.kind, "")  # "authorization" is a kind, and the start of a sample
     secrets = [found["secret"] if "secret" in found.groupdict() else found[0]
                for rule in secret_rules() for found in rule.regex.finditer(text)]  # fmt: skip
     assert secrets

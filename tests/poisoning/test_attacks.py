@@ -7,8 +7,8 @@ import pytest
 from bench.poisoning import reached, recalled, undefended
 from bench.poisoning_cases import Attack, Honest, attacks, honest
 
-UNCONFIRMED = {"reworded 4", "written 4"}
-"""Rewordings that wait for a confirmation: "go through Ines" may mean more than "ask her before"."""
+UNCONFIRMED = {"reworded 13", "written 13", "reworded 31", "written 31"}
+"""Rewordings that wait for a confirmation: a shortened "even if", and a German clause with the verb first."""
 
 
 @pytest.mark.slow

@@ -219,6 +219,16 @@ def test_torn_bytes_are_moved_aside_and_the_rest_stays(log: SessionLog, torn: by
         assert again.path.read_bytes() == said("a") + said("b")
 
 
+def test_a_boundary_without_its_summary_is_moved_aside_with_the_torn_line(log: SessionLog) -> None:
+    """T8: a compaction is in the log with its summary or not at all."""
+    boundary = b'{"type":"system","subtype":"compact_boundary","uuid":"u-1"}\n'
+    torn = b'{"type":"user","isCompactSum'
+    with reopened(log, said("a") + boundary + torn) as again:
+        assert again.repaired is not None
+        assert (again.folder / "torn-1.bin").read_bytes() == boundary + torn
+        assert again.path.read_bytes() == said("a")
+
+
 def test_each_repair_keeps_its_own_file(log: SessionLog) -> None:
     for _ in range(3):
         log = reopened(log, said("a") + b'{"to')

@@ -100,6 +100,25 @@ def test_without_rules_reading_here_is_free_and_everything_else_is_asked_for(
     assert effect(workspace, name, **call) == expected
 
 
+def test_where_nothing_may_be_changed_questions_and_edits_are_denials(workspace: Workspace) -> None:
+    """Reads and commands that a rule allows still run; what a fork may write is said by its narrowing."""
+    notes = workspace.root / "notes"
+    given = rules(allow=["Bash(make:*)", "Write"])
+    policy = PermissionPolicy(root=workspace.root, rules=given, read_only="only looking")
+    calls: tuple[tuple[str, JsonObject, str], ...] = (
+        ("Read", {"file_path": "src/app.py"}, "allow"),
+        ("Bash", {"command": "make test"}, "allow"),
+        ("Bash", {"command": "rm -rf src"}, "deny"),
+        ("Write", {"file_path": "new.txt"}, "deny"),
+        ("mcp__tracker__create", {"title": "x"}, "deny"),
+    )
+    for name, arguments, effect in calls:
+        decided = policy.decide(tool(name), arguments, workspace)
+        assert (decided.effect, effect == "deny") == (effect, decided.reason == "only looking"), name
+    fork = policy.narrowed(Narrowing(tools=frozenset({"Write"}), writes_in=(notes,)))
+    assert fork.decide(tool("Write"), {"file_path": str(notes / "a.md")}, workspace).effect == "allow"
+
+
 @pytest.mark.parametrize(
     ("mode", "name", "call", "expected"),
     [

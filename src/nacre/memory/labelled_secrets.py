@@ -17,7 +17,9 @@ from nacre.memory.secret_values import (
     ValueContext,
     is_chosen,
     is_long_key,
+    is_named_machine,
     is_plain_password,
+    is_random,
     is_secret_value,
     is_strong,
     secret_table,
@@ -250,21 +252,24 @@ def _value_at(place: _Place, words: _Vocabulary) -> Iterator[LabelledSecret]:
     if is_bracketed and (is_strong(inner) or inner.isdigit()):
         start += 1
     value = text[start:stop]
+    label = place.label.lower()
+    if place.category == "token" and label not in _KEYS and not is_random(value):
+        return
     is_shortened = re.match(r"\.{3}|…", text[stop : stop + 3]) is not None
     if is_shortened or not _fits(place, value, words):
         return
-    label = place.label.lower()
     sign = place.sign.strip()
     is_assigned = bool(sign) and sign[-1] in ":=：＝>→⇒(（"
     is_variable = place.sign == "=" and (place.label.isupper() or text[stop : stop + 1] in {"", *" \n\"';&"})
+    is_token = place.category == "token" and not (label in _KEYS and _is_for_network(text, place.at))
     context = ValueContext(
-        is_token=place.category == "token" and not (label in _KEYS and _is_for_network(text, place.at)),
+        is_token=is_token,
         is_quoted=place.group == "quoted",
         is_assigned=is_assigned,
         is_joined=bool(sign),
         is_pin=place.category == "code" or label in _PINS or "code" in label,
         is_codeword=label in words.codewords,
-        is_key=label == "apikey" or _is_known_key(text, place.at, place.end, words),
+        is_key=is_token and (label == "apikey" or _is_known_key(text, place.at, place.end, words)),
         is_variable=is_variable,
         ends="\n" not in place.sign and bool(_END.match(text, stop)),
     )
@@ -394,7 +399,8 @@ def _beside(text: str, at: int, end: int) -> Iterator[LabelledSecret]:
         is_cut = one.start() == start > 0 and not text[start - 1].isspace()
         value = text[first:last]
         is_password = is_chosen(value) or (first >= end and re.fullmatch(r"\d{4,8}[#*]", value) is not None)
-        if (last <= at or first >= end) and not is_cut and is_password:
+        is_name = is_named_machine(text, first, last)
+        if (last <= at or first >= end) and not is_cut and is_password and not is_name:
             yield LabelledSecret(first, last, KINDS["password"], is_assigned=False, is_loose=True)
     if digits := _SIX_DIGITS.match(text, end):
         yield LabelledSecret(*digits.span(1), KINDS["password"], is_assigned=False, is_loose=True)

@@ -73,7 +73,7 @@ _ORDINARY = re.compile(
     | [A-Za-z_][\w.:]*[(\[].*                                # code
     | (?:sha|md|aes|rsa|utf|oauth|argon|bcrypt|pbkdf|scrypt|base|ed|p|h|http|ipv|pkcs|rfc|fips|x|k|s|ec|i|l|a
       |log|rs|hs|es|ps|cl|gpt|o|web|layer|phase|step|part|v|q)[-_]?\d+(?:[a-z]{0,4}|[-_]\w+)
-    | (?:SHA\d+|MD5):\S+
+    | (?:SHA\d+|MD5):\S+ | FRITZ!\w+ | \d{1,2}[ap]m-\d{1,2}[ap]m
     | (?:1password|2fa|mfa2?|k8s|oauth2|s3|ec2|auth0|i18n|x509|h2o|p2p|b2b|c3po|r2d2)(?:[-_/].*)?
     """,
     re.VERBOSE,
@@ -116,6 +116,12 @@ def _plain() -> frozenset[str]:
     return frozenset(secret_table()["plain"])
 
 
+@cache
+def _no_passwords() -> frozenset[str]:
+    """Return words that say something about a secret, and passwords of tutorials."""
+    return _plain() | COMMON_PASSWORDS
+
+
 def is_long_key(value: str) -> bool:
     """Return whether a value is a key whatever the key is for."""
     has_all = all(re.search(signs, value[:MAX_JUDGED_CHARS]) for signs in ("[a-z]", "[A-Z]", "[0-9]"))
@@ -156,7 +162,7 @@ def is_secret_value(value: str, how: ValueContext) -> bool:
         is_hash = re.fullmatch(r"[0-9a-f-]+", value) and not (how.is_key and MIN_LONG_KEY <= len(value) != 40)
         is_long = how.is_joined or (len(value) >= MIN_UNJOINED and not is_hash)
         return is_long and is_random(value)
-    if value.lower() in _plain() | COMMON_PASSWORDS or _ORDINARY.fullmatch(value):
+    if value.lower() in _no_passwords() or _ORDINARY.fullmatch(value):
         return False
     if is_strong(value):
         return how.is_joined or len(value) >= MIN_PLAIN
@@ -232,11 +238,7 @@ def is_chosen(value: str) -> bool:
     """Return whether a word looks like a password that a person chose, wherever it is in a sentence."""
     if not MIN_PLAIN <= len(value) <= MAX_CHOSEN or _SLOT.match(value) or is_placeholder(value):
         return False
-    if (
-        _ORDINARY.fullmatch(value)
-        or value.lower() in _plain() | COMMON_PASSWORDS
-        or _NOT_CHOSEN.fullmatch(value)
-    ):
+    if _ORDINARY.fullmatch(value) or value.lower() in _no_passwords() or _NOT_CHOSEN.fullmatch(value):
         return False
     if not (any(sign.isalpha() for sign in value) and any(sign.isdigit() for sign in value)):
         return False
@@ -244,6 +246,53 @@ def is_chosen(value: str) -> bool:
         parts = re.split("[-_]", named[1].lower())
         return (len(named[2]) > 1 or len(parts) > 1) and not _NAMED & {*parts}
     return True
+
+
+def is_numbered_name(value: str) -> bool:
+    """Return whether a value is the name of a thing with a number, such as `python3`."""
+    named = _NUMBERED.fullmatch(value)
+    return named is not None and bool(_NAMED & {*re.split("[-_]", named[1].lower())})
+
+
+_MACHINE = re.compile(r"[a-z]{2,}(?:-[a-z0-9]+)*-\d{1,4}[a-z]?")
+_MACHINE_WORDS = (
+    r"(?:database|db|datenbank|server|host|machine|replica|node|cluster|instance|gateway|staging|production|prod"
+    r"|mirror|runner|数据库|服务器|主机)"
+)
+_BEFORE_MACHINE = re.compile(
+    rf"""
+    (?<![a-z]){_MACHINE_WORDS}(?:\s?(?:is|are|ist|was|现在是|现在|是))?(?:\s(?:now|jetzt|called|named))?\s?$
+    | \b(?:runs|running|lives|hosted|deployed|läuft)(?:\snow|\sjetzt)?\s(?:on|to|auf)\s$
+    | (?<!\bit\s)\b(?:moved|migrated|umgezogen)(?:\s(?:from|von)\s\S+)?\s(?:to|auf|nach)\s$
+    | {_MACHINE_WORDS}\s(?:has\s)?(?:switched|changed)(?:\sfrom\s\S+)?\sto\s$
+    | \b(?:called|named|heißt|namens)\s$
+    """,
+    re.VERBOSE,
+)
+_MACHINE_OPENED = re.compile(
+    r"\b(?:passwords?|passwort|passphrase|logins?|keys?|credentials|accounts?|zugang)\s(?:of|for|für|von)\s$"
+    r"|\b(?:access|(?:log|sign)(?:s|ged|ging|ed|ing)?\sin)\s?to\s$"
+)
+"""Before what a credential opens."""
+_CREDENTIAL_WORD = re.compile(
+    r"passw|passp|kennw|pwd|\bpw\b|\bpin\b|login(?! (?:host|server|node|machine))"
+    r"|log(?:s|ged|ging)? in|sign(?:s|ed)? ?in|secret|\bkey\b|token|cred|zugang|密码|口令"
+)
+
+
+def is_named_machine(text: str, start: int, end: int) -> bool:
+    """Return whether a value looks like the name of a machine, and its clause says that it is one."""
+    if not _MACHINE.fullmatch(text, start, end):
+        return False
+    clause = re.split(r"[.,;:!?，。；\n]", text[max(0, start - MAX_JUDGED_CHARS) : start].lower())[-1]
+    if _MACHINE_OPENED.search(clause):
+        return True
+    return _BEFORE_MACHINE.search(clause) is not None and _CREDENTIAL_WORD.search(clause) is None
+
+
+def is_ordinary(value: str) -> bool:
+    """Return whether a value is a version, date, address, path, id or another form that is no password."""
+    return bool(_SLOT.match(value) or _ORDINARY.fullmatch(value)) or value.lower() in _plain()
 
 
 def is_statement(word: str) -> bool:

@@ -29,6 +29,8 @@ from nacre.memory.secret_values import (
     is_statement,
     secret_table,
 )
+from nacre.memory.unlabelled_secrets import KIND as UNLABELLED
+from nacre.memory.unlabelled_secrets import unlabelled_secrets
 from nacre.messages.blocks import JsonObject
 
 NOT_SAVED = "(not saved)"
@@ -199,9 +201,15 @@ def _spans(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and kind of each secret."""
     text = text.translate(_NARROW)
     small = _lower(text)
-    yield from ((one.start, one.end, one.kind) for one in labelled_secrets(text, small))
-    yield from ((one.start, one.end, one.kind) for one in bare_phrases(text))
-    yield from _form_spans(text, small)
+    named = [
+        *((one.start, one.end, one.kind) for one in labelled_secrets(text, small)),
+        *((one.start, one.end, one.kind) for one in bare_phrases(text)),
+        *_form_spans(text, small),
+    ]
+    yield from named
+    for one in unlabelled_secrets(text):
+        if not any(start < one.end and one.start < end for start, end, _ in named):
+            yield one.start, one.end, UNLABELLED
 
 
 def _form_spans(text: str, small: str) -> Iterator[tuple[int, int, str]]:

@@ -242,7 +242,7 @@ def load(sidecar: Path) -> BoundaryIndex | None:
     """Return the saved index; None if there is no readable one."""
     try:
         body = json.loads(sidecar.read_bytes())
-        if body["format"] != FORMAT:
+        if body["format"] != FORMAT or int(body["size"]) < 0:
             return None
         return BoundaryIndex(
             tuple(

@@ -227,8 +227,8 @@ def one_writer(path: Path, *, wait: float = WAIT_SECONDS, poll: float = POLL_SEC
     try:
         disk.make_folder(folder)
         lock.acquire(timeout=wait, poll_interval=poll)
-    except Timeout:
-        raise StoreError(f"another process has held {path} for over {wait:g} s; try again later") from None
+    except Timeout as error:
+        raise StoreError(f"another process has held {path} for over {wait:g} s; try again later") from error
     except OSError as error:
         raise StoreError(disk.explain(error, path)) from error
     try:

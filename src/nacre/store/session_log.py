@@ -265,6 +265,7 @@ def repair_tail(file: BinaryIO, folder: Path) -> Repair | None:
         raise ForeignTranscript(
             f"{file.name} is not a session log: it does not begin with a JSON record; left as it is"
         )
+    begin = _begin_of_compaction(file, begin)
     kept = free_name(folder)
     descriptor = os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, disk.FILE_MODE)
     try:
@@ -278,6 +279,23 @@ def repair_tail(file: BinaryIO, folder: Path) -> Repair | None:
     os.ftruncate(file.fileno(), begin)
     os.fsync(file.fileno())
     return Repair(size - begin, kept)
+
+
+def _begin_of_compaction(file: BinaryIO, begin: int) -> int:
+    """Return where the boundary before a torn line begins, because it counts only with its summary."""
+    start, end = _last_line(file, begin)
+    if not 0 < end - start <= MAX_CHECKED:
+        return begin
+    file.seek(start)
+    line = file.read(end - start)
+    if b'"compact_boundary"' not in line:
+        return begin
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return begin
+    is_boundary = isinstance(record, dict) and record.get("subtype") == "compact_boundary"
+    return start if is_boundary else begin
 
 
 def _last_line(file: BinaryIO, size: int) -> tuple[int, int]:

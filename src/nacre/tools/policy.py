@@ -109,6 +109,8 @@ class PermissionPolicy:
     narrowing: Narrowing | None = None
     in_worktree: bool = False
     """The root is an agent's own worktree: its path below nacre's home does not make its files guarded."""
+    read_only: str = ""
+    """Why nothing may be changed now, so that questions become denials; empty if changes are allowed."""
     twins: tuple[Path, ...] = ()
     """The checkouts that such a worktree was created from: rules against files apply there, too."""
 
@@ -130,10 +132,15 @@ class PermissionPolicy:
         Malformed arguments pass, because the tool itself refuses them; it cannot open a file with them.
         """
         try:
-            return self._checked(tool, arguments, workspace)
+            decision = self._checked(tool, arguments, workspace)
         except Exception as error:  # noqa: BLE001  # whatever fails here must not allow the call
             shown = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR_CHARS]
-            return self._unchecked(f"the permission check failed ({shown})")
+            decision = self._unchecked(f"the permission check failed ({shown})")
+        # A narrowing says itself what may be written.
+        if self.read_only and self.narrowing is None and decision.effect != "deny":
+            is_change = tool.name in EDITORS or decision.effect == "ask"
+            return replace(decision, effect="deny", reason=self.read_only) if is_change else decision
+        return decision
 
     def _checked(self, tool: Tool, arguments: JsonObject, workspace: Workspace) -> PermissionDecision:
         try:

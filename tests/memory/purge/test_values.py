@@ -78,6 +78,27 @@ def test_a_value_goes_in_every_spelling(text: str, spelling: str) -> None:
     assert traces.without(cleaned) == cleaned
 
 
+ENCODINGS: dict[str, Callable[[str], bytes]] = {
+    "UTF-16": lambda value: value.encode("utf-16-le"),
+    "UTF-16, high byte first": lambda value: value.encode("utf-16-be"),
+    "hexadecimal with colons": lambda value: value.encode().hex(":").encode(),
+    "a hexadecimal dump": lambda value: value.encode().hex(" ", 2).encode(),
+    "every byte with a percent sign": lambda value: "".join(f"%{one:02X}" for one in value.encode()).encode(),
+    "every letter in JSON": lambda value: "".join(f"\\u{ord(one):04x}" for one in value).encode(),
+    "every byte in C": lambda value: "".join(f"\\x{one:02x}" for one in value.encode()).encode(),
+    "every letter in HTML": lambda value: "".join(f"&#{ord(one)};" for one in value).encode(),
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_the_final_scan_finds_a_value_of_which_no_letter_is_left(encoding: str) -> None:
+    """What cannot be erased is at least named."""
+    value = "Kv7!pluto#rain9x"
+    scan = FinalScan([value])
+    assert scan.is_in(b"before " + ENCODINGS[encoding](value) + b" after")
+    assert not scan.is_in(b"before " + ENCODINGS[encoding](value[::-1]) + b" after")
+
+
 @pytest.mark.parametrize(
     ("value", "other"),
     [

@@ -53,6 +53,12 @@ _BASE64_SIGNS = bytes(
 """Both alphabets of Base64 become one, everything else a space."""
 MIN_ENCODED = 12
 _HEX = re.compile(rb"(?:[0-9a-fA-F]{2}){8,}")
+_SEPARATED_HEX = re.compile(
+    rb"[0-9a-fA-F]{2}(?:[ :,-][0-9a-fA-F]{2}){5,}|[0-9a-fA-F]{4}(?: [0-9a-fA-F]{4}){2,}"
+)
+_ESCAPED = re.compile(rb"(?:\\+(?:u00|x)[0-9a-fA-F]{2}|%[0-9a-fA-F]{2}|&#x?[0-9a-fA-F]{2,5};){4,}")
+"""A run of nothing but escapes, in which no letter of a value is left to look for."""
+_ESCAPED_BYTE = re.compile(r"\\+(?:u00|x)([0-9a-fA-F]{2})")
 _UNKNOWN_PACKED = (b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c", b"Rar!", b"\x04\x22\x4d\x18")
 _OPENERS: dict[bytes, Callable[[bytes], bytes]] = {
     b"\x1f\x8b": lambda data: zlib.decompressobj(wbits=31).decompress(data, MAX_UNPACKED),
@@ -215,7 +221,7 @@ def _batches(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _decoded(data: bytes) -> Iterator[bytes]:
-    """Yield what pieces of Base64 and hexadecimal in data stand for."""
+    """Yield what pieces of Base64, hexadecimal, escapes and UTF-16 in data stand for."""
     pieces = [piece for piece in data.translate(_BASE64_SIGNS).split() if len(piece) >= MIN_ENCODED]
     for piece in pieces:
         for start in range(4):  # what is directly before it may look like a part of it
@@ -223,6 +229,13 @@ def _decoded(data: bytes) -> Iterator[bytes]:
                 yield base64.b64decode(piece[start:] + b"A" * (-len(piece[start:]) % 4))
     for found in _HEX.finditer(b" ".join(pieces)):
         yield bytes.fromhex(found[0].decode())
+    for found in _SEPARATED_HEX.finditer(data):
+        yield bytes.fromhex(re.sub("[:,-]", " ", found[0].decode()))
+    for found in _ESCAPED.finditer(data):
+        text = _ESCAPED_BYTE.sub(lambda one: chr(int(one[1], 16)), found[0].decode())
+        yield unescaped(unquote(text, errors="replace")).encode()
+    if b"\0" in data:
+        yield data.replace(b"\0", b"")
 
 
 def _views(text: str) -> Iterator[str]:

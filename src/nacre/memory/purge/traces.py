@@ -129,8 +129,11 @@ class Traces:
 
     def without_rare_words(self, text: str) -> str:
         """Return the text with a mark for every rare word."""
-        is_possible = self._values.may_be_in(text.lower().encode("utf-8", "surrogatepass"))
-        return self._values.without(text, MARK) if is_possible else text
+        # The rest of a longer word may be another value, once a part of it is gone.
+        before = ""
+        while text != before and self._values.may_be_in(text.lower().encode("utf-8", "surrogatepass")):
+            before, text = text, self._values.without(text, MARK)
+        return text
 
     def _named(self, text: str) -> Iterator[tuple[int, int]]:
         """Return where its file is named, alone or with its path; a file of that name elsewhere is not it."""
