@@ -18,10 +18,10 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.formatting import shorten
 from nacre.memory.files.containment import inside
-from nacre.memory.files.folder import TEAM_PREFIX, Folder
+from nacre.memory.files.folder import TEAM_PREFIX, Folder, conflict
 from nacre.memory.files.location import Location, MemoryPaths, claim, directory_location, locate, prepare
 from nacre.memory.files.scan import LOGS, MAX_TOPIC_BYTES, Scan, ScanCache, is_topic, scan
-from nacre.memory.files.transaction import Transaction, recover, transact
+from nacre.memory.files.transaction import Transaction, recover, refresh, transact
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import (
     Entry,
@@ -152,8 +152,13 @@ class Memory:
         """Lock the directory for a change that no other method makes."""
         return transact(self.location, change, clock=self.clock, watch=self.watch)
 
+    async def _refresh(self) -> None:
+        """Bring a working copy of a server to the newest state, so that a forgotten memory is not read."""
+        await refresh(self.location, clock=self.clock)
+
     async def scan(self) -> Scan:
         """Return every entry without its body, newest first, and the files that were skipped."""
+        await self._refresh()
         return await asyncio.to_thread(scan, self.location.directory, self._cache)
 
     async def list(self) -> Entries:
@@ -168,6 +173,7 @@ class Memory:
         if is_about_person(query):
             return about_person(await self.list())[:limit]
         asked = RecallQuery(text=query, now=self.clock.now(), is_search=True)
+        await self._refresh()
 
         def ranked() -> Findings:
             self._ranker.refresh()
@@ -178,6 +184,11 @@ class Memory:
 
         return await asyncio.to_thread(ranked)
 
+    async def refresh(self) -> None:
+        """Read changed files into the index, so that the next search need not."""
+        await self._refresh()
+        await asyncio.to_thread(self._ranker.refresh)
+
     async def recall(self, message: str, *, limit: int = MAX_PICKS, with_local: bool = False) -> Recalled:
         """Return the few memories that help with a message, as text to attach to it, and those left out.
 
@@ -185,6 +196,7 @@ class Memory:
         this machine (M16b, M27). What a memory of a project names is checked in its working tree (R12).
         """
         asked = RecallQuery(text=message, now=self.clock.now())
+        await self._refresh()
         already = AlreadySeen(hides_local=not with_local)
 
         def rank_and_pick() -> Recalled:
@@ -212,12 +224,17 @@ class Memory:
         return whole or single_match(wanted, await self.list())
 
     async def save(
-        self, draft: MemoryDraft | str, change: MemoryChange = BY_PROGRAM, *, allow_secret: bool = False
+        self,
+        draft: MemoryDraft | str,
+        change: MemoryChange = BY_PROGRAM,
+        *,
+        allow_secret: bool = False,
+        if_version: str | None = None,
     ) -> Saved:
         """Write a memory and its line in the index, both or neither; a string is saved as the body.
 
         A draft without a file updates the entry on the same subject if there is one. A new entry without a
-        kind gets one by rule.
+        kind gets one by rule. With `if_version` raises `VersionConflict` if the file has another version.
         """
         draft = MemoryDraft(body=draft) if isinstance(draft, str) else draft
         if not isinstance(draft, MemoryDraft):
@@ -250,6 +267,8 @@ class Memory:
 
             file = draft.file or await asyncio.to_thread(file_for_subject)
             data, version = tx.read(file)
+            if if_version not in {None, version}:
+                raise conflict(file)
             previous = MarkdownFile.parse(data) if data is not None else None
             source = titled if previous is None else draft
             before = read_entry(file, data) if data is not None else None
@@ -264,11 +283,13 @@ class Memory:
             feedback = self.update_index(tx, entry)
         return Saved(entry=entry, commit=tx.commit, before=before, feedback=feedback)
 
-    async def forget(self, wanted: str, change: MemoryChange = BY_PROGRAM) -> tuple[Entry, str]:
+    async def forget(
+        self, wanted: str, change: MemoryChange = BY_PROGRAM, *, if_version: str | None = None
+    ) -> tuple[Entry, str]:
         """Remove an entry and its line in the index; return it and the commit. The history keeps it."""
         entry = await self.find(wanted)
         async with self.transact(change) as tx:
-            tx.delete(entry.file)
+            tx.delete(entry.file, if_version=if_version)
             index, version = tx.read(INDEX_FILE)
             if index is not None:
                 tx.write(INDEX_FILE, MemoryIndex.parse(index).without(entry.file), if_version=version)
@@ -281,6 +302,7 @@ class Memory:
         """
         from nacre.memory.files.undo import undo  # noqa: PLC0415 - most programs never undo
 
+        await self._refresh()
         return await undo(self.location, commit, change=change, clock=self.clock, watch=self.watch)
 
     async def correct(
@@ -377,6 +399,7 @@ class Memory:
     async def index(self, *, without: frozenset[str] = frozenset()) -> LoadedIndex:
         """Return the index as a conversation gets it: cut to its budget (M9), without some files."""
         path = self.location.directory / INDEX_FILE
+        await self._refresh()
 
         def read() -> bytes:
             # A symlink in a cloned repository must not choose which file reaches every prompt (M6).
@@ -396,10 +419,12 @@ class Memory:
 
     async def log(self, *, limit: int = 50, file: str | None = None) -> Commits:
         """Return the commits of the history, newest first."""
+        await self._refresh()
         return await asyncio.to_thread(History(self.location.history).log, limit, file=file)
 
     async def diff(self, commit: str) -> Diffs:
         """Return what a commit changed."""
+        await self._refresh()
         return await asyncio.to_thread(History(self.location.history).diff, commit)
 
     def _whole(self, entry: Entry) -> Entry | None:

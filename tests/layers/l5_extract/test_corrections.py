@@ -3,40 +3,188 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from nacre.layers.l5_extract.by_rule import stated_facts
+from nacre.layers.l5_extract.by_rule import StatedFact, stated_facts
+from nacre.layers.l5_extract.changes import changed_statement, with_new_values
 from nacre.layers.l5_extract.extract import changes_by_rule, save_changes
 from nacre.layers.l5_extract.judge import Judge, NewMessages
+from nacre.memory.format.entry import Entry
 from nacre.memory.memory import Memory
 from nacre.messages.facts import UserQuote
 from nacre.testing import FrozenClock
 from tests.layers.l5_extract.test_extract import BY_USER
 
-CHATS = Path(__file__).parents[3] / "bench" / "extract" / "corrections.jsonl"
-ROWS = [json.loads(line) for line in CHATS.read_text(encoding="utf-8").splitlines()]
+FOLDER = Path(__file__).parents[3] / "bench" / "extract"
 AT = datetime(2026, 11, 18, 12, tzinfo=UTC)
 """A Wednesday."""
+NOT_FOUND = {
+    "well actually these days I take it with oat milk",
+    "been practicing, my spanish is fluent by now",
+    "Everest is being renovated, we meet in room K2 until march",
+    "Rex ist gestern 4 geworden",
+    "actually I go by Samantha at work, call me Samantha",
+}
+"""Last messages that are not recognised as corrections yet; the check refuses the text of the last one."""
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["said"][-1])
-async def test_what_was_corrected_is_not_told_without_its_successor(
-    row: dict[str, str | list[str]], tmp_path: Path, clock: FrozenClock
-) -> None:
+def rows(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (FOLDER / name).read_text(encoding="utf-8").splitlines()]
+
+
+def params(name: str) -> list[Any]:
+    found = []
+    for row in rows(name):
+        missed = row["said"][-1] in NOT_FOUND
+        marks = [pytest.mark.xfail(reason="not recognised", strict=True)] if missed else []
+        found.append(pytest.param(row, marks=marks, id=row["said"][-1]))
+    return found
+
+
+async def bodies_after(said: Sequence[str], tmp_path: Path, clock: FrozenClock) -> list[list[str]]:
+    """Return the memories after each message; the first one is kept, whatever the classifier says of it."""
     (tmp_path / "project").mkdir()
     memory = await Memory.open(
         tmp_path / "project", environ={"NACRE_HOME": str(tmp_path / "home")}, clock=clock
     )
-    was_kept = False
-    for number, message in enumerate(row["said"]):
+    found = []
+    for number, message in enumerate(said):
         words = [UserQuote(f"m{number}", AT + timedelta(minutes=number), message)]
         judge = Judge(messages=NewMessages(quotes=words), session="s", now=AT, zone=UTC, origins=BY_USER)
-        new = await changes_by_rule(memory, stated_facts(words, zone=UTC), judge, session="s")
+        facts = stated_facts(words, zone=UTC)
+        if number == 0 and all(one.is_weak for one in facts):
+            facts = [StatedFact(text=message, kind="project", title=message, sources=("m0",), said=AT.date())]
+        new = await changes_by_rule(memory, facts, judge, session="s")
         await save_changes(new.changes, removed=new.removed, mode="auto", session="s")
-        was_kept = was_kept or (number == 0 and bool(new.changes))
-    bodies = [one.body for one in await memory.list()]
-    assert not [one for one in bodies if row["old"] in one and row["new"] not in one]
-    assert not was_kept or any(row["new"] in one for one in bodies), bodies
+        found.append([one.body for one in await memory.list()])
+    return found
+
+
+def has(text: str, values: Sequence[str]) -> bool:
+    return any(one.casefold() in text.casefold() for one in values)
+
+
+@pytest.mark.parametrize("row", params("corrections.jsonl"))
+async def test_what_was_corrected_is_not_told_without_its_successor(
+    row: dict[str, list[str]], tmp_path: Path, clock: FrozenClock
+) -> None:
+    """What a memory says first holds now; a former value may follow, with a mark."""
+    after = (await bodies_after(row["said"], tmp_path, clock))[-1]
+    now = [one.partition("\n\n**")[0] for one in after]
+    assert not [one for one in now if has(one, row["old"]) and not has(one, row["new"])]
+    assert any(has(one, row["new"]) for one in now), after
+
+
+@pytest.mark.parametrize("row", rows("not_corrections.jsonl"), ids=lambda row: row["said"][-1])
+async def test_what_corrects_nothing_changes_no_memory(
+    row: dict[str, list[str]], tmp_path: Path, clock: FrozenClock
+) -> None:
+    first, *_, last = await bodies_after(row["said"], tmp_path, clock)
+    assert set(first) <= set(last)
+
+
+async def test_a_value_may_change_twice(tmp_path: Path, clock: FrozenClock) -> None:
+    said = [
+        "the demo is for the Siemens people",
+        "the demo got moved to Bosch people",
+        "the demo is for ABB people now",
+    ]
+    (after,) = (await bodies_after(said, tmp_path, clock))[-1:]
+    assert [one for one in after if "ABB" in one] == after
+
+
+def statement(text: str, *, session: str = "s") -> Entry:
+    return Entry(file=f"{text[:9]}.md", name=text, body=text, sources=(session,))
+
+
+@pytest.mark.parametrize(
+    ("change", "old", "other"),
+    [
+        ("make that friday at 3", "the retro is on thursday at 3", "my name is Ada"),
+        ("not 4, it is 6 interns", "4 interns come", "Lena owns billing"),
+        ("mein Chef ist jetzt Herr Vogt", "meine Chefin ist Frau Adler", "das Büro ist in Bonn"),
+        ("截止日期改到 12 月 3 号", "截止日期是 12 月 10 号", "注释用英文"),
+    ],
+)
+def test_the_statement_that_a_change_is_about_is_found_among_others(
+    change: str, old: str, other: str
+) -> None:
+    statements = [statement(other), statement(old)]
+    found = changed_statement(change, statements, session="s", is_likely=True)
+    assert found is not None
+    assert found.body == old
+
+
+def test_of_two_statements_with_as_much_in_common_neither_is_changed() -> None:
+    both = [statement("Dana owns the printer contact"), statement("Dana owns the billing service")]
+    assert changed_statement("Dana left", both, session="s") is None
+
+
+def test_a_correction_without_a_subject_changes_nothing_of_other_sessions() -> None:
+    older = [statement("the retro is on thursday at 3", session="other")]
+    assert changed_statement("make that friday at 3", older, session="s") is None
+
+
+@pytest.mark.parametrize(
+    ("old", "change", "new"),
+    [
+        (
+            "Die Abgabe ist am 30. November",
+            "Abgabe wurde auf den 7. Dezember verschoben",
+            "Die Abgabe ist am 7. Dezember",
+        ),
+        ("the trip is on march 3", "the trip got moved to march 9", "the trip is on march 9"),
+        ("Ich arbeite bei Siemens", "ich bin jetzt bei Bosch", "Ich arbeite bei Bosch"),
+        ("I'm running the Berlin race", "it's Valencia", "I'm running the Valencia race"),
+        (
+            "Wir nutzen Jenkins für alles",
+            "wir sind von Jenkins auf GitLab CI umgestiegen",
+            "Wir nutzen GitLab CI für alles",
+        ),
+        (
+            "I sit on the data floor",
+            "I moved from the data floor to the sales floor",
+            "I sit on the sales floor",
+        ),
+        ("my sister Nele is 30", "it's my cousin Nele, not my sister", "my cousin Nele is 30"),
+        ("我对花生过敏", "不是花生，是对腰果过敏", "我对腰果过敏"),
+        ("团建定在杭州", "团建不去杭州了，改去苏州", "团建定在苏州"),
+        ("we use tabs", "please be brief", ""),
+    ],
+)
+def test_a_named_value_takes_the_place_of_the_old_one(old: str, change: str, new: str) -> None:
+    assert with_new_values(old, change) == new
+
+
+@pytest.mark.parametrize(
+    ("said", "body", "line"),
+    [
+        (
+            ["the code freeze is november 24", "hm they pushed the freeze to december 1"],
+            "the code freeze is 2026-12-01\n\n"
+            "**Since 2026-11-18:** hm they pushed the freeze to 2026-12-01\n",
+            "the code freeze is 2026-12-01",
+        ),
+        (
+            ["the demo is for the Siemens people", "I misspoke, the demo is for the Bosch people"],
+            "I misspoke, the demo is for the Bosch people\n",
+            "the demo is for the Bosch people",
+        ),
+        (
+            ["I prefer tabs for indentation", "scratch that, use spaces for indentation"],
+            "use spaces for indentation\n\n**Superseded 2026-11-18:** I prefer tabs for indentation\n",
+            "use spaces for indentation",
+        ),
+    ],
+)
+async def test_a_corrected_memory_says_what_holds_now_in_its_description_too(
+    said: list[str], body: str, line: str, tmp_path: Path, clock: FrozenClock
+) -> None:
+    assert (await bodies_after(said, tmp_path, clock))[-1] == [body]
+    (file,) = (one for one in (tmp_path / "home").rglob("*.md") if one.name != "MEMORY.md")
+    assert f"description: {line}\n" in file.read_text(encoding="utf-8").replace('"', "")

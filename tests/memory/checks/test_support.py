@@ -27,6 +27,30 @@ SAME = [
         "Ask Ines, who is responsible for billing, before changing invoices.",
     ),
     (
+        "Ines owns the billing module, ask her before changing invoices.",
+        "Changes to invoices go through Ines, who is responsible for billing.",
+    ),
+    (
+        "Talk to Mina before you touch the pricing tables.",
+        "Nobody should touch the pricing tables before talking to Mina.",
+    ),
+    (
+        "Sanne handles the contracts, so send legal questions to her.",
+        "Legal questions go to Sanne, who handles contracts.",
+    ),
+    ("Nightly builds run on the machine otter, at 1 a.m.", "otter runs the nightly builds at 1 a.m."),
+    (
+        "The design system lives in the repository acme/quartz.",
+        "acme/quartz is the repository of the design system.",
+    ),
+    (
+        "Changelogs are written by hand, the generator produced nonsense.",
+        "The changelog is handwritten since the generator produced nonsense.",
+    ),
+    ("Am 5. gehen immer Rechnungen raus.", "Am 5. gehen immer die Rechnungen raus."),
+    ("migrations go through Alembic", "Migrations use Alembic."),
+    ("Les captures d'écran vont dans docs/images.", "Les captures d'écran sont rangées dans docs/images."),
+    (
         "Please keep answers short and without bullet lists.",
         "The person likes brief prose and no bullet lists in answers.",
     ),
@@ -114,6 +138,17 @@ SAME = [
 ]
 
 OTHER = [
+    (
+        "Talk to Mina before you touch the pricing tables.",
+        "Nobody should talk to Mina before touching the pricing tables.",
+    ),
+    ("Nobody should deploy before the audit.", "Deploy before the audit."),
+    ("Never send logs to Bob.", "Logs go to Bob."),
+    ("Send invoices to Ada and contracts to Bo.", "Invoices go to Bo."),
+    ("The shop runs on heron, the wiki runs on otter.", "otter runs the shop."),
+    ("Nightly builds run on the machine otter.", "otter runs on the nightly builds."),
+    ("Ask Ines before changing invoices, Bo before changing prices.", "Changes to invoices go through Bo."),
+    ("Ask Ines before changing invoices.", "Invoices never go through Ines."),
     (
         "The release manager is Rosa, and packages are published on Fridays.",
         "The release manager is Mallory, and packages are published on Fridays.",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, tzinfo
 
 from nacre.layers.l5_extract import grammar
+from nacre.layers.l5_extract.changes import STRONG, reports_change
 from nacre.layers.l5_extract.classifier import LABELS, probabilities
 from nacre.layers.l5_extract.slots import slot_of
 from nacre.layers.l5_extract.statements import Statement, blanked, statements
@@ -24,8 +25,10 @@ MIN_KEPT = 0.9
 """Statements are kept from this probability on: held-out statements are then right in 97.5 of 100 cases."""
 MIN_OUTRIGHT = 0.5
 """The same for statements that say by their words that they last."""
-MIN_CHANGE = 0.3
-"""A statement that reports a change may still update a memory from this probability on."""
+MIN_CHANGE = 0.1
+"""A statement that may report a change may still update a memory from this probability on."""
+MIN_LIKELY = 0.3
+"""And from this one on also a memory whose subject it only names."""
 MIN_REASON = 0.5
 """The rest of a sentence is its reason from this probability on."""
 MIN_WORDS = 3
@@ -64,6 +67,8 @@ class StatedFact:
     """Only worth keeping where it updates a memory."""
     corrects: bool = False
     """Whether it takes something back that was said before."""
+    is_likely: bool = True
+    """Whether it probably states a fact; other reports of a change only count if they are clear."""
 
     @property
     def description(self) -> str:
@@ -91,6 +96,7 @@ class _Draft:
     is_update: bool = False
     is_weak: bool = False
     corrects: bool = False
+    is_likely: bool = True
 
 
 def stated_facts(words: Sequence[UserQuote], *, zone: tzinfo) -> list[StatedFact]:
@@ -146,6 +152,8 @@ class _Reader:
             label = "reason"
         if label == "none":
             self._add(None)
+            if found.text:
+                self.drafts.append(found)
         elif label == "reason":
             self._reason = "" if self._last else statement.text
             _attach(self._last, statement.text)
@@ -205,15 +213,25 @@ def _classified(statement: Statement, *, corrects: bool = False) -> tuple[str, _
     corrected = grammar.first_match(grammar.CORRECTION, statement.text)
     is_denied = corrected is not None and bool(grammar.NEGATED.search(plain))
     is_weak = 1 - shares[0] < (MIN_OUTRIGHT if grammar.OUTRIGHT.search(plain) else MIN_KEPT)
-    is_change = 1 - shares[0] >= MIN_CHANGE and (corrects or bool(grammar.CHANGED.search(plain)))
-    if _is_too_short(plain) or grammar.UNCLEAR.search(plain) or not (not is_weak or is_denied or is_change):
+    is_likely = 1 - shares[0] >= MIN_LIKELY
+    may_be_change = 1 - shares[0] >= MIN_CHANGE and reports_change(plain)
+    is_change = corrects or bool(STRONG.search(plain)) or may_be_change
+    corrects = corrects and is_likely
+    if _is_too_short(plain) or grammar.UNCLEAR.search(plain):
         return "none", nothing
+    if is_weak and not is_denied and not is_change:
+        # It may give another value for what is remembered.
+        is_used = 1 - shares[0] >= MIN_CHANGE or _HAS_VALUE.search(plain) or reports_change(plain)
+        heard = _with_changes(_Draft("project", text, is_weak=True, is_likely=False))
+        return "none", heard if is_used else nothing
     if corrected is not None and not _is_too_short(corrected["fact"]):
         text = corrected["fact"]
     elif corrects and not _is_too_short(rest):
         text = rest
     kind = max(KINDS, key=lambda kind: shares[LABELS.index(kind)])
-    draft = _Draft(kind, text, is_weak=is_weak and not is_denied, corrects=corrects)
+    draft = _Draft(
+        kind, text, is_weak=is_weak and not is_denied, corrects=corrects, is_likely=is_likely or not is_weak
+    )
     return kind, _with_changes(_reasoned(draft))
 
 
@@ -240,7 +258,7 @@ def _with_changes(draft: _Draft) -> _Draft:
     negated = grammar.NEGATED.search(draft.text)
     if negated:
         draft.negates = next((part.strip() for part in negated.groups() if part), "")
-    draft.is_update = draft.corrects or bool(negated or grammar.CHANGED.search(draft.text))
+    draft.is_update = draft.corrects or bool(negated) or reports_change(draft.text)
     return draft
 
 
@@ -284,6 +302,7 @@ def _made(draft: _Draft, message: UserQuote, zone: tzinfo) -> StatedFact:
         is_update=draft.is_update,
         is_weak=draft.is_weak,
         corrects=draft.corrects,
+        is_likely=draft.is_likely,
     )
 
 
@@ -323,5 +342,6 @@ def _is_too_short(text: str) -> bool:
 _HAN = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _TERM = re.compile(r"[\u4e00-\u9fff]|[^\W_]+")
+_HAS_VALUE = re.compile(r"\d|https?:|@\w")
 _TIMELESS = frozenset("recently lately soon nowadays 最近 近来 now".split()) | {"these days", "just now"}
 """Relative words that need no day."""

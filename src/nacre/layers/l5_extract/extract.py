@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
@@ -15,14 +16,13 @@ from typing import TypeAlias
 from nacre import prompts
 from nacre.errors import ToolError
 from nacre.layers.l5_extract.by_rule import StatedFact
-from nacre.layers.l5_extract.grammar import PRONOUN
+from nacre.layers.l5_extract.changes import changed_statement, covers, is_elliptic, with_new_values
 from nacre.layers.l5_extract.judge import Judge
 from nacre.layers.l5_extract.policy import EXTRACT, Consent, ExtractSettings
 from nacre.layers.l5_extract.slots import SLOTS, slot_of
 from nacre.loop.fork import Fork, ForkResult, ForkTask, RequestSource
 from nacre.memory.checks.review import Proposal, propose
 from nacre.memory.copies import ChangedFile, MemoryCopies
-from nacre.memory.dates.absolute import full_dates
 from nacre.memory.files.folder import TEAM_PREFIX, version_of
 from nacre.memory.files.scan import manifest_line
 from nacre.memory.files.transaction import Transaction
@@ -31,8 +31,10 @@ from nacre.memory.format.entry import (
     MemoryChange,
     MemoryDraft,
     compose,
+    description_of,
     file_title,
     read_entry,
+    title_of,
     whole_text,
 )
 from nacre.memory.format.frontmatter import MarkdownFile
@@ -267,15 +269,15 @@ MIN_SHARED_TERMS = 2
 """Content words that a change must share with the memory that it updates."""
 MIN_SHARED = 0.4
 """And their share of the words of the shorter of the two."""
-MAX_SUBJECT_TERMS = 2
-"""Content words at the start of a statement that may be its subject."""
-_CHANGE = re.compile(
-    r"\b(?:we|i|they)(?:'ve|'re)? (?:just |have |all )?(?:moved|switched|changed|renamed|replaced|dropped)\b"
-    r"|\b(?:correction|sorry|actually|wait|scratch that|no)\b[,:]?|\((?:said|moved) [^)]*\)",
-    re.IGNORECASE,
-)
-"""Words that report a change and are not its subject."""
 SINCE = "**Since {day}:** {text}"
+SAID = "**Said {day}:** {text}"
+"""Another value for the same, without a word that something changed."""
+SUPERSEDED = "**Superseded {day}:** {text}"
+"""What no longer holds, below what does."""
+EARLIER = "**Said earlier:** {text}"
+"""The same where no word says that something changed."""
+CHANGED = " (changed)"
+"""After the title of a memory whose change does not name its subject."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,6 +330,8 @@ class _Placement:
         self.removed: dict[str, ChangedFile] = {}
         self.renamed: dict[str, str] = {}
         """Old file names and the new ones."""
+        self._last: tuple[tuple[str, ...], str] | None = None
+        """The message of the last change and the memory that it was about."""
         self._memory = memory
         self._entries = entries
         self._judge = judge
@@ -346,14 +350,11 @@ class _Placement:
                 self._remove(known.file)
             return
         title = slot_of(fact.text) or fact.title
-        has_subject = not (fact.corrects and PRONOUN.search(fact.text))
-        file = self._same(fact, title) if has_subject else ""
+        file = "" if fact.is_update and is_elliptic(fact.text) else self._same(fact, title)
         entry = self._entries.get(file)
-        named = (self._same_subject(fact) if has_subject else None) or self._corrected(fact)
-        if entry is None and named:
-            # One word is shared: the old statement stays, and the change is written below it.
-            line = SINCE.format(day=fact.said.isoformat(), text=fact.text)
-            self._write(named.file, fact, named, body=f"{named.body.rstrip()}\n\n{line}")
+        named = self._changed(fact) if entry is None else None
+        if named:
+            self._update(named, fact)
             return
         if entry is None and fact.is_weak:
             return
@@ -361,11 +362,61 @@ class _Placement:
             self._write(self._subjects.free_name(_file_title(fact), self._tx), fact, None)
         elif not is_statement(entry):
             self._write(file, fact, entry, body=f"{entry.body.rstrip()}\n\n{fact.body}")
+        elif _is_richer(entry, fact) and fact.is_update:
+            self._update(entry, fact)
         elif _is_richer(entry, fact):
-            line = SINCE.format(day=fact.said.isoformat(), text=fact.text) if fact.is_update else fact.body
-            self._write(file, fact, entry, body=f"{entry.body.rstrip()}\n\n{line}")
+            self._write(file, fact, entry, body=f"{entry.body.rstrip()}\n\n{fact.body}")
         else:
             self._replace(file, fact, entry)
+
+    def _update(self, old: Entry, fact: StatedFact) -> None:
+        """Write a change into the memory that it is about, so that its line in the index says it, too.
+
+        The new value takes the place of the old one. Where it is not clear which replaces which, the change
+        comes first, and the old sentence is marked as superseded.
+        """
+        day = fact.said.isoformat()
+        first, *rest = old.body.strip().split("\n\n")
+        line = (SINCE if fact.is_update else SAID).format(day=day, text=fact.text)
+        below = "\n\n".join([first, *rest, line])
+        kept = [one for one in rest if one.startswith(("**Why", "**How"))]
+        before = (SUPERSEDED if fact.is_update else EARLIER).format(day=day, text=first)
+        name = f"{old.title.removesuffix(CHANGED)}{CHANGED}" if is_elliptic(fact.text) else fact.title
+        write = partial(self._write, old.file, fact, old)
+        changed = partial(
+            write, name=name, body="\n\n".join([fact.body, before, *kept]), description=fact.description
+        )
+        ways: list[Callable[[], None]] = [changed, partial(write, body=below)]
+        now = with_new_values(first, fact.text) if fact.is_update and not kept else ""
+        if fact.is_update and set(fact.sources) <= set(old.sources):
+            # The message goes on with what it says instead.
+            ways.insert(0, partial(write, body="\n\n".join([f"{first} {fact.text}", *rest])))
+        elif now:
+            title = title_of(now)
+            text = description_of(now, title)
+            ways.insert(0, partial(write, name=title, body=f"{now}\n\n{line}", description=text))
+        if fact.is_update and not kept and covers(fact.text, first):
+            ways.insert(0, lambda: self._replace(old.file, fact, old))
+        self._write_first(ways)
+
+    def _write_first(self, ways: Sequence[Callable[[], None]]) -> None:
+        """Write a change in the first of several ways that the check accepts, else in the last."""
+        for write in ways:
+            changes = dict(self.changes)
+            removed = dict(self.removed)
+            renamed = dict(self.renamed)
+            entries = dict(self._entries)
+            write()
+            new = [one for file, one in self.changes.items() if one is not changes.get(file)]
+            with contextlib.suppress(ToolError):
+                for one in new:
+                    self._judge.check(one)
+                return
+            if write is not ways[-1]:
+                self.changes = changes
+                self.removed = removed
+                self.renamed = renamed
+                self._entries = entries
 
     def _same(self, fact: StatedFact, title: str) -> str:
         """Return the file of the memory that a fact contradicts, updates or repeats; empty if none."""
@@ -392,26 +443,23 @@ class _Placement:
                 best = max(best, (common / min(len(mine), len(theirs)), entry.file))
         return best[1]
 
-    def _same_subject(self, fact: StatedFact) -> Entry | None:
-        """Return the one statement whose subject a reported change names before all else; None if several."""
-        subject = next((word for word in terms(_CHANGE.sub(" ", fact.text)) if word.isalpha()), "")
-        others = (one for one in self._statements() if one.title not in SLOTS)
-        found = [one for one in others if subject in terms(one.body)[:MAX_SUBJECT_TERMS]]
-        return found[0] if len(found) == 1 and fact.is_update and subject else None
-
-    def _corrected(self, fact: StatedFact) -> Entry | None:
-        """Return the statement of this session that a correction takes back; None if that is not certain.
-
-        One that only gives another day ("actually it's December 10") is about the newest that names a day.
-        """
-        own = [one for one in self._statements() if self._judge.session in one.sources]
-        if not fact.corrects:
-            return None
-        if PRONOUN.search(fact.text):
-            return next((one for one in own if fact.on and full_dates(one.body)), None)
-        mine = _words(_CHANGE.sub(" ", fact.text))
-        found = [one for one in own if mine & _words(one.body)]
-        return found[0] if len(found) == 1 else None
+    def _changed(self, fact: StatedFact) -> Entry | None:
+        """Return the statement that a change is about, if it is not of the same form."""
+        others = [one for one in self._statements() if one.title not in SLOTS]
+        others.sort(key=lambda one: one.file in self.changes, reverse=True)
+        found = changed_statement(
+            fact.text,
+            others,
+            session=self._judge.session,
+            corrects=fact.corrects,
+            is_likely=fact.is_likely,
+            is_update=fact.is_update,
+        )
+        if found is None and fact.is_update and self._last and self._last[0] == fact.sources:
+            # The message goes on: no more tabs, they break, then: use spaces from now on.
+            return self._entries.get(self._last[1])
+        self._last = (fact.sources, found.file) if found else None
+        return found
 
     def _about(self, words: str) -> list[Entry]:
         """Return the statements that contain all of these words."""
@@ -434,14 +482,21 @@ class _Placement:
         self.renamed[file] = target
 
     def _write(
-        self, file: str, fact: StatedFact, entry: Entry | None, *, name: str = "", body: str = ""
+        self,
+        file: str,
+        fact: StatedFact,
+        entry: Entry | None,
+        *,
+        name: str = "",
+        body: str = "",
+        description: str = "",
     ) -> None:
         """Compose a file from a fact; with `body`, the fact is added to a memory that keeps its title."""
         draft = MemoryDraft(
             body=body or fact.body,
             kind=None if body else fact.kind,
             name=name or ("" if body else slot_of(fact.text) or fact.title),
-            description="" if body else fact.description,
+            description=description if body else fact.description,
             sources=(self._judge.session, *fact.sources),
         )
         before = self._tx.read(file)[0]
@@ -471,7 +526,9 @@ def is_statement(entry: Entry) -> bool:
     """Whether a memory is one statement that was extracted from a conversation, with its reason and scope."""
     lines = [line for line in entry.body.splitlines() if line.strip()]
     return bool(entry.sources) and all(
-        place == 0 or line.startswith(("**Why:**", "**How to apply:**")) for place, line in enumerate(lines)
+        place == 0
+        or line.startswith(("**Why:**", "**How to apply:**", "**Since ", "**Said ", "**Superseded "))
+        for place, line in enumerate(lines)
     )
 
 

@@ -153,7 +153,8 @@ CORRECTION = (
     re.compile(r"^(?:不对|不是|错了|更正|纠正一下|更正一下|说错了)[，,。！!：: ]+(?P<fact>.{4,})"),
 )
 CORRECTS = _alternatives(
-    r"^(?:(?:hm+|oh|ok|okay|well|so|and|but)[, ]+)*(?:actually(?:,? no)?|(?:no,? )?wait(?:,? no)?"
+    r"^(?:(?:hm+|oh|ok|okay|well|so|and|but)[, ]+)*(?:actually(?:,? no(?=[,.;:!—–]|\s*$))?"
+    r"|(?:no,? )?wait(?:,? no(?=[,.;:!—–]|\s*$))?"
     r"|scratch (?:that|what i said(?: about [\w -]+?)?(?=[,:;.]))|(?:i )?changed my mind|correction"
     r"|wrong(?: one)?|my mistake|i was wrong|(?:no|nope|sorry)(?=[,:;.!—–]))\b[,:;.!—– -]*",
     r"^(?:啊|哦|嗯|[，, ])*(?:其实|不对|不是(?=[，,])|错了|说错了|更正(?:一下)?|纠正一下|算了|等等|等一下)"
@@ -172,13 +173,6 @@ NEGATED = _alternatives(
     r"\bno longer (?P<was4>[^,.;!?]{2,60})",
     r"不是(?P<was5>[^，。；！？]{1,30})[，,]?(?:而)?是|[，,](?:而)?不是(?P<was6>[^，。；！？]{1,30})[。！]*$",
     r"(?:不再|已经不)(?P<was7>[^，。；！？]{1,30})了?",
-)
-CHANGED = _alternatives(
-    r"\b(?:now|no longer|any ?more|moved|switched|renamed|changed|replaced|instead|actually|correction"
-    r"|scratch"
-    r"|pushed|postponed|slipped|delayed|extended|took over|takes over|left|these days|again|used to"
-    r"|went (?:up|down)|as of|jetzt|statt|nicht mehr)\b|^(?:no,? )?wait\b",
-    r"改成|改到|改为|换成|换到|变成|变为|涨到|降到|不再|推迟|提前到|延到|更正|说错|搬到|搬去|现在是|现在用|离职|不用了|作废",
 )
 SCOPE = _alternatives(
     r"^(?:(?:this|that|it|same|thats|that['’]s) (?:goes|applies|holds|is true|counts|is"

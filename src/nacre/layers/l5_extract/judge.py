@@ -13,6 +13,7 @@ from typing import NoReturn
 from nacre import prompts
 from nacre.context.privacy import TRUSTED_TOOLS, by_tools
 from nacre.errors import StoreError, ToolError
+from nacre.memory.checks.additions import SourceSentences
 from nacre.memory.checks.faithful import Sources
 from nacre.memory.checks.grounding import (
     is_blank,
@@ -157,8 +158,13 @@ class Judge:
         self.rejected.pop(change.file, None)
 
     def check_rewrite(self, change: ChangedFile) -> None:
-        """Like `check`; an existing memory must also keep what it names, unless the person corrected it."""
+        """Like `check`, for a text of a model: a sentence says no more than one sentence of the messages.
+
+        An existing memory must also keep what it names, unless the person corrected it.
+        """
         self._check(change)
+        if self.grounds:
+            self._refuse_claims(change.file, self._added(change), UNGROUNDED)
         if change.before is not None and self.grounds:
             before = read_entry(change.file, change.before)
             after = read_entry(change.file, self.signed(change))
@@ -255,11 +261,23 @@ class Judge:
     def _altered(self, entry: Entry, old: str) -> list[str]:
         """Return the sentences that change what the person said, or have a part without a source."""
         messages = self.messages
-        said = [one.text for one in messages.quotes]
-        # Dates as a memory writes them, so that two that changed places are seen.
-        said += [resolve_dates(one.text, one.at, self.zone) for one in messages.quotes]
-        sources = Sources(said, old=[old], others=[*messages.replies, *messages.tool_texts])
+        sources = Sources(self._said(), old=[old], others=[*messages.replies, *messages.tool_texts])
         return sources.altered(entry.body)
+
+    def _added(self, change: ChangedFile) -> list[str]:
+        """Return the parts of sentences that say more than any one sentence of the messages."""
+        messages = self.messages
+        texts = [*self._said(), _old(change), *messages.replies, *messages.tool_texts]
+        at = messages.quotes[-1].at if messages.quotes else self.now
+        return SourceSentences(texts, at=at).additions(read_entry(change.file, change.after).body)
+
+    def _said(self) -> list[str]:
+        """Return what the person said, and the same with dates as a memory writes them."""
+        quotes = self.messages.quotes
+        return [
+            *(one.text for one in quotes),
+            *(resolve_dates(one.text, one.at, self.zone) for one in quotes),
+        ]
 
     def _origin(self, text: str, old: str) -> Origin:
         """Return the origin of a text; `untrusted` also if a claim is only in tool output."""

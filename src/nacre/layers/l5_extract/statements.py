@@ -55,7 +55,9 @@ def _spans(line: str) -> Iterator[tuple[int, int]]:
     masked = blanked(line)
     start = 0
     for match in _STOP.finditer(masked):
-        if _ABBREVIATION.search(masked[start : match.start() + 1]):
+        if _ABBREVIATION.search(masked[start : match.start() + 1]) or _ORDINAL.match(
+            masked, match.start() - 1
+        ):
             continue
         yield from _parts(masked, start, match.end())
         start = match.end()
@@ -81,7 +83,7 @@ _CODE = re.compile(
 )
 _ITEM = re.compile(r"^\s*(?:[-*•+]|\d{1,2}[.)、])\s+")
 _SPEAKER = re.compile(
-    r"^\s*(?:\*\*)?(?!(?i:remember|reminder|note|fyi|btw|also|ps|correction|update|important)\b)"
+    r"^\s*(?:\*\*)?(?!(?i:remember|reminder|note|fyi|btw|also|ps|correction|update|important|korrektur|nachtrag|wichtig|achtung)\b)"
     r"([A-Z][\w.-]*(?: [A-Z][\w.-]*)?"
     r"|user|assistant|human|ai|我|你|他|她|用户|助手)(?:\*\*)?\s*[:：]\s*\S"
 )
@@ -98,6 +100,11 @@ _ABBREVIATION = re.compile(
     r"|p\.m|u\.s|u\.k)|\b[A-Z])\.$",
     re.IGNORECASE,
 )
+_ORDINAL = re.compile(
+    r"\d\. (?:jan|feb|märz|mär|apr|mai|jun|jul|aug|sep|okt|nov|dez|uhr|klasse|stock|etage|quartal|woche|tag)",
+    re.IGNORECASE,
+)
+"""A German ordinal number: "am 30. November", "im 2. Stock"."""
 _TURN = re.compile(r"\s*[,，;；、]\s*|\s+[-–—]+\s+")
 _REQUEST = re.compile(
     r"(?:(?:hi|hey|hello|ok|okay|so)[, ]+)?(?:can|could|would|will) (?:you|u)\b|please\b|pls\b|help me\b"

@@ -77,8 +77,7 @@ def ungrounded_claims(
     `at` is the time of the conversation, from which "tomorrow" is counted.
     """
     sources = [*said, old]
-    known = _KnownFacts.of(sources, at=at, zone=zone)
-    found = [claim.text for claim in dict.fromkeys(_claims(new)) if not known.has(claim)]
+    found = unknown_claims(new, said=sources, at=at, zone=zone)
     if not found:
         # A text in the same script that shares no term with the conversation is unrelated to it.
         mine = set(content(new))
@@ -86,6 +85,14 @@ def ungrounded_claims(
         if mine and is_same_script and not any(mine & set(content(text)) for text in sources):
             found = [" ".join(new.split()[:6])]
     return list(dict.fromkeys(found))
+
+
+def unknown_claims(
+    text: str, *, said: Sequence[str], at: datetime | None = None, zone: tzinfo = UTC
+) -> list[str]:
+    """Return the claims of a text that none of these texts has; `at` as for `ungrounded_claims`."""
+    known = _KnownFacts.of(said, at=at, zone=zone)
+    return [claim.text for claim in dict.fromkeys(_claims(text)) if not known.has(claim)]
 
 
 def claims_in(text: str, *, kinds: Collection[str]) -> list[str]:

@@ -52,6 +52,14 @@ class Statements:
             for one in split_sentences(normalised(text)):
                 self._add(Sentence.of(one))
 
+    @classmethod
+    def of(cls, sentences: Iterable[Sentence]) -> Statements:
+        """Return these sentences as they are, also if one consists of two."""
+        statements = cls(())
+        for one in sentences:
+            statements._add(one)
+        return statements
+
     def _add(self, sentence: Sentence) -> None:
         if sentence.letters in self._verbatim:
             return

@@ -25,7 +25,8 @@ MIN_STEM = 4
 """Letters that two stems share at their start as forms of one word, such as "indent" and "indentation"."""
 MAX_ENDING = 5
 _SENTENCE = re.compile(
-    r"(?<=[.!?;])(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bMrs\.)(?<!\bProf\.)(?<!\bAbs\.)\s+|(?<=[。！？；])|\n+"
+    r"(?<=[.!?;])(?<!\b[Aa]m \d\.)(?<!\b[Aa]m \d\d\.)"
+    r"(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bMrs\.)(?<!\bProf\.)(?<!\bAbs\.)\s+|(?<=[。！？；])|\n+"
 )
 QUESTION = re.compile(r"[?？]\W*$|吗\W*$")
 _UNASSERTED = re.compile(
@@ -89,8 +90,9 @@ _DOUBTS = frozenset(
 _PASSIVE = re.compile(
     r"\b(?:is|are|was|were|be|been|being|gets?|got)(?: \w+)?? "
     r"(?:\w+ed|built|made|kept|held|sent|done|run|set|put|written|shown|given|taken|led|read|paid|bought|\w+own)\b"
-    r"|\bby (?!hand\b)"
+    r"|\bby (?!hand\b)|\b(?:runs?|lives?|sits?|resides?) (?:on|in|at|under)\b"
 )
+"""A clause whose subject does not act: "it is built by otter", "it runs on otter"."""
 _AUXILIARIES = frozenset(
     """
     is are was were be been am do does did can could may might must shall should will would has have had
@@ -119,10 +121,30 @@ _NAMES = re.compile(r"\b(?:US|IT|WHO|AM|MY|ME|OR|IN)\b")
 """Abbreviations of countries and departments that are common words in small letters."""
 _FRAME = re.compile(
     r"^(?:(?:the )?(?:user|person|human|developer|team)(?:'s)?\s+(?:has\s+)?"
-    r"(?:said|says|stated|states|asked|told|mentioned|confirmed|wants|explained)(?:\s+(?:me|us))?(?:\s+(?:that|to))?\s*:?)\s*"
+    r"(?:said|says|stated|states|asked|told|mentioned|confirmed|wants|explained)(?:\s+(?:me|us)\b)?(?:\s+(?:that|to)\b)?\s*:?)\s*"
     r"|^(?:remember|note|please remember|keep in mind)(?:\s+(?:that|this))?\s*:?\s*",
     re.IGNORECASE,
 )
+
+
+_PHRASE = r"[^.,;!?\n]{1,60}?"
+_REWORDED = tuple(
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (
+            rf"(?i)\b(?:nobody|no one) (?:should|may|must|can|shall) ({_PHRASE}) before ([^.,;!?\n]{{1,60}})",
+            r"\2 before \1",
+        ),
+        (
+            r"\b((?i:changes?|edits?|releases?|deployments?|decisions?|requests?)[^.,;!?\n]{0,60}?)"
+            r" (?:must |should |has to |have to )?(?:go|goes) through ([A-Z]\w+)\b",
+            r"ask \2 before \1",
+        ),
+        (rf"\b(?i:send|forward|address|direct) ({_PHRASE}) (?=to (?:her|him|them|[A-Z]))", r"\1 go "),
+        (r"(?i)\bhand-?written\b", "written by hand"),
+    )
+)
+"""Phrases for approvals and recipients that are said in two ways, as one of them."""
 
 
 def normalised(text: str) -> str:
@@ -130,6 +152,8 @@ def normalised(text: str) -> str:
     if not plain.isupper():
         plain = _NAMES.sub(lambda found: f"{found[0]}x", plain)
     plain = _SIGNED.sub(lambda found: found[1] + ("plusplus" if found[2] == "++" else "sharp"), plain)
+    for pattern, words in _REWORDED:
+        plain = pattern.sub(words, plain)
     return _SECURE.sub(r"\1ecure", _ACRONYMS.sub(r"\1", expanded(plain)))
 
 

@@ -57,6 +57,7 @@ find finds found here there where when which whose kind type sort part parts num
 information info detail details topic about regarding related let stick wir ich uns bitte immer auf für
 nehmen nutzen verwenden nutzer nutzerin braucht brauchen benötigt möchte möchten will wollen soll sollen hat
 haben wird werden ist sind arbeitet btw fyi ping contact anymore hey hello thanks thank okay yeah oh
+der die das den dem des ein eine einen einem einer le la les un une du dans vont sont est el los las una del
 follow follows handle handles department experience much many very quite mostly rise rises rose risen increase
 increased
 """
@@ -139,6 +140,11 @@ wednesday wednesdays wed
 thursday thursdays thu
 saturday saturdays sat
 sunday sundays sun
+fine ok okay ordnung allowed
+rest else remaining others
+physio physiotherapy
+chemistry chem
+university uni
 bulleted bullet bullets
 list lists listing
 freeze freezes frozen
