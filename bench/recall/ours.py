@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bench.recall.dense import Vectors
+from bench.recall.dense import Vectors, packaged
 from bench.recall.files import Written, write
 from bench.recall.schema import Question, Store, full_text
 from nacre.memory.format.entry import Entry
@@ -17,6 +17,7 @@ from nacre.memory.recall.local_index import LocalIndex, confidences
 from nacre.memory.recall.ranking.ranker import Confidence, Ranker
 from nacre.memory.recall.recall import CUT_OFF, attach, recall
 from nacre.memory.recall.semantic.meaning import SemanticIndex, packaged_encoder, text_of
+from nacre.memory.recall.semantic.minilm import NAME
 from nacre.messages.tokens import estimate_text
 
 DEPTH = 10
@@ -36,7 +37,7 @@ class Ours:
     def __init__(self, store: Store, folder: Path, vectors: Vectors | None = None) -> None:
         self.store = store
         self.written = write(store, folder / "memory")
-        self._meaning = _meaning(store, self.written, folder, vectors) if vectors else None
+        self._meaning = _meaning(store, self.written, folder) if vectors else None
         self.index = LocalIndex(self.written.directory, folder / "cache", writes=False)
         self.index.refresh()
         self._tokens: dict[str, int] = {}
@@ -96,7 +97,7 @@ class Ours:
 
 
 class _Kept:
-    """Vectors of documents as they were made for the peers; questions are encoded as nacre does it."""
+    """Vectors of documents that were made once; questions are encoded as nacre does it."""
 
     def __init__(self, vectors: Vectors) -> None:
         self._vectors = vectors
@@ -106,8 +107,12 @@ class _Kept:
     def encode(self, text: str, *, tokens: int | None = None) -> Any:
         return self._model.encode(text, tokens=tokens) if tokens else self._vectors.of([text])[0]
 
+    def need(self, vector: Any) -> float:
+        return self._model.need(vector)
 
-def _meaning(store: Store, written: Written, folder: Path, vectors: Vectors) -> SemanticIndex:
+
+def _meaning(store: Store, written: Written, folder: Path) -> SemanticIndex:
+    vectors = Vectors(name=NAME, load=packaged)
     vectors.of([full_text(doc) for doc in store.docs])
     found = SemanticIndex(folder / "cache", encoder=_Kept(vectors), writes=False)
     found.catch_up({written.file_of[doc.id]: text_of(doc) for doc in store.docs}, seconds=float("inf"))

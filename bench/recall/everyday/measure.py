@@ -19,7 +19,7 @@ from nacre.memory.recall.base import RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.ranking.analysis import Doc
 from nacre.memory.recall.recall import recall
-from nacre.memory.recall.semantic.meaning import SemanticIndex, packaged_encoder
+from nacre.memory.recall.semantic.meaning import SemanticIndex, has_model, packaged_encoder
 from nacre.messages.blocks import JsonObject
 
 AROUND = (
@@ -54,7 +54,7 @@ def _askers(person: Person, folder: Path, vectors: Vectors | None, peers: Sequen
     words = LocalIndex(directory, folder / "words", writes=False)
     words._meaning = None
     found: dict[str, Ask] = {"nacre": _ours(words, ids)}
-    if vectors is not None:
+    if has_model():
         meaning = SemanticIndex(folder / "meaning", encoder=packaged_encoder(), writes=False)
         both = LocalIndex(directory, folder / "both", writes=False, meaning=meaning)
         found["nacre_embed"] = _ours(both, ids)

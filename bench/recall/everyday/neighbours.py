@@ -1,8 +1,8 @@
 """Makes `neighbours.txt` of the note ranker: English words with similar vectors.
 
-`python -m bench.recall.everyday.neighbours FOLDER`, with the folder of all-MiniLM-L6-v2 (Apache 2.0), takes
-minutes. Each word of the model's vocabulary is encoded alone; the mean and the six strongest directions,
-which all words share, are removed.
+`python -m bench.recall.everyday.neighbours FOLDER`, with the folder of all-MiniLM-L6-v2 (Apache 2.0), needs
+sentence-transformers and takes minutes. Each word of the model's vocabulary is encoded alone; the mean and
+the six strongest directions, which all words share, are removed.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.recall.dense import encoder
 from bench.recall.everyday.train import PACKAGE
 from nacre.memory.recall.ranking.related import NEAR_FROM, NEAR_STEP
 from nacre.memory.recall.ranking.terms import STOP_TERMS, stem
-from nacre.memory.recall.semantic.minilm import VOCABULARY_FILE, MiniLm
+from nacre.memory.recall.semantic.minilm import VOCABULARY_FILE
 
 SHARED = 6
 WIDTH = 256
@@ -31,8 +32,7 @@ LAST_STEP = 25
 def main(folder: Path) -> None:
     vocabulary = (folder / VOCABULARY_FILE).read_text(encoding="utf-8").splitlines()
     words = [word for word in vocabulary if word.isascii() and word.isalpha() and len(word) > 1]
-    model = MiniLm(folder)
-    vectors = np.array([model.encode(word) for word in words])
+    vectors = encoder()(words)
     vectors -= vectors.mean(0)
     directions = np.linalg.svd(vectors[:FREQUENT], full_matrices=False)[2]
     vectors = vectors @ directions[SHARED : SHARED + WIDTH].T

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from nacre.memory.recall.ranking.analysis import Doc
+
 HERE = Path(__file__).parent
 NOW = datetime(2026, 11, 16, 10, tzinfo=UTC)
 """The day for which messages about dates are written."""
@@ -29,6 +31,10 @@ class PersonMemory:
     def file(self) -> str:
         words = re.findall(r"\w+", self.name.lower())
         return f"{self.kind}_{'_'.join(words)[:50]}.md"
+
+    @property
+    def doc(self) -> Doc:
+        return Doc(id=self.id, name=self.name, description=self.description, body=self.body)
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,11 @@ class Person:
     language: str
     memories: tuple[PersonMemory, ...]
     messages: tuple[EverydayMessage, ...]
+    key: str = ""
+    """The file of one of our own people."""
+
+    def memory(self, id_: str) -> PersonMemory:
+        return next(one for one in self.memories if one.id == id_)
 
     def write(self, folder: Path) -> dict[str, str]:
         """Write the memories as files; return the id of each file."""
@@ -69,7 +80,7 @@ class Person:
 
 def own_people() -> list[Person]:
     """Return the people of this folder, by name."""
-    return [_read(path) for path in sorted((HERE / "people").glob("*.txt"))]
+    return [_read(path) for folder in ("people", "more") for path in sorted((HERE / folder).glob("*.txt"))]
 
 
 def shared_people(folder: Path) -> list[Person]:
@@ -117,4 +128,4 @@ def _read(path: Path) -> Person:
             if label == "none":
                 ids = [frozenset[str]()] * 3
             messages.append(EverydayMessage(text, label, *ids))
-    return Person(path.stem, language, tuple(memories), tuple(messages))
+    return Person(path.stem, language, tuple(memories), tuple(messages), f"{path.parent.name}.{path.stem}")

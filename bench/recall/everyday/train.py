@@ -1,16 +1,19 @@
-"""Learns the data of the note ranker from the invented people: `python -m bench.recall.everyday.train`.
+"""Learns the data of the note ranker: `python -m bench.recall.everyday.train [VECTORS]`.
 
 Writes `concepts.txt` and `need.tsv` of the package and prints the weights for `ranking/weights.py`, and how
-well people are served that were left out.
+well people are served that were left out. VECTORS has vectors of each person's memories and segments by a
+model that did not see the person: the weights of notes with a vector are learnt on them.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +22,7 @@ from bench.recall.everyday.people import HERE, Person, own_people
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.ranking import need, notes
 from nacre.memory.recall.ranking.terms import STOP_TERMS, terms
-from nacre.memory.recall.semantic.meaning import Encoder, SemanticIndex, model_folder, packaged_encoder
+from nacre.memory.recall.semantic.meaning import TEXT_CHARS, SemanticIndex, question_text, text_of
 
 Floats = npt.NDArray[np.float64]
 PACKAGE = Path(notes.__file__).parent
@@ -28,6 +31,10 @@ LEAST_SEEN = 2
 STEPS = 400
 LIST_STEPS = 150
 LIST_DECAY = 3.0
+GROUPS = 5
+"""Of people: each is served by what was learnt on the other groups."""
+LEAST_WEIGHT = 0.05
+"""Weaker features of a message are left out of the table."""
 
 
 def fit(rows: Floats, labels: Floats, *, decay: float, steps: int = 25) -> tuple[Floats, float]:
@@ -73,21 +80,51 @@ def labelled_messages() -> list[tuple[str, bool]]:
     return [(line[2:].replace("\\n", "\n"), line[0] == "1") for line in lines]
 
 
+class Kept:
+    """Vectors of one person's memories and messages by an encoder that was trained without this person."""
+
+    name = "left out"
+
+    def __init__(self, person: Person, kept: Mapping[str, Floats]) -> None:
+        rows = np.concatenate([kept[f"{person.key}.mem"], kept[f"{person.key}.seg"]]).astype(np.float32)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        texts = [text_of(one.doc)[:TEXT_CHARS] for one in person.memories]
+        texts += [question_text(part) for one in person.messages for part in notes.encoded_segments(one.text)]
+        self._rows = dict(zip(texts, rows, strict=True))
+        self._needs = dict(
+            zip((one.text for one in person.messages), kept[f"{person.key}.need"], strict=True)
+        )
+        self.width = rows.shape[1]
+
+    def encode(self, text: str, *, tokens: int | None = None) -> Any:
+        return self._rows[text]
+
+    def need(self, vector: Any) -> float:
+        raise NotImplementedError
+
+    def need_of(self, text: str) -> float:
+        return float(self._needs[text])
+
+
 class Sample:
     """The features of every memory for every message of a person."""
 
-    def __init__(self, person: Person, encoder: Encoder | None = None) -> None:
-        """With an encoder, those of similar vectors as well, for people whose language it reads."""
+    def __init__(self, person: Person, kept: Kept | None = None) -> None:
+        """With the vectors of the person, those of similar vectors as well."""
         self.person = person
+        self.kept = kept
         self.needed: list[float] = []
         with tempfile.TemporaryDirectory() as folder:
             directory = Path(folder) / "memory"
             directory.mkdir()
             ids = person.write(directory)
-            meaning = SemanticIndex(Path(folder), encoder=encoder, writes=False) if encoder else None
+            meaning = SemanticIndex(Path(folder), encoder=kept, writes=False) if kept else None
             local = LocalIndex(directory, Path(folder), writes=False, meaning=meaning)
             local.refresh()
-            local.deepen(seconds=math.inf)
+            if meaning is not None:
+                meaning.catch_up(
+                    {file: text_of(person.memory(id_).doc) for file, id_ in ids.items()}, seconds=math.inf
+                )
             index = local._index
             heads = {one.id: (one.kind, one.name) for one in person.memories}
             files = {id_: file for file, id_ in sorted(ids.items(), key=lambda one: one[1])}
@@ -111,28 +148,56 @@ class Sample:
                 self.features.append(np.array(rows))
 
 
-def learn_score(samples: Sequence[Sample], *, rounds: int = 3) -> dict[str, float]:
+class Rows:
+    """The samples as arrays: a row for each memory, message and segment of it, segments innermost."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        features, segments, messages, memories = [], [], [], []
+        right, helpful, sizes = [], [], []
+        for sample in samples:
+            for message, rows in zip(sample.person.messages, sample.features, strict=True):
+                features.append(rows.transpose(1, 0, 2).reshape(-1, rows.shape[2]))
+                segments += [len(rows)] * len(sample.ids)
+                memories += [len(sizes)] * len(sample.ids)
+                right += [one in message.needed for one in sample.ids]
+                helpful += [one in message.helpful - message.needed for one in sample.ids]
+                sizes.append(len(sample.ids))
+                messages.append(message)
+        self.features = np.concatenate(features).astype(np.float32)
+        self.segments = np.array(segments)
+        self.starts = np.concatenate([[0], np.cumsum(segments)[:-1]])
+        self.message = np.array(memories)
+        self.right, self.helpful = np.array(right), np.array(helpful)
+        self.sizes = np.array(sizes)
+        self.first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        self.asks = np.array([bool(one.needed) for one in messages])
+        self.language = np.array([one.person.language for one in samples for _ in one.person.messages])
+        self.needed = np.concatenate([one.needed for one in samples])
+
+    def best(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return the score of each memory by its best segment, and the features of that segment."""
+        scores = self.features @ weights.astype(np.float32)
+        best = np.maximum.reduceat(scores, self.starts)
+        at = np.nonzero(scores == np.repeat(best, self.segments))[0]
+        _, first = np.unique(np.repeat(np.arange(len(best)), self.segments)[at], return_index=True)
+        return best.astype(float), self.features[at[first]].astype(float)
+
+
+def learn_score(rows: Rows, *, rounds: int = 3) -> dict[str, float]:
     """Return the weights with which the needed memories come first.
 
-    Each memory has the features of its best sentence, which depends on the weights: a few rounds.
+    Each memory has the features of its best segment, which depends on the weights: a few rounds.
     """
-    asked: list[tuple[Floats, npt.NDArray[np.bool_]]] = []
-    for sample in samples:
-        for message, features in zip(sample.person.messages, sample.features, strict=True):
-            if message.needed:
-                keep = [i for i, id_ in enumerate(sample.ids) if id_ not in message.helpful]
-                asked.append((features[:, keep], np.array([sample.ids[i] in message.needed for i in keep])))
-    first = np.concatenate([features.max(0) for features, _ in asked])
-    right = np.concatenate([is_needed for _, is_needed in asked])
-    owner = np.repeat(np.arange(len(asked)), [len(is_needed) for _, is_needed in asked])
-    spread = np.concatenate([features.reshape(-1, features.shape[2]) for features, _ in asked]).std(0) + 1e-9
-    weights, _ = fit(first, right.astype(float), decay=3.0)
+    used = rows.asks[rows.message] & ~rows.helpful
+    right = rows.right[used]
+    owner = np.unique(rows.message[used], return_inverse=True)[1]
+    spread = rows.features.std(0).astype(float) + 1e-9
+    found = np.maximum.reduceat(rows.features, rows.starts, axis=0)[used].astype(float)
+    weights, _ = fit(found, right.astype(float), decay=3.0)
     for _ in range(rounds):
-        rows = np.concatenate(
-            [features[(features @ weights).argmax(0), np.arange(features.shape[1])] for features, _ in asked]
-        )
-        weights = _first_in_list(rows / spread, owner, right, weights * spread) / spread
-    scale, bias = fit((rows @ weights)[:, None], right.astype(float), decay=0.1)
+        found = rows.best(weights)[1][used]
+        weights = _first_in_list(found / spread, owner, right, weights * spread) / spread
+    scale, bias = fit((found @ weights)[:, None], right.astype(float), decay=0.1)
     names = notes.SEMANTIC_FEATURES[: len(weights)]
     return {"bias": bias, **dict(zip(names, map(float, weights * scale[0]), strict=True))}
 
@@ -142,9 +207,10 @@ def _first_in_list(
 ) -> Floats:
     """Return weights that raise the chance of the right memories among all memories of each message."""
     moment, square = np.zeros_like(weights), np.zeros_like(weights)
+    starts = np.concatenate([[0], np.nonzero(np.diff(owner))[0] + 1])
     for step in range(1, LIST_STEPS + 1):
         scores = rows @ weights
-        odds = np.exp(scores - scores.max())
+        odds = np.exp(scores - np.maximum.reduceat(scores, starts)[owner])
         chances = odds / np.bincount(owner, odds)[owner]
         of_right = odds * right / np.bincount(owner, odds * right)[owner]
         slope = rows.T @ (chances - of_right) + LIST_DECAY * weights
@@ -154,21 +220,21 @@ def _first_in_list(
     return weights
 
 
-def signals(sample: Sample, score: dict[str, float]) -> list[Floats]:
-    """Return the signals of the confidence of every memory for every message."""
+def signals(rows: Rows, score: dict[str, float]) -> Floats:
+    """Return the signals of the confidence of every memory for every message, as `notes` computes them."""
     weights = np.array([score[name] for name in notes.SEMANTIC_FEATURES if name in score])
-    found = []
-    for needed, features in zip(sample.needed, sample.features, strict=True):
-        scores = (features @ weights + score["bias"]).max(0)
-        unrelated = max(0, notes.ORDINARY_STORE - len(scores)) * np.exp(score["bias"] - scores.max())
-        shares = np.exp(scores - scores.max())
-        shares /= shares.sum() + unrelated
-        rows = [
-            notes.confidence_signals(float(s), float(scores.max()), float(share), needed)
-            for s, share in zip(scores, shares, strict=True)
-        ]
-        found.append(np.array([list(row.values()) for row in rows]))
-    return found
+    scores = rows.best(weights)[0] + score["bias"]
+    best = np.maximum.reduceat(scores, rows.first)
+    odds = np.exp(scores - best[rows.message])
+    unrelated = np.maximum(0, notes.ORDINARY_STORE - rows.sizes) * np.exp(score["bias"] - best)
+    shares = odds / (np.bincount(rows.message, odds) + unrelated)[rows.message]
+    needed = np.clip(rows.needed, -6, 6)[rows.message]
+    behind = best[rows.message] - scores
+    columns = (
+        scores, behind, np.log(shares + notes.LEAST_SHARE),
+        needed, np.minimum(needed - 1, 0), np.minimum(needed + 1, 0),
+    )  # fmt: skip
+    return np.column_stack(columns)
 
 
 def _need_of(weights: dict[str, float], text: str) -> float:
@@ -178,25 +244,22 @@ def _need_of(weights: dict[str, float], text: str) -> float:
 
 def estimate_need(samples: Sequence[Sample]) -> None:
     """Set the need of each person's messages as learnt from the other people, as it will be for users."""
-    for sample in samples:
-        learnt = learn_need(_messages([one for one in samples if one is not sample]))
-        sample.needed = [
-            max(_need_of(learnt, part) for part in notes.segments(message.text))
-            for message in sample.person.messages
-        ]
+    for group in range(GROUPS):
+        others = [one for number, one in enumerate(samples) if number % GROUPS != group]
+        learnt = learn_need(_messages(others))
+        for sample in samples[group::GROUPS]:
+            for message in sample.person.messages:
+                by_words = max(_need_of(learnt, part) for part in notes.segments(message.text))
+                kept = sample.kept
+                sample.needed.append((by_words + kept.need_of(message.text)) / 2 if kept else by_words)
 
 
-def learn(samples: Sequence[Sample]) -> tuple[dict[str, float], dict[str, float]]:
+def learn(rows: Rows) -> tuple[dict[str, float], dict[str, float]]:
     """Return the weights of score and confidence."""
-    score = learn_score(samples)
-    rows, labels = [], []
-    for sample in samples:
-        for message, values in zip(sample.person.messages, signals(sample, score), strict=True):
-            keep = [i for i, id_ in enumerate(sample.ids) if id_ not in message.helpful]
-            rows.append(values[keep])
-            labels.extend(float(sample.ids[i] in message.needed) for i in keep)
-    names = list(notes.confidence_signals(0.0, 0.0, 1.0, 0.0))
-    weights, bias = fit(np.concatenate(rows), np.array(labels), decay=1.0)
+    score = learn_score(rows)
+    used = ~rows.helpful
+    weights, bias = fit(signals(rows, score)[used], rows.right[used].astype(float), decay=1.0)
+    names = notes.confidence_signals(0.0, 0.0, 1.0, 0.0)
     return score, {"bias": bias, **dict(zip(names, map(float, weights), strict=True))}
 
 
@@ -205,40 +268,34 @@ def _messages(samples: Sequence[Sample]) -> list[tuple[str, bool]]:
     return labelled_messages() + own
 
 
-def probabilities(sample: Sample, learnt: tuple[dict[str, float], dict[str, float]]) -> list[Floats]:
+def probabilities(rows: Rows, learnt: tuple[dict[str, float], dict[str, float]]) -> Floats:
     score, confidence = learnt
     weights = np.array([value for name, value in confidence.items() if name != "bias"])
-    found = []
-    for needed, rows in zip(sample.needed, signals(sample, score), strict=True):
-        idle = notes.IDLE_ODDS if needed < notes.NEEDED_FROM else 0.0
-        found.append(1 / (1 + np.exp(idle - rows @ weights - confidence["bias"])))
+    found: Floats = 1 / (1 + np.exp(-(signals(rows, score) @ weights) - confidence["bias"]))
     return found
 
 
-def report(served: Sequence[tuple[Sample, list[Floats]]], cut: float, further: float) -> str:
+def report(rows: Rows, chances: Floats, cut: float, further: float, language: str = "") -> str:
     """Return how many messages get what they need at a cut-off for the best note, and one for the others."""
     hits = ranked = asked = false = none = good = picked = 0
-    for sample, found in served:
-        for message, chances in zip(sample.person.messages, found, strict=True):
-            order = [sample.ids[i] for i in np.argsort(-chances)[:5]]
-            cuts = [cut, further, further, further, further]
-            picks = [
-                id_
-                for id_, least in zip(order, cuts, strict=False)
-                if chances[sample.ids.index(id_)] >= least
-            ]
-            if not message.needed:
-                none += 1
-                false += bool(picks)
-                continue
-            asked += 1
-            hits += bool(message.needed & set(picks))
-            ranked += bool(message.needed & set(order))
-            good += len((message.needed | message.helpful) & set(picks))
-            picked += len(picks)
+    for number, (first, size) in enumerate(zip(rows.first, rows.sizes, strict=True)):
+        if language and rows.language[number] != language:
+            continue
+        own = slice(first, first + size)
+        order = np.argsort(-chances[own])[:5] + first
+        picks = [at for place, at in enumerate(order) if chances[at] >= (further if place else cut)]
+        if not rows.asks[number]:
+            none += 1
+            false += bool(picks)
+            continue
+        asked += 1
+        hits += any(rows.right[picks])
+        ranked += any(rows.right[order])
+        good += int((rows.right | rows.helpful)[picks].sum())
+        picked += len(picks)
     return (
-        f"cut {cut:.2f}, {further:.2f}: needed attached {hits / asked:.1%}, "
-        f"among the first five {ranked / asked:.1%}, attached in vain {false / none:.1%}, "
+        f"{language or 'all'}, cut {cut:.2f}, {further:.2f}: needed attached {hits / asked:.1%}, "
+        f"among the first five {ranked / asked:.1%}, attached in vain {false / max(1, none):.1%}, "
         f"precision {good / max(1, picked):.1%}"
     )
 
@@ -252,36 +309,38 @@ def stemmed_concepts() -> str:
     return "".join(f"{line}\n" for line in found if line)
 
 
-def left_out(samples: Sequence[Sample]) -> list[tuple[Sample, list[Floats]]]:
-    """Return the probabilities for each person as learnt from the others."""
-    return [
-        (one, probabilities(one, learn([other for other in samples if other is not one]))) for one in samples
-    ]
+def left_out(samples: Sequence[Sample]) -> tuple[Rows, Floats]:
+    """Return the chances of each person's memories as learnt from the others, in groups."""
+    parts, found = [], []
+    for group in range(GROUPS):
+        learnt = learn(Rows([one for number, one in enumerate(samples) if number % GROUPS != group]))
+        parts.append(samples[group::GROUPS])
+        found.append(probabilities(Rows(parts[-1]), learnt))
+    return Rows([one for part in parts for one in part]), np.concatenate(found)
 
 
-def main() -> None:
+def main(vectors: Path | None) -> None:
     (PACKAGE / "concepts.txt").write_text(stemmed_concepts(), encoding="utf-8")
     people = own_people()
     groups = {"": [Sample(person) for person in people]}
-    if model_folder() is not None:
-        # The model reads English best; Chinese messages are ranked by words.
-        readable = [person for person in people if person.language != "zh"]
-        groups["_BY_MEANING"] = [Sample(person, packaged_encoder()) for person in readable]
+    if vectors is not None:
+        kept = np.load(vectors)
+        groups["_BY_MEANING"] = [Sample(person, Kept(person, kept)) for person in people]
     for suffix, samples in groups.items():
         estimate_need(samples)
-        served = left_out(samples)
-        for languages in (("en",), ("zh",), ("de",), ("de", "en", "zh")):
-            if some := [one for one in served if one[0].person.language in languages]:
-                for cut in (0.25, 0.28, 0.3, 0.32, 0.35):
-                    print(suffix, *languages, report(some, cut, max(cut, notes.FURTHER_FROM)))
-        score, confidence = learn(samples)
-        for name, weights in (("NOTE_SCORE", score), ("NOTE_CONFIDENCE", confidence)):
+        rows, chances = left_out(samples)
+        for cut in (0.2, 0.25, notes.ATTACH_FROM, 0.3, 0.35):
+            print(suffix, report(rows, chances, cut, max(cut, notes.FURTHER_FROM)))
+        for language in sorted(set(rows.language)):
+            print(suffix, report(rows, chances, notes.ATTACH_FROM, notes.FURTHER_FROM, language))
+        for name, weights in zip(("NOTE_SCORE", "NOTE_CONFIDENCE"), learn(Rows(samples)), strict=True):
             print(f"{name}{suffix}: dict[str, float] = {{")
             print("".join(f'    "{key}": {round(value, 3)},\n' for key, value in weights.items()) + "}")
     needed = learn_need(_messages(groups[""]))
-    rows = "".join(f"{gram}\t{weight:.3f}\n" for gram, weight in sorted(needed.items()))
-    (PACKAGE / "need.tsv").write_text(rows, encoding="utf-8")
+    strong = ((gram, one) for gram, one in sorted(needed.items()) if abs(one) >= LEAST_WEIGHT)
+    lines = "".join(f"{gram}\t{one:.2f}\n" for gram, one in strong)
+    (PACKAGE / "need.tsv").write_text(lines, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]) if sys.argv[1:] else None)

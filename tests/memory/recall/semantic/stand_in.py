@@ -38,6 +38,9 @@ class StandIn:
         unit: Floats = total / np.linalg.norm(total)
         return unit
 
+    def need(self, vector: Floats) -> float:
+        return 2.0
+
 
 def _word(word: str) -> Floats:
     seed = blake2b(SAME.get(word, word).encode(), digest_size=WIDTH).digest()

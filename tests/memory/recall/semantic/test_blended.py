@@ -110,12 +110,12 @@ def test_the_meaning_of_an_earlier_state_serves_until_the_new_one_is_encoded(tmp
 
 
 def test_another_script_than_the_models_is_ranked_by_words(tmp_path: Path) -> None:
-    """R11: the model learnt English; to it other scripts are noise, in a question as in a memory."""
-    bodies = ("我们每周一部署到生产环境", "猫在沙发上睡觉", "deploys happen on Monday")
+    """R11: the model did not learn Cyrillic; to it that is noise, in a question as in a memory."""
+    bodies = ("мы деплоим по понедельникам", "кошка спит на диване", "deploys happen on Monday")
     ranker = Ranker.over(docs(*bodies))
     kept = SemanticIndex(tmp_path, encoder=StandIn())
     assert kept.catch_up({f"{number}.md": body for number, body in enumerate(bodies)}, seconds=3600) == 0
-    assert kept.rank(ranker, "什么时候部署", limit=3) == ranker.rank("什么时候部署", limit=3)
-    blended = kept.rank(ranker, "when do deploys happen 部署", limit=3)
+    assert kept.rank(ranker, "когда мы деплоим", limit=3) == ranker.rank("когда мы деплоим", limit=3)
+    blended = kept.rank(ranker, "when do deploys happen деплоим", limit=3)
     assert blended.picks[0].id == "2.md"
     assert all("similar" not in pick.parts for pick in blended.picks[1:])

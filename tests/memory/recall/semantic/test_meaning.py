@@ -228,20 +228,27 @@ def test_a_memory_is_encoded_with_its_name_and_whose_words_it_is() -> None:
     assert text_of(Doc(id="a.md", body="On Monday.")) == "On Monday."
 
 
-def test_without_the_weights_or_without_numpy_there_is_no_meaning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """R9: the extra is optional. Patched because what is installed cannot be taken away otherwise."""
-    package = tmp_path / encoders.PACKAGE
-    (package / "model").mkdir(parents=True)
-    (package / "__init__.py").write_text("raise AssertionError('imported')")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert semantic_index(tmp_path) is None
-    (package / "model" / encoders.WEIGHTS).touch()
+def test_without_numpy_there_is_no_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R9: the extra is numpy alone. Patched because what is installed cannot be taken away otherwise."""
     found = semantic_index(tmp_path)
     assert found is not None and not found.is_ready
     monkeypatch.setitem(sys.modules, "numpy", None)
     assert semantic_index(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("deploy", True),
+        ("Prüfung à Noël", True),
+        ("我们每周一部署", True),
+        ("Привет, как дела", False),
+        ("", True),
+    ],
+)
+def test_languages_that_the_model_was_not_trained_on_are_ranked_by_words(text: str, expected: bool) -> None:
+    """R9."""
+    assert encoders.is_readable(text) is expected
 
 
 def test_asking_whether_there_is_meaning_imports_no_numpy(tmp_path: Path) -> None:

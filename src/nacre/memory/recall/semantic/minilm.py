@@ -1,4 +1,6 @@
-"""all-MiniLM-L6-v2 in numpy: six encoder layers over word pieces, averaged to one vector of unit length.
+"""The packaged encoder in numpy: six layers over word pieces, averaged to one vector of unit length.
+
+The model is all-MiniLM-L6-v2 with further pieces, trained further, rounded to 8 bits (`model/README.md`).
 
 Matrices are kept in blocks of 32 columns and multiplied with at most 20 rows at a time. A question has a
 dozen rows: for so few, small blocks take half the time of one large product. None is large enough for BLAS to
@@ -15,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +28,12 @@ WIDTH = 384
 """Numbers in a vector."""
 MAX_TOKENS = 256
 """What the model was trained on; the rest of a longer text is not read."""
-NAME = "all-MiniLM-L6-v2"
+NAME = "nacre-notes-1"
+"""Changes with the weights, so that vectors of earlier ones are computed again."""
 MODEL_FILE = "model.safetensors"
 VOCABULARY_FILE = "vocab.txt"
+_NEED_SCALE = np.float32(4)
+"""The weights of `need` were learnt on vectors of this length."""
 _LAYERS = 6
 _HEADS = 12
 _BLOCK = WIDTH // _HEADS
@@ -36,6 +41,8 @@ _BLOCK = WIDTH // _HEADS
 _ROWS = 20
 """Rows multiplied at once: 20 x 384 x 32 stays below where OpenBLAS takes a second thread."""
 _EPSILON = np.float32(1e-12)
+_SCALES = "#scales"
+_TYPES = {"I8": np.int8, "F32": np.float32}
 
 
 class MiniLm:
@@ -45,26 +52,31 @@ class MiniLm:
         """Raises OSError or ValueError when the folder does not hold the model."""
         self.name = NAME
         self.width = WIDTH
-        tensors = _tensors(folder / MODEL_FILE)
+        tensors = _Tensors(folder / MODEL_FILE)
         vocabulary = (folder / VOCABULARY_FILE).read_text(encoding="utf-8").splitlines()
         try:
             self._pieces = WordPiece(vocabulary)
-            self._words = tensors["embeddings.word_embeddings.weight"]
-            types = tensors["embeddings.token_type_embeddings.weight"]
-            self._places = tensors["embeddings.position_embeddings.weight"] + types[0]
-            self._norm = _Norm.of(tensors, "embeddings.LayerNorm")
-            self._layers = [_Layer.of(tensors, f"encoder.layer.{i}") for i in range(_LAYERS)]
+            self._words = tensors.rounded("words")
+            self._places = tensors["places"]
+            self._norm = _Norm.of(tensors, "norm")
+            self._layers = [_Layer.of(tensors, str(i)) for i in range(_LAYERS)]
+            self._need = tensors["need.weight"][0], float(tensors["need.bias"][0])
         except KeyError as missing:
-            raise ValueError(f"{folder} is not all-MiniLM-L6-v2: {missing} is missing") from None
+            raise ValueError(f"{folder} is not the model {NAME}: {missing} is missing") from None
+
+    def need(self, vector: Floats) -> float:
+        """Return the log-odds that a message with this vector needs a memory."""
+        weight, bias = self._need
+        return float(weight @ vector * _NEED_SCALE) + bias
 
     def encode(self, text: str, *, tokens: int | None = None) -> Floats:
         """The vector of a text's first tokens, 256 unless told."""
         numbers = self._pieces.tokens(text, tokens or MAX_TOKENS)
         size = len(numbers)
         groups = -(-size // _ROWS)
-        rows = -(-size // groups)
-        x = np.zeros((groups * rows, WIDTH), np.float32)
-        x[:size] = self._words[numbers] + self._places[:size]
+        x = np.zeros((groups * -(-size // groups), WIDTH), np.float32)
+        rows, scales = self._words
+        x[:size] = rows[numbers] * scales[numbers, None] + self._places[:size]
         x = self._norm(x)
         for layer in self._layers:
             x = layer(x, size, groups)
@@ -82,7 +94,7 @@ class _Norm:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Floats], name: str) -> _Norm:
-        return cls(tensors[f"{name}.weight"].copy(), tensors[f"{name}.bias"].copy())
+        return cls(tensors[f"{name}.scale"], tensors[f"{name}.shift"])
 
     def __call__(self, x: Floats) -> Floats:
         x = x - x.mean(axis=1, keepdims=True)
@@ -133,19 +145,18 @@ class _Layer:
         def linear(part: str) -> _Linear:
             return _Linear.of(tensors[f"{name}.{part}.weight"], tensors[f"{name}.{part}.bias"])
 
-        kinds = [f"{name}.attention.self.{kind}" for kind in ("query", "key", "value")]
-        weight = np.concatenate([tensors[f"{kind}.weight"] for kind in kinds])
-        bias = np.concatenate([tensors[f"{kind}.bias"] for kind in kinds])
+        weight = tensors[f"{name}.attended.weight"]
+        bias = tensors[f"{name}.attended.bias"]
         # Attention divides by the root of a head's width: once here instead of at every product.
         weight[:WIDTH] /= np.float32(math.sqrt(_BLOCK))
         bias[:WIDTH] /= np.float32(math.sqrt(_BLOCK))
         return cls(
             attended=_Linear.of(weight, bias),
-            mixed=linear("attention.output.dense"),
-            mixed_norm=_Norm.of(tensors, f"{name}.attention.output.LayerNorm"),
-            widened=linear("intermediate.dense"),
-            narrowed=linear("output.dense"),
-            narrowed_norm=_Norm.of(tensors, f"{name}.output.LayerNorm"),
+            mixed=linear("mixed"),
+            mixed_norm=_Norm.of(tensors, f"{name}.mixed_norm"),
+            widened=linear("widened"),
+            narrowed=linear("narrowed"),
+            narrowed_norm=_Norm.of(tensors, f"{name}.narrowed_norm"),
         )
 
     def __call__(self, x: Floats, size: int, groups: int) -> Floats:
@@ -200,17 +211,35 @@ def _gelu_below(size: Floats) -> Floats:
     return size
 
 
-def _tensors(path: Path) -> dict[str, Floats]:
-    """The float32 tensors of a safetensors file, mapped: the word table is read where a word is looked up."""
-    raw = np.memmap(path, np.uint8, "r")
-    start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
-    header = json.loads(raw[8:start].tobytes())
-    found: dict[str, Floats] = {}
-    for name, at in header.items():
-        if name != "__metadata__" and at["dtype"] == "F32":
-            first, last = at["data_offsets"]
-            found[name] = np.asarray(raw[start + first : start + last]).view(np.float32).reshape(at["shape"])
-    return found
+class _Tensors(Mapping[str, Floats]):
+    """The tensors of a safetensors file as float32; a matrix is stored as bytes with a scale for each row."""
+
+    def __init__(self, path: Path) -> None:
+        raw = np.fromfile(path, np.uint8)
+        start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
+        self._header = json.loads(raw[8:start].tobytes())
+        self._body = raw[start:]
+
+    def __getitem__(self, name: str) -> Floats:
+        if f"{name}{_SCALES}" not in self._header:
+            return self._stored(name).astype(np.float32)
+        rows, scales = self.rounded(name)
+        return rows * scales[:, None]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._header)
+
+    def __len__(self) -> int:
+        return len(self._header)
+
+    def rounded(self, name: str) -> tuple[npt.NDArray[np.int8], Floats]:
+        """Return a matrix as it is stored: bytes, and the scale of each row."""
+        return self._stored(name), self._stored(f"{name}{_SCALES}")
+
+    def _stored(self, name: str) -> npt.NDArray[Any]:
+        at = self._header[name]
+        first, last = at["data_offsets"]
+        return self._body[first:last].view(_TYPES[at["dtype"]]).reshape(at["shape"])
 
 
 MAX_WORD = 100

@@ -48,6 +48,8 @@ MAGIC = b"nacre vectors 1\n"
 """The number changes with the format or the encoding; a file with another one is built again."""
 _SIZES = 12
 """Bytes after the magic: a checksum of all that follows it, and the length of the header."""
+MEAN_FROM = 20
+"""Files of a store from which their mean tells what all files share; every store of the training has more."""
 _LEAST = 1e-9
 """Avoids a division by zero: the vector of a single file equals the mean."""
 
@@ -124,7 +126,8 @@ class Vectors:
         """The mean of all vectors, the distance of each to it, and the product of each with it."""
         squares = np.einsum("ij,ij->i", self.rows, self.rows)
         is_read = squares > 0
-        mean = self.rows.sum(axis=0) / np.float32(max(1, int(is_read.sum())))
+        # Of a few files the mean is mostly each of them: less of it is taken off.
+        mean = self.rows.sum(axis=0) / np.float32(max(1, int(is_read.sum()), MEAN_FROM))
         to_mean = self.rows @ mean
         lengths = np.sqrt(np.maximum(squares - 2 * to_mean + mean @ mean, np.float32(_LEAST)))
         lengths[~is_read] = np.nan
