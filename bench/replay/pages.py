@@ -39,8 +39,8 @@ thinking behind a changed past). `re-fetch` (in the cost): what it takes to have
 every policy that asks for one; real ones are about twice as long. nacre compacts with its own layers: a
 person's words, what was done, names, and the newest rounds. `nacre-chat` is a chat with default settings;
 `nacre-tools` adds the results of nacre's own tools, with 200 lines of every page read in any case.
-`claude-code` and `truncate` are stand-ins. Files that are read again after a compaction without a request
-(five, by the published profile and by nacre) and the task list are left out. Settings of nacre were chosen
+`claude-code` and `truncate` are stand-ins. Files that are read again after a compaction (five, by
+`claude-code` and by nacre) have the text that the recording shows; tasks are left out. Settings were chosen
 on the other half of the recordings; how long people usually stay away, the defaults of offloading and
 clearing, and what actions say, were taken from all of them. Five-minute cache. In windows below 200K at
 most 15,000 tokens of the recorded system prompt and tools count, for every policy.

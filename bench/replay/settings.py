@@ -27,6 +27,7 @@ from nacre.devtools.replay.policies import (
     Ladder,
 )
 from nacre.devtools.replay.side_work import SideWorkSettings
+from nacre.layers.l2_microcompact.settings import MicrocompactSettings
 from nacre.layers.l4_compact.policy import CompactSettings
 
 
@@ -37,27 +38,15 @@ def _layers(*, past_tokens: int = 16_000, tail_tokens: int = 20_000, room_share:
     )
 
 
-assert NACRE.clearing is not None
-UNCLEARED = replace(NACRE.clearing, full=False)
-"""Results are cleared on a cold cache only: what no longer fits is compacted, which costs nothing by rule."""
-LEAN = replace(
-    NACRE, name="nacre, lean", clearing=UNCLEARED, compaction=_layers(past_tokens=8_000, room_share=0.4)
-)
+LEAN = replace(NACRE, name="nacre, lean", compaction=_layers(past_tokens=8_000, room_share=0.4))
 """Cheapest: what stands after a compaction leaves the most room."""
 KEPT = replace(
     NACRE,
     name="nacre, kept",
-    clearing=UNCLEARED,
+    clearing=MicrocompactSettings(keep=20),
     compaction=_layers(past_tokens=8_000, tail_tokens=30_000, room_share=0.6),
 )
-"""Less of what was done and more of the newest rounds, which edits need word for word."""
-ROOMY = replace(
-    NACRE,
-    name="nacre, roomy",
-    clearing=UNCLEARED,
-    compaction=_layers(past_tokens=8_000, tail_tokens=40_000, room_share=0.7),
-)
-"""The same with a longer tail; it is rewritten more often."""
+"""Less of what was done and more of the newest rounds and results, which edits need word for word."""
 PLAIN = replace(
     NACRE, name="nacre, plain", offload=None, clearing=None, compaction=_layers(past_tokens=8_000)
 )
@@ -68,16 +57,12 @@ PLAIN_ROOMY = replace(
     compaction=_layers(past_tokens=8_000, tail_tokens=80_000, room_share=0.85),
 )
 """The same with the longest tail."""
-SMALL = replace(
-    NACRE_CHAT,
-    name="nacre-chat, small model",
-    side_work=SideWorkSettings(small_model="claude-haiku-5-5"),
-)
-"""Notes and memories by a small model, on what is new only."""
+FORKS = replace(NACRE_CHAT, name="nacre-chat, no small model", side_work=SideWorkSettings(small_model="none"))
+"""Notes and memories by forks of the session, as where no small model of the vendor is known."""
 UNREFRESHED = replace(NACRE_CHAT, name="nacre-chat, no refreshes", warming=None)
 """Where a request without output is refused, as with thinking on: only notes and memories renew the cache."""
-CHATS = (NACRE_MODEL, NACRE_CHAT, NACRE_TOOLS, SMALL, UNREFRESHED)
-OURS: tuple[Ladder, ...] = (LEAN, NACRE, *CHATS, KEPT, ROOMY, PLAIN, PLAIN_ROOMY)
+CHATS = (NACRE_MODEL, NACRE_CHAT, NACRE_TOOLS, FORKS, UNREFRESHED)
+OURS: tuple[Ladder, ...] = (LEAN, NACRE, *CHATS, KEPT, PLAIN, PLAIN_ROOMY)
 REFERENCES: tuple[Ladder, ...] = (NONE, TRUNCATE, CLAUDE_CODE)
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from nacre.app import open_agent as opening
 from nacre.app.open_agent import OpenedAgent
+from nacre.app.restored_context import SessionRestorer
 from nacre.hooks.layer import HookLayer
 from nacre.layers.l3_notes.layer import Notes
 from nacre.layers.l4_compact.layer import Compact
@@ -226,7 +227,7 @@ def _takes_part(layer: Layer, point: str) -> bool:
             return layer._above is None and layer.spending is not None
         case Compact() if point in {"on_reply", "finish_request"}:
             # Outside an agent it neither makes summaries ahead nor asks the provider for one.
-            return layer.restorer is not None
+            return isinstance(layer.restorer, SessionRestorer)
         case _:
             return True
 

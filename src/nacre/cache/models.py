@@ -167,6 +167,11 @@ def profile(model: str) -> ModelProfile:
     return found
 
 
+def model_names() -> list[str]:
+    """Return the names in the table in force, in its order."""
+    return list(_in_force[0].models)
+
+
 def check_thinking(model: str, level: ThinkingLevel | None) -> None:
     """Raise `ConfigError` if a model cannot think at this level (P8)."""
     levels = profile(model).thinking_levels

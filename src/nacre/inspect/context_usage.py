@@ -67,6 +67,8 @@ class Contents:
     """Tools whose definitions are not in the prompt until ToolSearch loads them (P12)."""
     deferred_tokens: int = 0
     """The estimated size of their definitions."""
+    booked: Sequence[Record] = ()
+    """The records that the cost is read from."""
 
     @property
     def free(self) -> int:
@@ -99,6 +101,7 @@ def contents_of(session: Session, booking: Sequence[Record] | None = None) -> Co
     """Return the context usage of an open session; `booking` adds records from before its last compaction."""
     view = session.view
     records = session.transcript.records
+    booking = records if booking is None else booking
     calibration = calibrated(records)
     ahead = opening_parts(session.base.opening) if not view.items else {}
     estimated = {
@@ -118,11 +121,12 @@ def contents_of(session: Session, booking: Sequence[Record] | None = None) -> Co
         out_of_view={name: calibration.apply(tokens) for name, tokens in out_of_view(view).items()},
         meter=session.meter,
         teammates=None,
-        layers=savings(records if booking is None else booking, ratio=calibration.ratio),
+        layers=savings(booking, ratio=calibration.ratio),
         compactions=view.epochs.count("compact"),
         calibration=calibration,
         deferred_tools=len(session.base.deferred),
         deferred_tokens=sum(map(estimate_json, session.base.deferred)),
+        booked=booking,
     )
 
 

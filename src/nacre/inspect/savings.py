@@ -33,7 +33,7 @@ WITHOUT_ESTIMATE = frozenset({NOTES, COMPACT, EXTRACT, RECALL})
 """Layers whose savings cannot be estimated: the same requests would not have been possible without them."""
 _LAYER_OF = {"offload": OFFLOAD, "duplicate": OFFLOAD, "reread": OFFLOAD, "clear": MICROCOMPACT}
 """Layer by kind of note."""
-_SIDE_LAYER = {
+SIDE_LAYERS = {
     "keep_warm": KEEP_WARM,
     "memdir_relevance": RECALL,
     "session_memory": NOTES,
@@ -181,7 +181,7 @@ class _SavingsCounter:
                 pass
 
     def _asked_aside(self, note: Noted) -> None:
-        layer = _SIDE_LAYER.get(str(note.fact("purpose")))
+        layer = SIDE_LAYERS.get(str(note.fact("purpose")))
         if layer is None:
             return
         usage = Usage.of_json(note.fact("usage"))

@@ -30,10 +30,9 @@ OPENAI_SMALL = "gpt-6-luna"
 EMBEDDED = "embedded"
 """nacre's own rule-based engine: no network, no key, no language model."""
 
-_SMALL: Mapping[ProviderName, str] = {
+_SMALL: Mapping[str, str] = {
     "anthropic": ANTHROPIC_SMALL,
     "openai": OPENAI_SMALL,
-    "embedded": EMBEDDED,
 }
 _NAMES: tuple[ProviderName, ...] = get_args(ProviderName)
 _API_PREFIXES: Mapping[str, ApiKind] = {"openai-chat": "chat", "openai-responses": "responses"}
@@ -44,7 +43,7 @@ _FAMILIES: tuple[tuple[re.Pattern[str], ProviderName], ...] = (
 _GEMINI = re.compile(r"gemini", re.IGNORECASE)
 """For models that are newer than the rules table."""
 _OFFER = (
-    "to add one, set ANTHROPIC_API_KEY or OPENAI_API_KEY; "
+    "to add one, run `nacre init`, or set ANTHROPIC_API_KEY or OPENAI_API_KEY; "
     "for a local server, OPENAI_BASE_URL (Ollama: http://localhost:11434/v1) and NACRE_MODEL"
 )
 
@@ -156,7 +155,12 @@ def small_model(choice: ModelChoice) -> str:
 def vendor_small_model(choice: ModelChoice) -> str | None:
     """Return the small model of the vendor that serves the chosen one; None if there is none, or unknown."""
     is_vendor = profile(choice.model).provider == choice.provider_name and not choice.server
-    return _SMALL[choice.provider_name] if is_vendor and choice.provider_name != EMBEDDED else None
+    return small_model_beside(choice.model) if is_vendor else None
+
+
+def small_model_beside(model: str) -> str | None:
+    """Return the small model of the vendor of a model; None if there is none, or the vendor is not known."""
+    return _SMALL.get(profile(model).provider)
 
 
 def _choose_named(model: str, environ: Mapping[str, str], *, because: str) -> ModelChoice:

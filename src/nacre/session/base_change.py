@@ -158,7 +158,7 @@ class BaseChange:
         `tokens` is the size of the next request, `cached` what the provider still has in its cache of it.
         """
         if self.is_model_changed:
-            usd = _price(self.model, tokens)
+            usd = uncached_price(self.model, tokens)
             price = "" if usd is None else f", about ${usd:.4f}"
             return (
                 f"{self.model} continues a conversation with {self.model_before}: "
@@ -230,7 +230,7 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN_TOOLS]) + (f" and {more} more" if more > 0 else "")
 
 
-def _price(model: str, tokens: int) -> float | None:
+def uncached_price(model: str, tokens: int) -> float | None:
     """Return what a model charges for a prompt of which nothing is cached."""
     rules = profile(model)
     written = tokens if rules.cache_markers or rules.cache == "boundaries" else 0

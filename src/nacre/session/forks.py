@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nacre.cache.breakpoints import place_markers
-from nacre.cache.models import cost, profile
+from nacre.cache.models import PER_MILLION, cost, profile
 from nacre.errors import SpendCapReached, ToolError
 from nacre.loop.fork import (
     FULL_ACCESS,
@@ -40,6 +40,7 @@ from nacre.messages.usage import Usage
 from nacre.messages.view import View
 from nacre.providers.base import Provider, Request, betas_of
 from nacre.session.background import AGENT_PURPOSE, IN_BACKGROUND, Background
+from nacre.session.cache_ttl import pauses_in
 from nacre.session.cached_prefixes import TOUCHED
 from nacre.session.layer import Attachment, Layer, with_attachments
 from nacre.session.meter import SIDE_QUERY, Meter, metered
@@ -174,7 +175,7 @@ class ForkRunner(Layer):
     async def side(self, task: ForkTask, provider: Provider, model: str) -> ForkResult:
         """Run a task on another model, which shares no cache and gets the newest messages as text (F7)."""
         refuse_nested(task.view or self.session.view)
-        directive = self._side_directive(task, model)
+        directive = side_text(task, task.view or self.session.view, model)
         transcript = await branch(View(), replace(task, directive=directive), clock=self.session.clock)
         allowed = task.access.tools if isinstance(task.access, Narrowing) else frozenset()
         requests = SideModelRequests(
@@ -187,29 +188,6 @@ class ForkRunner(Layer):
             tools=[one for name, one in self._tools.items() if name in allowed],
         )
         return await self._run(transcript, requests)
-
-    def _side_directive(self, task: ForkTask, model: str) -> str:
-        """Return the new part of the conversation and the directive, below the price step of the model."""
-        rules = profile(model)
-        tokens = rules.window // 2 - task.max_output
-        if len(rules.prices) > 1:
-            step = int(rules.prices[1].above_prompt_tokens * BELOW_STEP)
-            tokens = min(tokens, step - estimate_text(task.directive))
-        view = task.view or self.session.view
-        conversation = as_text(view, tokens=max(tokens, 0), after=task.seen_to)
-        return f"<conversation>\n{conversation}\n</conversation>\n\n{task.directive}"
-
-    def is_cheaper_aside(self, task: ForkTask, model: str) -> bool:
-        """Return whether another model, on what is new only, costs less than a fork (F7).
-
-        A fork reads the conversation from the cache, which saves a refresh where the cache is kept warm.
-        """
-        session = self.session
-        aside = Usage(input=estimate_text(self._side_directive(task, model)), output=USUAL_OUTPUT)
-        read = 0 if session.keep_warm is not None else session.tokens
-        fork = Usage(cache_read=read, cache_write=estimate_text(task.directive), output=USUAL_OUTPUT)
-        prices = cost(profile(model), aside), cost(session.profile, fork)
-        return prices[0] is not None and prices[1] is not None and prices[0] < prices[1]
 
     async def _run_foreground(self, task: ForkTask, began: asyncio.Event) -> ForkResult:
         view = task.view or self.session.view
@@ -437,6 +415,44 @@ class ForkRequests:
             TOUCHED: is_touched,
         }
         self.background.record(Noted(id=session.clock.new_id(), at=at, kind=SIDE_QUERY, facts=facts))
+
+
+def side_text(task: ForkTask, view: View, model: str) -> str:
+    """Return the new part of the conversation and the directive, below the price step of the model."""
+    rules = profile(model)
+    tokens = rules.window // 2 - task.max_output
+    if len(rules.prices) > 1:
+        step = int(rules.prices[1].above_prompt_tokens * BELOW_STEP)
+        tokens = min(tokens, step - estimate_text(task.directive))
+    conversation = as_text(view, tokens=max(tokens, 0), after=task.seen_to)
+    return f"<conversation>\n{conversation}\n</conversation>\n\n{task.directive}"
+
+
+def is_cheaper_aside(session: Session, task: ForkTask, model: str) -> bool:
+    """Return whether another model, on what is new only, costs less than a fork (F7).
+
+    A fork reads the conversation from the cache and so renews it. Where the cache is kept warm, that saves a
+    refresh; elsewhere it saves a write, if the person returns in the time by which it prolongs the cache.
+    """
+    text = side_text(task, task.view or session.view, model)
+    aside = cost(profile(model), Usage(input=estimate_text(text), output=USUAL_OUTPUT))
+    refreshes = session.keep_warm is not None and session.profile.refreshes
+    read = 0 if refreshes else session.tokens
+    used = Usage(cache_read=read, cache_write=estimate_text(task.directive), output=USUAL_OUTPUT)
+    fork = cost(session.profile, used)
+    if aside is None or fork is None:
+        return False
+    return aside < fork - (0.0 if refreshes else _renewal_usd(session))
+
+
+def _renewal_usd(session: Session) -> float:
+    """Return what a request that renews the cache now saves on average."""
+    idle, lifetime = session.warmth.idle_seconds, session.warmth.lifetime_seconds
+    tier = session.profile.tier(session.tokens)
+    if tier is None or session.profile.cache == "none" or idle >= lifetime:
+        return 0.0
+    returns = pauses_in(session.view.records).back_between(lifetime, idle + lifetime, idle=idle)
+    return returns * session.tokens * (tier.write_5m - tier.read) / PER_MILLION
 
 
 @dataclass(slots=True, kw_only=True)

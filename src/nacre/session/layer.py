@@ -184,6 +184,11 @@ class Layer:
     async def before_request(self) -> None:
         """Called before a request is built; may append records to the transcript."""
 
+    @property
+    def compacts(self) -> bool:
+        """Whether `shrink` replaces the older part of a conversation that does not fit."""
+        return False
+
     def can_shrink(self, view: View, state: WindowState) -> bool:
         """Return whether `shrink` would make this view smaller; pure, also called with hypothetical views."""
         return False

@@ -8,8 +8,10 @@ import pytest
 
 from nacre.devtools.replay.policies import NACRE_CHAT, Ladder
 from nacre.devtools.replay.run import ReplayTerms, Study, replay_one
-from nacre.devtools.replay.schema import PolicyTotals, Recorded
+from nacre.devtools.replay.schema import PolicyTotals, Recorded, Setting
+from nacre.devtools.replay.side_work import SideWorkSettings
 from nacre.messages.blocks import Text
+from nacre.messages.usage import Usage
 from tests.devtools.replay.made_up import asked
 
 TERMS = ReplayTerms(model="claude-opus-5-5", window=200_000)
@@ -51,7 +53,7 @@ def test_the_request_replaces_the_first_refresh_of_a_pause() -> None:
     """C8b: the cache lives on from it."""
     session = conversation(*(500.0,) * 12)
     without = tally(replace(NACRE_CHAT, side_work=None), session)
-    chat = tally(NACRE_CHAT, session)
+    chat = tally(replace(NACRE_CHAT, side_work=SideWorkSettings(small_model="none")), session)
     assert without.sides > 12, "otherwise nothing was refreshed"
     assert chat.sides - 13 < without.sides - 8, "thirteen of them are notes and memories"
     assert chat.usage.hit_rate >= without.usage.hit_rate
@@ -64,3 +66,31 @@ def test_what_it_costs_is_on_the_bill() -> None:
     assert chat.side_usd > 0 == none.side_usd
     assert chat.cost_usd == pytest.approx(none.cost_usd + chat.side_usd, rel=0.05)
     assert chat.unannounced == chat.invalid == 0
+
+
+def models(maker: Ladder, model: str) -> set[str | None]:
+    """Return which models do the work in the pauses of a session; None is a fork of it."""
+    policy = maker.start(Setting(model=model, window=200_000))
+    sides = []
+    for number, step in enumerate(conversation(*(500.0,) * 4).steps):
+        sides += policy.ask(step).sides
+        policy.hear(step, Usage(cache_read=80_000 + number))
+    return {one.model for one in (*sides, *policy.close()) if one.kind == "other"}
+
+
+@pytest.mark.parametrize(
+    ("maker", "model", "expected"),
+    [
+        (NACRE_CHAT, "claude-opus-5-5", "claude-haiku-5-5"),
+        (NACRE_CHAT, "claude-haiku-5-5", None),
+        (NACRE_CHAT, "gpt-6.1-sol", None),
+        (NACRE_CHAT, "somebody-elses", None),
+        (QUIET, "claude-opus-5-5", None),
+    ],
+    ids=["opus", "the small one", "openai, never refreshed", "no price", "no refreshes"],
+)
+def test_the_small_model_of_the_vendor_does_it_where_that_costs_less(
+    maker: Ladder, model: str, expected: str | None
+) -> None:
+    """F7: where the cache is not refreshed, the fork that renews it is cheaper."""
+    assert models(maker, model) == {expected}

@@ -40,3 +40,9 @@ def test_every_row_has_one_change_and_the_rows_have_costs_of_their_own() -> None
     assert found["cacheTtl 1h"].cost_usd > found[NOW].cost_usd
     assert found["extract.mode off"].cost_usd < found[NOW].cost_usd
     assert all(one.reply_usd == found[NOW].reply_usd for one in found.values())
+
+
+def test_a_named_small_model_writes_in_the_replay_as_in_the_chat() -> None:
+    """F7: without one, that of the vendor."""
+    named = as_policy(settings(small_model="claude-haiku-4-5")).side_work
+    assert named is not None and named.small_model == "claude-haiku-4-5"

@@ -24,6 +24,8 @@ STAYS = S.preview_bytes + POINTER_CHARS
         ("Grep", None, 8_000),
         ("Grep", 3_000, 3_000),
         ("Grep", 90_000, 8_000),
+        ("Agent", None, 30_000),  # a report costs all of a sub-agent's work to have again
+        ("Task", 9_000, 9_000),
     ],
 )
 def test_the_threshold_follows_the_order_of_the_rule(tool: str, own: float | None, expected: float) -> None:

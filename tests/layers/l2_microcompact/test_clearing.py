@@ -14,7 +14,8 @@ from nacre.cache.models import thresholds
 from nacre.cache.warmth import Warmth
 from nacre.errors import ContextOverflow
 from nacre.layers.l2_microcompact.layer import Microcompact, pointer_tokens
-from nacre.layers.l2_microcompact.policy import NACRE, MicrocompactSettings
+from nacre.layers.l2_microcompact.policy import MicrocompactSettings
+from nacre.layers.l4_compact.layer import Compact
 from nacre.messages.events import Event, Notice
 from nacre.messages.records import Noted, Record
 from nacre.messages.view import View
@@ -28,6 +29,7 @@ from nacre.testing import FrozenClock, ScriptedProvider, call, say, think, toget
 from nacre.tools.base import tool
 from tests.layers.l2_microcompact.scenes import BINDING, FREE, START, noted, view_of, words
 
+TWENTY = MicrocompactSettings(keep=20)
 MOVES = pytest.mark.moves_prefix(reason="old results are cleared on a cold cache")
 
 
@@ -44,7 +46,7 @@ def opened(
     *,
     model: str = FREE,
     records: Sequence[Record] = (),
-    settings: MicrocompactSettings = NACRE,
+    settings: MicrocompactSettings = TWENTY,
 ) -> SessionAgent:
     base = Base(model, "s", [bash])
     session = Session(base, records, settings=SessionSettings(strict_prefix=True), clock=clock)
@@ -180,6 +182,25 @@ async def test_a_conversation_that_no_longer_fits_is_cleared_before_it_is_refuse
     told = notices(await played(agent, "go"))
     assert told and all("to make room" in line for line in told)
     assert agent.session.tokens < agent.session.thresholds.autocompact
+
+
+@MOVES
+async def test_a_conversation_that_no_longer_fits_is_compacted_at_once_where_that_is_automatic(
+    provider: ScriptedProvider, clock: FrozenClock, tmp_path: Path
+) -> None:
+    """C9: a clear would only delay the compaction, and the prefix would be written twice."""
+    agent = opened(provider, clock, tmp_path)
+    agent.session.settings = SessionSettings(strict_prefix=True, window_ceiling=100_000)
+    compact = Compact(is_automatic=False)
+    agent.session.add_layers(compact)
+    script_of(provider, 25)
+    await played(agent, "go")
+    full = replace(agent.session.window_state(agent.session.view), tokens=84_000)
+    clearing = agent.session.layer(Microcompact)
+    assert clearing is not None and clearing.can_shrink(agent.session.view, full)
+    compact.is_automatic = True
+    assert not clearing.can_shrink(agent.session.view, full)
+    assert compact.can_shrink(agent.session.view, full)
 
 
 @MOVES

@@ -90,7 +90,7 @@ async def test_after_a_pause_a_request_is_smaller_and_cheaper_and_the_next_are_r
         assert_read_on(after[idle])
         told = [event.text for event in events if isinstance(event, Notice)]
         assert [line.split(" (")[0] for line in told] == (
-            ["Cleared 10 old tool results"] if idle == "true" else []
+            ["Cleared 20 old tool results"] if idle == "true" else []
         )
     assert left(after["true"][0]) < 0.85 * left(after["false"][0])
     assert cost(after["true"]) < 0.85 * cost(after["false"])

@@ -24,20 +24,20 @@ def calls(view: View, now: ClearInputs, settings: object = NACRE) -> list[str]:
     return list(decision.calls) if decision else []
 
 
-@pytest.mark.parametrize(("idle", "expected"), [(299.9, 0), (300.0, 10), (86_400.0, 10), (-5_000.0, 0)])
+@pytest.mark.parametrize(("idle", "expected"), [(299.9, 0), (300.0, 20), (86_400.0, 20), (-5_000.0, 0)])
 def test_results_go_once_the_cache_is_cold_and_not_before(idle: float, expected: int) -> None:
     """C9: judged by the clock just before the request; one that was set back says nothing."""
     assert len(calls(view_of(30), moment(idle))) == expected
 
 
-def test_the_newest_twenty_stay() -> None:
+def test_the_newest_ten_stay() -> None:
     """C9: of thirty results the ten oldest go."""
     decision = due(view_of(30), moment())
     assert decision is not None
-    assert decision.calls == tuple(f"c{n}" for n in range(10))
+    assert decision.calls == tuple(f"c{n}" for n in range(20))
     assert decision.reason == "idle"
-    assert decision.keeps_from == "c10"
-    assert decision.tokens == 10 * (1_000 - 40)
+    assert decision.keeps_from == "c20"
+    assert decision.tokens == 20 * (1_000 - 40)
 
 
 def test_the_published_numbers_wait_an_hour_and_keep_five() -> None:
@@ -76,13 +76,13 @@ def test_tools_of_others_are_left_alone_unless_they_opt_in() -> None:
     """Layer 2: MCP and custom tools only when they say so."""
     view = view_of(30, tool="mcp__tracker__issues")
     assert calls(view, moment()) == []
-    assert len(calls(view, moment(), replace(NACRE, tools=frozenset({"mcp__tracker__issues"})))) == 10
+    assert len(calls(view, moment(), replace(NACRE, tools=frozenset({"mcp__tracker__issues"})))) == 20
 
 
 def test_a_result_smaller_than_what_would_stand_for_it_stays() -> None:
     """C9: clearing must save tokens."""
     assert calls(view_of(30, chars=160), moment()) == []
-    assert len(calls(view_of(30, chars=164), moment())) == 10
+    assert len(calls(view_of(30, chars=164), moment())) == 20
 
 
 def test_what_is_cleared_or_offloaded_already_is_not_touched_again() -> None:

@@ -10,7 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nacre.clock import Clock
+from nacre.devtools.replay.recorded_files import restored_files
+from nacre.layers.l4_compact.policy import CompactSettings
 from nacre.messages.blocks import Text
+from nacre.messages.pairing import Item
 from nacre.messages.records import Compacted, Record
 from nacre.messages.rewrite import drop_thinking
 from nacre.messages.rounds import tail_from
@@ -42,6 +45,8 @@ class CompactionSettings:
     """Tokens of the newest rounds that stay verbatim, if there is room."""
     room_share: float = 0.5
     """Share of the room that may be filled afterwards (C21)."""
+    restores_files: bool = False
+    """Whether files that were used lately are read again, within nacre's limits: five of 5,000 tokens."""
 
 
 class PlaceholderCompact(Layer):
@@ -84,7 +89,7 @@ class PlaceholderCompact(Layer):
         compacted = Compacted(
             id=self._clock.new_id(),
             at=self._clock.now(),
-            summary=(Text(text),),
+            summary=(Text(text), *self._files(view, kept, state)),
             keeps_from=kept[0].record_id if kept else None,
             trigger=self.trigger,
             pre_tokens=state.tokens,
@@ -92,6 +97,15 @@ class PlaceholderCompact(Layer):
         # Thinking that is bound to the bytes before it cannot follow other bytes (C12b).
         dropped = drop_thinking(kept, self._clock) if state.profile.binds_thinking else ()
         return [*dropped, compacted]
+
+    def _files(self, view: View, kept: Sequence[Item], state: WindowState) -> Sequence[Text]:
+        """Return the files that are read again, where there is room beside the tail."""
+        if not self._settings.restores_files:
+            return ()
+        room = (state.thresholds.autocompact - self._base_tokens()) * self._settings.room_share
+        tokens = round(room / self._ratio()) - sum(item.tokens for item in kept)
+        found = restored_files(view.records, kept, tokens=tokens, settings=CompactSettings())
+        return [Text(one.text) for one in found]
 
     def _tail(self, state: WindowState) -> int:
         """Return estimated tokens of the tail; the result fills no more than its share of the room."""

@@ -24,6 +24,7 @@ from nacre.devtools.replay.other_policies import (
     filler,
 )
 from nacre.devtools.replay.own_tools import OwnTools, with_own_tools
+from nacre.devtools.replay.recorded_files import RecordedFiles
 from nacre.devtools.replay.schema import (
     LayerAction,
     PolicyAnswer,
@@ -80,6 +81,7 @@ class ByLayers:
         return Compact(
             self.settings,
             summarise=summarise if tokens else None,
+            restorer=RecordedFiles(driven.session, self.settings),
             overflow=OverflowFiles(folder=driven.folder, store=store),
         )
 
@@ -152,9 +154,9 @@ CLAUDE_CODE = Ladder(
     name="claude-code",
     offload=OffloadSettings(max_chars=50_000, min_duplicate_bytes=NEVER_BYTES, rereads=False),
     clearing=PUBLISHED_CLEARING,
-    compaction=CompactionSettings(tail_tokens=0),
+    compaction=CompactionSettings(tail_tokens=0, restores_files=True),
 )
-"""The published numbers, with a text of fixed size for its summary; the files it reads again are left out."""
+"""The published numbers, with a text of fixed size for its summary."""
 NACRE = Ladder(
     name="nacre",
     offload=OffloadSettings(),

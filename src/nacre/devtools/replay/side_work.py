@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from nacre.devtools.replay.other_policies import filler
 from nacre.devtools.replay.schema import SideRequest, WireRequest
@@ -20,9 +21,10 @@ from nacre.layers.l5_extract.extract import SOURCE, TOOLS, directive
 from nacre.layers.l5_extract.policy import ExtractConditions, ExtractSettings, due
 from nacre.loop.fork import PARTICIPANT, ForkResult, ForkTask, branch
 from nacre.messages.blocks import JsonObject, Message
-from nacre.messages.text import as_text
 from nacre.messages.usage import Usage
+from nacre.providers.choose import small_model_beside
 from nacre.session.background import EXTRACTION_GRACE_SECONDS, Background
+from nacre.session.forks import is_cheaper_aside, side_text
 from nacre.session.session import Session
 from nacre.tools.policy import Narrowing
 
@@ -30,6 +32,8 @@ NOTES_OUTPUT = 670
 """Output tokens of an update of the notes, in its edits."""
 EXTRACT_OUTPUT = 150
 """Output tokens of an extraction: most find nothing, some write a memory."""
+DEFINITIONS_TOKENS = 1_500
+"""Definitions of the tools that a small model gets, which shares no cache."""
 WORK = "extract"
 
 
@@ -41,8 +45,8 @@ class SideWorkSettings:
     """None: the model keeps no notes."""
     extract: ExtractSettings | None = field(default_factory=ExtractSettings)
     """None: the model extracts nothing."""
-    small_model: str | None = None
-    """Another model that does it, on what is new only; None: a fork of the session."""
+    small_model: str | Literal["vendor", "none"] = "vendor"
+    """Another model that does it where that costs less, on what is new only; by default the vendor's."""
     idle_seconds: float | None = None
 
 
@@ -168,11 +172,20 @@ class SideWork:
             return await participant.run(task, self._send)
         return await self._send(task)
 
+    def _small_model(self, task: ForkTask) -> str | None:
+        """Return the small model that does a task; None if a fork does it."""
+        named = self._settings.small_model
+        model = self._session.base.model
+        found = small_model_beside(model) if named == "vendor" else named
+        if found in {None, "none", model} or not is_cheaper_aside(self._session, task, found):
+            return None
+        return found
+
     async def _send(self, task: ForkTask) -> ForkResult:
         """Add the request of a fork to the bill, and write what it would have written."""
         session = self._session
         view = task.view or session.view
-        small = self._settings.small_model
+        small = self._small_model(task)
         inside = session.profile.strips_old_thinking
         transcript = await branch(view, task, clock=self._clock, inside_results=inside)
         shared = len(session.request(transcript.view).messages) - 1
@@ -183,7 +196,7 @@ class SideWork:
             at=self._clock.at, system=request.system, tools=request.tools, messages=request.messages
         )
         if small is not None:
-            text = f"{as_text(view, after=task.seen_to)}\n\n{task.directive}"
+            text = f"{filler(DEFINITIONS_TOKENS)}\n\n{side_text(task, view, small)}"
             asked: JsonObject = {"role": "user", "content": [{"type": "text", "text": text}]}
             sent = WireRequest(at=self._clock.at, messages=[asked])
         output = NOTES_OUTPUT * is_notes + EXTRACT_OUTPUT * is_extract

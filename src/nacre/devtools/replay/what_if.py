@@ -56,7 +56,10 @@ def as_policy(settings: Settings) -> Ladder:
         compact_percent=settings.autocompact.pct,
         warming=settings.keep_warm if switches.keep_warm is not False else None,
         side_work=SideWorkSettings(
-            notes=notes, extract=extract, idle_seconds=settings.background.idle_seconds
+            notes=notes,
+            extract=extract,
+            small_model=settings.small_model or "vendor",
+            idle_seconds=settings.background.idle_seconds,
         ),
     )
 

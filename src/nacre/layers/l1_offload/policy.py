@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+REPORTERS = frozenset({"Agent", "Task"})
+"""Tools that start a sub-agent, in nacre and in Claude Code."""
 POINTER_CHARS = 800
 """Room for a pointer's own words and a long path: a result not larger than them and its preview stays."""
 
@@ -17,6 +19,8 @@ class OffloadSettings:
     """Above this a result costs more to carry through a session than to read again where it is needed."""
     max_error_chars: int = 12_000
     """The same for what failed: why is often said at its end, which a preview does not show."""
+    max_report_chars: int = 30_000
+    """The same for the report of a sub-agent, which costs all of its work to have again."""
     round_chars: int = 200_000
     """All results of one round together: a dozen parallel calls must not fill the window at once."""
     image_tokens: int = 10_000
@@ -53,7 +57,8 @@ def threshold(tool: str, settings: OffloadSettings, *, own: float | None = None)
         return float("inf")
     if tool in settings.per_tool:
         return settings.per_tool[tool]
-    return settings.max_chars if own is None else min(own, settings.max_chars)
+    usual = max(settings.max_chars, settings.max_report_chars) if tool in REPORTERS else settings.max_chars
+    return usual if own is None else min(own, usual)
 
 
 def choose(

@@ -254,12 +254,13 @@ class Microcompact(Layer):
         return done.records
 
     def _decision(self, view: View, state: WindowState) -> ClearDecision | None:
+        compacts = any(layer.compacts for layer in self.session.layers)
         moment = ClearInputs(
             warmth=state.warmth,
             profile=state.profile,
             tokens=state.tokens,
             starts_turn=state.starts_turn,
-            fits=state.fits,
+            fits=state.fits or compacts,
             too_many=max(0, state.tokens - state.thresholds.autocompact),
             pointer_tokens=self._pointer_tokens,
         )

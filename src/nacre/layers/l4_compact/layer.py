@@ -118,6 +118,10 @@ class Compact(Layer):
     _is_focused: bool = False
     """A hook set the focus last time; a prefetched summary could not know it."""
 
+    @property
+    def compacts(self) -> bool:
+        return self.is_automatic
+
     def can_shrink(self, view: View, state: WindowState) -> bool:
         if not self.is_automatic or state.fits or not _has_past(view):
             return False

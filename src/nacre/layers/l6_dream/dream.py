@@ -24,7 +24,8 @@ from nacre.layers.l6_dream.state import DreamState, DreamStateFile
 from nacre.layers.l6_dream.with_model import DreamModel, DreamTask, dropped, with_model
 from nacre.memory.checks.review import Proposal, propose
 from nacre.memory.files.location import Location
-from nacre.memory.files.transaction import Transaction, in_thread, transact
+from nacre.memory.files.recovery import in_thread
+from nacre.memory.files.transaction import Transaction, transact
 from nacre.memory.files.undo import reversed_text
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import MemoryChange
