@@ -1,4 +1,6 @@
-"""Draws the pictures of docs/how-to/terminal.md: the real app, a scripted provider, a frozen clock.
+"""Draws the pictures of the terminal: the real app, a scripted provider, a frozen clock.
+
+Those of docs/how-to/terminal.md in one size, twelve states of the chat in three sizes.
 
 Run `python docs/make_screens.py` where the extra `dev` is installed, and look at what it has drawn.
 """
@@ -10,6 +12,7 @@ import io
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -26,6 +29,7 @@ from nacre.testing import Cast, FrozenClock, ScriptedProvider, call, say, togeth
 from tests.tui.stage import Stage, staged  # noqa: E402
 
 SIZE = (100, 28)
+SIZES = ((80, 24), (120, 40), (200, 50))
 STAGE = Path("/tmp/demo")
 """As long as the name it is given in the pictures, so that every letter keeps its place."""
 CLOCK = FrozenClock()
@@ -51,6 +55,11 @@ def main() -> None:
     try:
         asyncio.run(draw(STAGE, CLOCK))
         asyncio.run(draw_agents(STAGE, CLOCK))
+        for size in SIZES:
+            shutil.rmtree(STAGE)
+            (STAGE / "work").mkdir(parents=True)
+            (STAGE / "work" / "clock.py").write_text(SOURCE, encoding="utf-8")
+            asyncio.run(draw_states(STAGE, FrozenClock(), size))
     finally:
         shutil.rmtree(STAGE)
 
@@ -122,6 +131,108 @@ async def draw_agents(folder: Path, clock: FrozenClock) -> None:
         await stage.pilot.press("f4", "down", "down")
         await stage.see("see the entry on time zones")
         keep(stage, "terminal-work", folder)
+
+
+PLAN = """# Plan
+
+1. `clock.py`: let `parse` return an aware `datetime` in UTC.
+2. `test_clock.py`: test a header with a time zone.
+3. Run `make test`.
+"""
+
+
+async def draw_states(folder: Path, clock: FrozenClock, size: tuple[int, int]) -> None:
+    """Twelve states of one chat."""
+    place = f"screens/{size[0]}x{size[1]}"
+    (ROOT / "docs" / "img" / place).mkdir(parents=True, exist_ok=True)
+    source = folder / "work" / "clock.py"
+    gate = anyio.Event()
+    edit = call(
+        "Edit",
+        file_path=str(source),
+        old_string="datetime.fromtimestamp(seconds)",
+        new_string="datetime.fromtimestamp(seconds, tz=UTC)",
+    )
+    first = ScriptedProvider().script(say("Herons fish at dawn."))
+    async with staged(folder, first, size=size, clock=clock) as stage:
+        await stage.say("when do herons fish?")
+    clock.advance(7_200)
+    provider = ScriptedProvider().script(
+        together(
+            say("Let me run them."), call("Bash", command="seq 1 9000"), call("Grep", pattern="fromtimestamp")
+        ),
+        say(REPLY),
+        Scripted(blocks=(Text("The header has a zone, but `parse` ignores"),), gate=gate),
+        call("Read", file_path=str(source)),
+        edit,
+        say("Done: `parse` returns UTC now."),
+        say(PLAN),
+    )
+    async with staged(folder, provider, size=size, clock=clock, ANTHROPIC_API_KEY="any") as stage:
+
+        def shot(name: str) -> None:
+            keep(stage, f"{place}/{name}", folder)
+
+        await remember(stage)
+        await stage.see("remembered")
+        shot("start")
+        await stage.type("/m")
+        await stage.see("/memories")
+        shot("commands")
+        await stage.pilot.press("backspace", "backspace")
+        await stage.say("why do the tests fail?")
+        shot("turn")
+        clock.advance(120)
+        await stage.paste("which header?")
+        await stage.pilot.press("enter")
+        await stage.see("parse")
+        await stage.see("writing")
+        shot("working")
+        gate.set()
+        await stage.until(lambda: stage.app.is_idle, "the turn ends")
+        clock.advance(240)
+        await stage.paste("yes, do it")
+        await stage.pilot.press("enter")
+        await stage.see("Edit needs your permission")
+        await stage.pilot.pause()
+        shot("question")
+        await stage.pilot.press("y")
+        await stage.until(lambda: stage.app.is_idle, "the turn ends")
+        shot("change")
+        await stage.say("/mode plan")
+        clock.advance(240)
+        await stage.paste("what about tests?")
+        await stage.pilot.press("enter")
+        await stage.see("Carry out this plan?")
+        await stage.pilot.pause()
+        shot("plan")
+        await stage.pilot.press("n")
+        await stage.until(lambda: stage.app.is_idle, "the question is answered")
+        await draw_lists(stage, clock, shot)
+
+
+async def draw_lists(stage: Stage, clock: FrozenClock, shot: Callable[[str], None]) -> None:
+    """What commands and keys show of the same chat."""
+    await stage.say("/context")
+    await stage.pilot.pause()
+    shot("context")
+    clock.advance(600)
+    await stage.say("/cost")
+    shot("cost")
+    await stage.say("/model")
+    await stage.see("million")
+    await stage.type("haiku-5")
+    await stage.see("without the prompt cache")
+    shot("models")
+    await stage.pilot.press("escape", "f3")
+    await stage.see("fish at dawn")
+    shot("sessions")
+    await stage.pilot.press("escape", "f2")
+    await stage.see("about deploys")
+    await stage.pilot.press("slash")
+    await stage.type("monday")
+    await stage.see("1 of 2")
+    shot("memory")
 
 
 async def remember(stage: Stage) -> None:

@@ -11,9 +11,11 @@ import pytest
 
 from nacre.app.model_layers import CheaperModel, Side, model_for_role, writer_for_role
 from nacre.app.open_agent import OpenedAgent, open_agent
-from nacre.errors import ToolError
+from nacre.app.recall_once import small_model_of
+from nacre.errors import AuthError, ToolError
 from nacre.loop.fork import ForkTask, branch
 from nacre.messages.tokens import estimate_json
+from nacre.providers.choose import choose
 from nacre.session.meter import SIDE_QUERY
 from nacre.settings import Settings, load
 from nacre.testing import ScriptedProvider, call, say
@@ -101,8 +103,10 @@ async def test_a_small_model_writes_notes_and_memories_where_that_costs_less(tmp
     settings = replace(settings_in(tmp_path / "work"), small_model="claude-haiku-5-5")
     small, main = ScriptedProvider([say("Noted.")] * 2), ScriptedProvider([say("It is green.")] * 3)
     async with opened(tmp_path, main) as ready:
-        assert writer_for_role(OTHER, ready.forks, settings) != writer_for_role(None, ready.forks, settings)
-        found = writer_for_role(None, ready.forks, settings)
+        named = writer_for_role(OTHER, ready.forks, settings, small_model="claude-haiku-5-5")
+        assert isinstance(named, Side) and named.model == OTHER
+        assert writer_for_role(None, ready.forks, settings) is ready.forks
+        found = writer_for_role(None, ready.forks, settings, small_model="claude-haiku-5-5")
         assert isinstance(found, CheaperModel) and found.side.model == "claude-haiku-5-5"
         seen = ready.agent.session.view.items[-1].record_id
         _ = [event async for event in ready.agent.stream("And the lexer?")]
@@ -124,3 +128,38 @@ async def test_what_another_model_reads_stays_below_its_price_step(tmp_path: Pat
         await ready.forks.side(task_of(ready), small, "claude-haiku-5-5")
     (asked,) = small.requests
     assert 40_000 < sum(map(estimate_json, asked.messages)) < 100_000
+
+
+async def test_forks_write_where_the_vendor_refuses_the_small_model(tmp_path: Path) -> None:
+    """F7: a key may not be allowed to use it; it is asked once, and the person hears about it."""
+    refusing = ScriptedProvider([AuthError("not with this key")])
+    main = ScriptedProvider([say("It is green.")] * 3)
+    async with opened(tmp_path, main) as ready:
+        writer = CheaperModel(Side(ready.forks, refusing, "claude-haiku-5-5"))
+        for _ in range(2):
+            await writer(task_of(ready))
+        (line,) = [one.text for one in ready.agent.session.notices() if "claude-haiku-5-5" in one.text]
+    assert len(refusing.requests) == 1 and len(main.requests) == 3
+    assert "not with this key" in line and "smallModel" in line
+
+
+@pytest.mark.parametrize(
+    ("model", "environ", "expected"),
+    [
+        ("claude-opus-5-5", {"ANTHROPIC_API_KEY": "k"}, "claude-haiku-5-5"),
+        ("gpt-6.1-sol", {"OPENAI_API_KEY": "k"}, "gpt-6-luna"),
+        ("claude-opus-5-5", {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}, None),
+        ("gpt-6.1-sol", {"OPENAI_BASE_URL": "http://127.0.0.1:9"}, None),
+        ("embedded", {}, None),
+    ],
+    ids=["anthropic", "openai", "another server", "a local server", "no model"],
+)
+def test_without_a_setting_the_small_model_is_that_of_the_vendor(
+    tmp_path: Path, model: str, environ: dict[str, str], expected: str | None
+) -> None:
+    """F7: what another server serves is not known, nor what a program's own provider does."""
+    settings = load(tmp_path, {"HOME": str(tmp_path), **environ}, cli={"model": model})
+    assert small_model_of(settings, choose(model, settings.environ)) == expected
+    assert small_model_of(settings, None) is None
+    named = replace(settings, small_model="mine")
+    assert small_model_of(named, choose(model, settings.environ)) == "mine"

@@ -57,7 +57,7 @@ async def test_what_stays_here_or_came_from_outside_is_not_recalled_for_a_messag
     await memory.save(MemoryDraft(body="The lab's printer password is on the wall.", origin="untrusted"))
     asked = "Where are the alarm code and the printer password of the lab?"
     assert (await memory.recall(asked)).picks == ()
-    here = await memory.recall(asked, with_local=True)
+    here = await memory.recall("Where is the alarm code of the lab?", with_local=True)
     assert ["alarm code" in one.text for one in here.picks] == [True]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nacre.context.plan import MAX_BYTES, PLAN, SHOWN_CHARS, Plan
+from nacre.context.plan import MAX_BYTES, PLAN, SHOWN_CHARS, Plan, proposed_plan
 from nacre.errors import StoreError
 from nacre.loop.round import message_record
 from nacre.messages.blocks import Text, ToolResult
@@ -181,3 +181,27 @@ async def test_a_branch_begins_with_the_plan_of_the_session_it_left(
     Session(old.session.base, [*old.session.transcript.records, there], layers=[other], clock=clock)
     await other.inherit()
     assert await other.read() == ""
+
+
+async def test_the_model_is_told_when_plan_mode_begins_and_ends(talk: Talk) -> None:
+    talk.planning.is_planning = True
+    assert "Plan mode is on" in await talk.says("go")
+    assert "Plan mode" not in await talk.says("on")
+    await compacted(talk, [])
+    assert "Plan mode is on" in await talk.says("on")  # a compaction left it out
+    talk.planning.is_planning = False
+    assert "Plan mode is off" in await talk.says("end")
+    assert "Plan mode" not in await talk.says("on")
+
+
+@pytest.mark.parametrize(
+    ("reply", "plan"),
+    [
+        ("Look:\n# Plan\n1. Do it.\n", "# Plan\n1. Do it."),
+        ("# Planning", ""),
+        ("", ""),
+        ("  # Plan", "# Plan"),
+    ],
+)
+def test_a_plan_begins_with_its_heading(reply: str, plan: str) -> None:
+    assert proposed_plan(reply) == plan

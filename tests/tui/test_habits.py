@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from nacre.messages.blocks import Image
 from nacre.testing import FrozenClock, ScriptedProvider, call, say
 from nacre.tui.prompt import path_completions
+from tests.app.test_pictures import PNG
 from tests.tui.stage import staged
 
 
@@ -70,6 +73,65 @@ async def test_a_command_of_the_user_is_run_and_not_sent(tmp_path: Path, provide
     assert provider.requests == []
 
 
+async def test_a_plan_is_proposed_accepted_and_carried_out(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """Nothing is changed before; the model is told of the mode and of its end, not of its own plan."""
+    work = tmp_path / "work"
+    work.mkdir()
+    write = call("Write", file_path=str(work / "one"), content="x\n")
+    provider.script(write, say("Which name?"), say("Well.\n# Plan\nWrite one."), write, say("Done."))
+    async with staged(tmp_path, provider) as stage:
+        await stage.say("/mode plan")
+        assert "the model looks around and proposes a plan" in stage.text
+        await stage.say("make a file")
+        assert not (work / "one").exists() and "plan mode" in stage.text
+        assert "Carry out" not in stage.text  # a question is no plan
+        await stage.paste("one")
+        await stage.pilot.press("enter")
+        await stage.see("Carry out this plan?")
+        await stage.pilot.press("a")
+        await stage.see("Done.")
+        assert (work / "one").exists()
+        assert stage.ready.modes.mode == "accept edits"
+        assert await stage.ready.plan.read() == "# Plan\nWrite one.\n"
+    sent = str(provider.requests[-1].body)
+    assert sent.count("Plan mode is on") == 1 and sent.count("Plan mode is off") == 1
+    assert sent.count("Write one.") == 1 and "Carry out the plan." in sent
+
+
+async def test_a_mode_that_changes_nothing_holds_where_everything_is_allowed_by_the_settings(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    provider.script(call("Bash", command="touch here"), say("Refused."))
+    async with staged(tmp_path, provider, NACRE_PERMISSIONS_DEFAULT_MODE="bypassPermissions") as stage:
+        await stage.say("/mode read")
+        await stage.say("go")
+        assert "Refused." in stage.text
+        assert not (tmp_path / "work" / "here").exists()
+        await stage.say("/mode everything")
+        assert "no mode 'everything'" in stage.text
+
+
+async def test_the_mode_of_a_plan_stays_while_it_is_not_accepted(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    provider.script(say("# Plan\nThis."), say("# Plan\nThat."))
+    async with staged(tmp_path, provider) as stage:
+        await stage.say("/mode plan")
+        await stage.paste("go")
+        await stage.pilot.press("enter")
+        await stage.see("Carry out this plan?")
+        await stage.pilot.press("escape")
+        await stage.paste("other")
+        await stage.pilot.press("enter")
+        await stage.see("Carry out this plan?")
+        assert stage.ready.modes.mode == "plan"
+        assert await stage.ready.plan.read() == ""
+        await stage.pilot.press("enter")  # no is selected
+    assert len(provider.requests) == 2
+
+
 @pytest.mark.slow
 async def test_shift_tab_goes_through_the_modes(tmp_path: Path, provider: ScriptedProvider) -> None:
     """Accept edits asks nothing about files, read only refuses without a question, ask asks."""
@@ -82,6 +144,8 @@ async def test_shift_tab_goes_through_the_modes(tmp_path: Path, provider: Script
         await stage.see("accept edits (Shift+Tab)")
         await stage.say("go")
         assert (work / "one").exists()
+        await stage.pilot.press("shift+tab")
+        await stage.see("plan (Shift+Tab)")
         await stage.pilot.press("shift+tab")
         await stage.see("read only (Shift+Tab)")
         await stage.say("go")
@@ -118,9 +182,9 @@ async def test_the_end_of_a_long_turn_rings(
         assert rung == []
         play = stage.app.talk.play
 
-        async def slow(text: str | None) -> None:
+        async def slow(text: str | None, pictures: Sequence[Image] = ()) -> None:
             clock.advance(60)
-            await play(text)
+            await play(text, pictures)
 
         monkeypatch.setattr(stage.app.talk, "play", slow)
         await stage.say("go")
@@ -153,3 +217,40 @@ async def test_earlier_input_is_found_by_a_part_of_it(tmp_path: Path, provider: 
         assert stage.app.prompt.text == "look at the billing", "nothing was found"
         await stage.pilot.press("ctrl+r", "escape")
         assert stage.app.prompt.text == "look at the billing"
+
+
+async def test_a_dropped_picture_is_a_label_and_goes_with_the_message(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    """A file that is no picture stays a path, and the foot says why."""
+    shot = tmp_path / "my shot.png"
+    shot.write_bytes(PNG)
+    (tmp_path / "odd.png").write_text("no picture")
+    provider.script(say("A dot."))
+    async with staged(tmp_path, provider) as stage:
+        await stage.paste(f"'{shot}'")
+        assert stage.app.prompt.text == "[picture 1: my shot.png] "
+        await stage.type("what is it?")
+        await stage.pilot.press("enter")
+        await stage.see("> [picture 1: my shot.png] what is it?")
+        await stage.see("A dot.")
+        await stage.paste(str(tmp_path / "odd.png"))
+        await stage.see("cannot be sent")
+        assert stage.app.prompt.text == f"{tmp_path}/odd.png "
+    assert str(provider.requests[0].body()).count("image/png") == 1
+
+
+async def test_a_picture_is_pasted_from_the_clipboard(
+    tmp_path: Path, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    async with staged(tmp_path, provider) as stage:
+        await stage.pilot.press("ctrl+v")
+        await stage.see("no picture in the clipboard")
+        program = tmp_path / "wl-paste"
+        program.write_text(f"#!/bin/sh\n/bin/cat {tmp_path}/shot\n")
+        program.chmod(0o755)
+        (tmp_path / "shot").write_bytes(PNG)
+        await stage.pilot.press("ctrl+v")
+        await stage.see("[picture 1: clipboard]")
+        assert len(stage.app.prompt.pictures_in(stage.app.prompt.text)) == 1

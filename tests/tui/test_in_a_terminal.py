@@ -13,7 +13,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -28,7 +28,7 @@ CRASHING = """
 import sys
 from nacre.cli.main import main
 from nacre.tui.talk import Talk
-async def broken(self, text):
+async def broken(self, *given):
     raise ZeroDivisionError("split by zero")
 Talk.play = broken
 sys.exit(main(["chat"]))
@@ -74,6 +74,11 @@ class Screen:
         tail = self.written[self.written.rindex(ALTERNATE_ON) :]
         return ALTERNATE_OFF in tail and CURSOR_ON in tail and termios.tcgetattr(self._slave) == self._before
 
+    def hang_up(self) -> None:
+        """Close the terminal, as its window does."""
+        os.close(self._slave)
+        os.close(self._master)
+
     def _read(self) -> None:
         while select.select([self._master], [], [], 0.05)[0]:
             self.written += os.read(self._master, 65_536)
@@ -96,8 +101,9 @@ def screen(cwd: Path, *args: str, **environ: str) -> Iterator[Screen]:
     finally:
         process.kill()
         process.wait(timeout=SAFETY_SECONDS)
-        os.close(slave)
-        os.close(master)
+        for descriptor in (slave, master):
+            with suppress(OSError):  # hung up
+                os.close(descriptor)
 
 
 @pytest.mark.slow
@@ -159,6 +165,45 @@ def test_a_polite_kill_gives_the_terminal_back_and_keeps_what_was_typed(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("ignored", ["", "signal.signal(signal.SIGHUP, signal.SIG_IGN); "])
+def test_a_closed_window_ends_the_chat(tmp_path: Path, ignored: str) -> None:
+    """Not a process that waits for a terminal that is gone, with the session locked."""
+    program = f"import signal, sys; {ignored}from nacre.__main__ import main; sys.exit(main())"
+    with screen(tmp_path, "-c", program) as person:
+        person.see(b"Say something")
+        person.type(b"remember that we deploy on Mondays\r")
+        person.see(b"Saved to")
+        person.hang_up()
+        assert person.process.wait(timeout=SAFETY_SECONDS) == 128 + signal.SIGHUP
+    assert (tmp_path / "home" / "chat_history").read_text() == "remember that we deploy on Mondays\n"
+
+
+SLOW_END = """
+import asyncio, sys
+from nacre.__main__ import main
+from nacre.tui.app import ChatApp
+end_by = ChatApp.end_by
+def late(self, code):
+    loop = asyncio.get_running_loop()
+    def draw():
+        self._driver.write("x" * 100)
+        loop.call_later(0.01, draw)
+    draw()
+    loop.call_later(2, end_by, self, code)
+ChatApp.end_by = late
+sys.exit(main())
+"""
+
+
+@pytest.mark.slow
+def test_an_end_that_takes_long_does_not_wait_for_a_closed_window(tmp_path: Path) -> None:
+    with screen(tmp_path, "-c", SLOW_END) as person:
+        person.see(b"Say something")
+        person.hang_up()
+        assert person.process.wait(timeout=SAFETY_SECONDS) == 128 + signal.SIGHUP
+
+
+@pytest.mark.slow
 def test_a_crash_is_one_line_on_a_terminal_that_is_as_it_was(tmp_path: Path) -> None:
     with screen(tmp_path, "-c", CRASHING) as person:
         person.see(b"Say something")
@@ -193,3 +238,23 @@ def test_the_screen_is_for_terminals_that_can(
 
 def test_a_pipe_never_gets_a_screen() -> None:
     assert not chat.fits_screen(RunOptions(), {"TERM": "xterm"})
+
+
+@pytest.mark.slow
+def test_a_screen_reader_gets_lines_in_words_that_stay(tmp_path: Path) -> None:
+    """No escape sequence of nacre's own, and no line is written over."""
+    with screen(tmp_path, "-m", "nacre", "chat", "--screen-reader") as person:
+        person.see_last(b"You: ")
+        person.type(b"remember that we deploy on Mondays\r")
+        person.see(b"Answer: ")
+        person.see(b"Turn ended. Context ")
+        person.see_last(b"You: ")
+        person.type(b"what files are here?\r")
+        person.see(b"Tool: ")
+        person.see(b"  Result: ")
+        person.see_last(b"You: ")
+        person.type(b"/exit\r")
+        assert person.ends() == 0
+    text = person.written.replace(b"\x1b[?2004h", b"").replace(b"\x1b[?2004l\r", b"")  # readline's own
+    assert b"\x1b" not in text
+    assert b"\r" not in text.replace(b"\r\n", b"")

@@ -9,7 +9,7 @@ import pytest
 
 from nacre.messages.blocks import Text
 from nacre.providers.scripted import Scripted
-from nacre.testing import ScriptedProvider, call, say
+from nacre.testing import ScriptedProvider, call, say, together
 from nacre.tui.dialogs import numbered_hunks
 from nacre.tui.themes import NAMES, theme_for
 from nacre.version import VERSION
@@ -99,3 +99,53 @@ async def test_a_no_with_a_reason_is_told_to_the_model(tmp_path: Path, provider:
         await stage.pilot.press("enter")
         await stage.until(lambda: stage.app.is_idle, "the turn ends")
         assert "the user said no: use any other way" in str(provider.requests[-1].body)
+
+
+async def test_the_bars_of_context_have_the_colours_of_the_meter(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    provider.script(say("Hello."))
+    async with staged(tmp_path, provider, size=(100, 50)) as stage:
+        await stage.say("hi")
+        await stage.say("/context")
+        strips = stage.app.screen._compositor.render_strips()
+        rows = ["".join(segment.text for segment in strip) for strip in strips]
+        styles = {
+            row.split()[0]: {
+                str(s.style.color.name) for s in strip if "█" in s.text and s.style and s.style.color
+            }
+            for row, strip in zip(rows, strips, strict=True)
+            if "█" in row and "%" in row and "cache" not in row
+        }
+        assert len(styles["system"] | styles["user"] | styles["memory"]) == 3
+        assert styles["system"] == styles["tools"]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_question_covers_nothing_of_the_conversation(
+    tmp_path: Path, provider: ScriptedProvider, size: tuple[int, int]
+) -> None:
+    provider.script(
+        together(say("I need a file."), call("Write", file_path="new.txt", content="x\n")), say("Ok.")
+    )
+    async with staged(tmp_path, provider, size=size) as stage:
+        await stage.paste("go")
+        await stage.pilot.press("enter")
+        shown = await stage.see("Write needs your permission")
+        await stage.until(lambda: "I need a file." in stage.text, "what was said before is in sight")
+        shown = stage.text
+        assert shown.index("I need a file.") < shown.index("Write needs your permission")
+        await stage.pilot.press("n")
+        await stage.see("Ok.")
+        await stage.until(lambda: stage.app.transcript.styles.margin.bottom == 0, "the room is given back")
+
+
+async def test_a_long_output_is_shown_from_its_beginning(tmp_path: Path, provider: ScriptedProvider) -> None:
+    provider.script(say("Hello."), say("There."))
+    async with staged(tmp_path, provider) as stage:
+        await stage.say("hi")
+        await stage.say("/context")
+        await stage.until(lambda: "> /context" in stage.text, "its beginning is in sight")
+        assert "model claude-sonnet-5-5" in stage.text
+        await stage.say("on")  # a message goes to the end again
+        assert "There." in stage.text and "> /context" not in stage.text

@@ -11,7 +11,7 @@ from nacre.memory.checks.review import Proposal, propose, waiting
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.testing import FrozenClock, ScriptedProvider
-from nacre.tui.memory import SessionMemories
+from nacre.tui.memory import SessionMemories, shown_memory
 from tests.tui.stage import Stage, staged
 
 
@@ -175,3 +175,35 @@ async def test_a_session_without_memory_says_so(tmp_path: Path, provider: Script
     async with staged(tmp_path, provider, NACRE_DISABLE_AUTO_MEMORY="1") as stage:
         await stage.pilot.press("f2")
         await stage.see("this session has no memory; `nacre doctor` says why")
+
+
+async def test_memories_are_searched_by_their_text(tmp_path: Path, provider: ScriptedProvider) -> None:
+    async with staged(tmp_path, provider, size=(120, 40)) as stage:
+        await saved(stage, "tabs", "Tabs, not spaces.")
+        await saved(stage, "deploys", "We deploy on Mondays, from heron.")
+        await stage.pilot.press("f2")
+        listed = await stage.see("Memory · 2")
+        assert "project" in listed
+        await stage.pilot.press("slash")
+        await stage.type("mondays heron")
+        await stage.see("Memory · 1 of 2")
+        assert "deploys" in stage.text and "not spaces" not in stage.text
+        await stage.type("x")
+        await stage.see("no memory has these words")
+        await stage.pilot.press("backspace", "enter", "w")  # keys act on the list again
+        await stage.see("said so about deploys")
+        await stage.pilot.press("escape")
+        await stage.see("Memory · 2")
+        await stage.pilot.press("escape")
+        await stage.until(lambda: len(stage.app.screen_stack) == 1, "the browser is closed")
+
+
+def test_a_memory_is_shown_with_nothing_said_twice() -> None:
+    text = (
+        "---\nname: Deploys\ndescription: We deploy on Mondays\nmetadata:\n  type: project\n---\n\n"
+        "We deploy on Mondays.\n"
+    )
+    assert shown_memory("deploys.md", text) == "project\n\nWe deploy on Mondays."
+    assert "About when" in shown_memory(
+        "deploys.md", text.replace("We deploy on Mondays\n", "About when\n", 1)
+    )

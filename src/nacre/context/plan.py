@@ -27,6 +27,10 @@ from nacre.tools.workspace import Workspace
 
 PLAN = "plan"
 """Kind of the note with the version of the plan that the model knows."""
+PLAN_MODE = "plan_mode"
+"""Kind of the note that says whether the model knows that it is to plan only."""
+HEADING = "# Plan"
+"""The line with which a proposed plan begins."""
 FILE = "plan.md"
 ASIDE = ".plan.writing"
 SHOWN_CHARS = 16_000
@@ -36,13 +40,17 @@ MAX_BYTES = 1_048_576
 SHOWN = prompts.load(__package__, "plan")
 WHERE = prompts.load(__package__, "plan_where")
 GONE = prompts.load(__package__, "plan_gone")
+PLANNING = prompts.load(__package__, "plan_mode")
+PLANNED = prompts.load(__package__, "plan_mode_off")
 HEAD_ONLY = prompts.load(__package__, "plan_cut")
 
 
 class Plan(Layer):
     """Stores the plan of one session, and shows it to the model."""
 
-    log_kinds = {PLAN: "own"}
+    log_kinds = {PLAN: "own", PLAN_MODE: "drop"}
+    is_planning = False
+    """Whether the model is to propose a plan and change nothing."""
 
     def __init__(self, folder: Path | None = None, workspace: Workspace | None = None) -> None:
         """Without a folder the plan is in memory; `workspace` knows which version the model wrote itself."""
@@ -67,7 +75,25 @@ class Plan(Layer):
         else:
             await asyncio.to_thread(_write, self.path, text)
 
+    async def accept(self, text: str) -> None:
+        """Replace the plan by the one of the last reply, which is not shown to the model again."""
+        await self.write(text)
+        said = [one for one in self.session.transcript.records if isinstance(one, Said)]
+        now = await self.read()
+        facts: JsonObject = {"digest": _version(now), "path": str(self.path or ""), RECORD: said[-1].id}
+        clock = self.session.clock
+        await self.session.transcript.append(Noted(id=clock.new_id(), at=clock.now(), kind=PLAN, facts=facts))
+
     async def attach(self, said: Said, view: View) -> Sequence[Attachment]:
+        """Attach what changed: the plan, or whether the model is to plan only."""
+        notes = notes_in_view(view, PLAN_MODE)
+        mode = []
+        if self.is_planning != (bool(notes) and notes[-1].fact("on") is True):
+            text = PLANNING if self.is_planning else PLANNED
+            mode = [Attachment(kind=PLAN_MODE, text=text, facts={"on": self.is_planning})]
+        return [*mode, *await self._changed(view)]
+
+    async def _changed(self, view: View) -> Sequence[Attachment]:
         """Attach the plan if the model knows another version; for its own version, only a note."""
         try:
             now = await self.read()
@@ -123,6 +149,13 @@ class Plan(Layer):
             text = await asyncio.to_thread(_read, there)
             if _version(text) == note.fact("digest"):
                 await self.write(text)
+
+
+def proposed_plan(reply: str) -> str:
+    """Return the plan that a reply proposes, from its heading on; empty if there is none."""
+    lines = reply.splitlines()
+    start = next((place for place, line in enumerate(lines) if line.strip() == HEADING), None)
+    return "" if start is None else "\n".join(lines[start:]).strip()
 
 
 def _version(text: str) -> str:

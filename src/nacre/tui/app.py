@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,32 +22,29 @@ from nacre.tui.commands import LEAVES, OPENS_AT_ONCE, OWN_COMMANDS, OWN_HELP
 from nacre.tui.dialogs import (
     SETTLE_SECONDS,
     ClosingScreen,
+    Dock,
     Editor,
     OutputDialog,
+    PlanDialog,
     QuestionDialog,
-    RewindPicker,
-    SessionPicker,
-    TypedPicker,
     WorkDialog,
 )
 from nacre.tui.meter import StatusLines, pill_words
+from nacre.tui.pickers import RewindPicker, session_picker, typed_picker
 from nacre.tui.pieces import NoticeLine, Piece
 from nacre.tui.prompt import Prompt
-from nacre.tui.start import MODES, PermissionMode
-from nacre.tui.start import Start as Start
+from nacre.tui.start import Start
 from nacre.tui.start_panel import ActivityLine, StartPanel
-from nacre.tui.themes import CONTRAST, NAMES, PLAIN, keep_theme, theme_for, theme_line
+from nacre.tui.themes import CONTRAST, NAMES, PLAIN, keep_theme, theme_line
 from nacre.tui.transcript import TranscriptPane
 
 if TYPE_CHECKING:
+    from nacre.agents.toolset import PermissionMode
     from nacre.app.open_agent import OpenedAgent
     from nacre.session.session import Session
     from nacre.tools.guard import PermissionAnswer, PermissionQuestion
     from nacre.tui.talk import Talk
 
-ENDING = (signal.SIGTERM, signal.SIGHUP)
-SIGNALLED = 128
-"""Exit codes above this name a signal."""
 TICK_SECONDS = 0.5
 """Seconds between two updates of background work."""
 STOP_SECONDS = 10.0
@@ -96,9 +90,10 @@ class ChatApp(App[int]):
         """Lines to print after the screen is closed."""
         self.meter = StatusLines()
         home = start.settings.home
-        self.prompt = Prompt(OWN_COMMANDS, read_typed(home) if start.keeps else [], start.settings.cwd)
+        typed = read_typed(home) if start.keeps else []
+        has_vim_keys = start.settings.terminal.vim
+        self.prompt = Prompt(OWN_COMMANDS, typed, start.settings.cwd, has_vim_keys=has_vim_keys)
         self.transcript = TranscriptPane(self.prompt.take)
-        self.mode: PermissionMode = "ask"
         self.panel = StartPanel(start.settings.cwd)
         self.activity = ActivityLine()
         for theme in (CONTRAST, PLAIN):
@@ -121,6 +116,8 @@ class ChatApp(App[int]):
             "/work": self.action_work,
             "/resume": self.action_sessions,
             "/rewind": self.action_rewind,
+            "/model": self.action_model,
+            "/think": self.action_think,
         }
         self._queue: list[str] = []
         """Messages typed meanwhile, to be sent next."""
@@ -170,6 +167,7 @@ class ChatApp(App[int]):
                     show=self.transcript.add,
                     later=self._later,
                     show_earlier=self.transcript.show_earlier,
+                    show_command=self.transcript.show_command,
                     finish=self.transcript.finish,
                     clear=self.transcript.clear,
                     meter=self.meter.show,
@@ -199,8 +197,7 @@ class ChatApp(App[int]):
         if is_turn and self._runs_at_once(text):
             self.run_worker(self._answer(text), group="at once", exit_on_error=True)
             return
-        self._queue.append(event.text)
-        self._next()
+        self._run_next(event.text)
 
     def _runs_at_once(self, text: str) -> bool:
         name = text[1:].partition(" ")[0]
@@ -230,8 +227,9 @@ class ChatApp(App[int]):
             await self.talk.run_shell(text[1:].strip())
             return
         if not text.startswith("/"):
-            await self.talk.play(text)
+            await self.talk.play(text, self.prompt.pictures_in(text))
             self._announce_end()
+            self._offer_plan()
             return
         if (act := self._own_commands.get(text.strip())) is not None:
             act()
@@ -241,6 +239,35 @@ class ChatApp(App[int]):
             await self._edit_plan()
         else:
             await self._obey(text)
+            self._show_mode()
+
+    @property
+    def _dock(self) -> Dock:
+        below = self.prompt.outer_size.height + self.meter.outer_size.height
+        return Dock(self._settle_seconds, below, self.transcript.leave_rows)
+
+    def _offer_plan(self) -> None:
+        """Ask whether the plan that the model proposes in plan mode is to be carried out."""
+        assert self.ready is not None, "a turn has just ended in it"
+        if not (plan := self.talk.proposed_plan()):
+            return
+
+        def settle(mode: PermissionMode | None) -> None:
+            if mode is not None:
+                self._begin(partial(self._carry_out, plan, mode))
+
+        self.push_screen(
+            PlanDialog(self._dock),
+            settle,
+        )
+
+    async def _carry_out(self, plan: str, mode: PermissionMode) -> None:
+        assert self.ready is not None, "a plan is that of a session"
+        from nacre.agents.toolset import GO
+
+        await self.ready.modes.accept(plan, mode)
+        self._show_mode()
+        self._run_next(GO)
 
     def _set_theme(self, name: str) -> None:
         if name not in NAMES:
@@ -266,14 +293,20 @@ class ChatApp(App[int]):
         """Change what the model may do without a question, until the session ends."""
         if self.ready is None or len(self.screen_stack) > 1:
             return
-        self.mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
-        self.talk.set_mode(self.mode)
-        self.prompt.border_subtitle = "" if self.mode == "ask" else f"{self.mode} (Shift+Tab)"
+        self.ready.modes.next()
+        self._show_mode()
+
+    def _show_mode(self) -> None:
+        mode = self.ready.modes.mode if self.ready is not None else "ask"
+        self.prompt.border_subtitle = "" if mode == "ask" else f"{mode} (Shift+Tab)"
 
     def action_search_typed(self) -> None:
         """Choose an earlier input by a part of it."""
         if len(self.screen_stack) == 1:
-            self.push_screen(TypedPicker(self.prompt.past.typed, self.prompt.text), self.prompt.replace)
+            self.push_screen(typed_picker(self.prompt.past.typed, self.prompt.text), self.prompt.replace)
+
+    def on_prompt_refused(self, event: Prompt.Refused) -> None:
+        self._show_hint(printable(event.reason))
 
     async def action_edit_prompt(self) -> None:
         """Edit the input in the user's own editor."""
@@ -401,8 +434,7 @@ class ChatApp(App[int]):
 
     def action_confirm(self) -> None:
         """Confirm the unverified memory that was saved last."""
-        self._queue.append("/confirm")
-        self._next()
+        self._run_next("/confirm")
 
     def action_work(self) -> None:
         if self.ready is None:
@@ -414,9 +446,18 @@ class ChatApp(App[int]):
         """Choose the message to return to."""
         assert self.ready is not None, "a command is run in a session"
         points = self.ready.rewind.points()
-        self.push_screen(RewindPicker(points, self._start.clock), self._rewind_to)
+        self.push_screen(RewindPicker(points, self._start.clock), self._run_next)
 
-    def _rewind_to(self, command: str | None) -> None:
+    def action_model(self) -> None:
+        """Choose the model that answers from now on."""
+        self.push_screen(self.talk.model_picker(), self._run_next)
+
+    def action_think(self) -> None:
+        """Choose how much the model thinks."""
+        self.push_screen(self.talk.level_picker(), self._run_next)
+
+    def _run_next(self, command: str | None) -> None:
+        """Run a command that was chosen from a list, after what runs now."""
         if command is not None:
             self._queue.append(command)
             self._next()
@@ -430,7 +471,7 @@ class ChatApp(App[int]):
         except NacreError as error:
             self._later(NoticeLine(printable(str(error)), "error"))
             return
-        self.push_screen(SessionPicker(found, self._start.clock), self._chosen)
+        self.push_screen(session_picker(found, self._start.clock), self._chosen)
 
     def _chosen(self, session: str | None) -> None:
         if session is None:
@@ -461,8 +502,7 @@ class ChatApp(App[int]):
         assert self.ready is not None, "a plan is that of a session"
 
         async def keep(text: str) -> None:
-            self._queue.append(f"/plan {text}" if text.strip() else "/plan clear")
-            self._next()
+            self._run_next(f"/plan {text}" if text.strip() else "/plan clear")
 
         try:
             now = await self.ready.plan.read()
@@ -489,10 +529,6 @@ class ChatApp(App[int]):
     async def _ask(self, question: PermissionQuestion) -> PermissionAnswer:
         from nacre.session.background import IN_BACKGROUND
 
-        if self.mode == "read only":
-            from nacre.tools.guard import Refusal
-
-            return Refusal("the chat is in read only mode, so nothing may be changed now")
         if IN_BACKGROUND.get() and self.prompt.text.strip():
             # Keys for the message being typed must not answer the question.
             self._later(
@@ -505,8 +541,7 @@ class ChatApp(App[int]):
             if not answered.done():
                 answered.set_result(answer or "no")
 
-        below = self.prompt.outer_size.height + self.meter.outer_size.height
-        dialog = QuestionDialog(question, settle_seconds=self._settle_seconds, below=below)
+        dialog = QuestionDialog(question, self._dock)
         self.push_screen(dialog, settle)
         self._refresh()
         try:
@@ -517,8 +552,7 @@ class ChatApp(App[int]):
 
     async def _show_panel(self, model: str, remembered: str) -> bool:
         """Show what a session starts with, if it is empty; returns False if it is not shown."""
-        self.mode = "ask"
-        self.prompt.border_subtitle = ""
+        self._show_mode()
         if not remembered:
             await self.panel.remove()
             return False
@@ -564,37 +598,3 @@ class ChatApp(App[int]):
         error = self._exception
         self.crash = error.error if isinstance(error, WorkerFailed) else error
         self._close_messages_no_wait()
-
-
-@dataclass(frozen=True, slots=True)
-class ChatResult:
-    """How the chat ended."""
-
-    code: int
-    last_words: tuple[str, ...] = ()
-    """Results that were not shown."""
-    farewell: str = ""
-    """The session, its cost and how to resume it."""
-
-
-def run_tui(start: Start) -> ChatResult:
-    """Run the chat until the user leaves; raises an error that it could not handle."""
-    app = ChatApp(start)
-    app.theme = theme_for(os.environ, start.settings.home)
-    return asyncio.run(_held(app))
-
-
-async def _held(app: ChatApp) -> ChatResult:
-    loop = asyncio.get_running_loop()
-    for number in ENDING:
-        # An ignored signal, as with `nohup`, stays ignored.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            loop.add_signal_handler(number, app.end_by, SIGNALLED + number)
-    loop.add_signal_handler(signal.SIGINT, app.action_stop)
-    try:
-        await app.run_async()
-    finally:
-        await app.abandon()
-    if app.crash is not None:
-        raise app.crash
-    return ChatResult(app.return_code or 0, tuple(app.last_words), app.farewell)

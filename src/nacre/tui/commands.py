@@ -17,7 +17,7 @@ KEYS = """\
 @ completes files, !command runs one in the shell, #text saves a memory, Ctrl+G opens your editor.
 Ctrl+J begins a new line, ↑ and ↓ bring back what was typed before, Ctrl+R searches it, Tab completes.
 Ctrl+O opens the newest call; Ctrl+↑ goes to the calls above, Enter opens one.
-Shift+Tab changes what is allowed without a question: ask, accept edits, read only.
+Shift+Tab changes what is allowed without a question: ask, accept edits, plan, read only.
 PgUp PgDn scroll, F2 memory, F3 sessions, F4 background, F5 confirms an unverified memory.
 Ctrl-C stops, Ctrl-D leaves."""
 

@@ -1,4 +1,4 @@
-"""Dialogs: a permission question, a text editor, sessions to resume, background work."""
+"""Dialogs: a permission question, a text editor, the output of a command, background work."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from textual.widgets.option_list import Option
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import NacreError
-from nacre.formatting import human_age, human_count, printable, shorten, usd_text
+from nacre.formatting import human_count, printable, shorten, usd_text
+from nacre.tui.meter import coloured_bars
 from nacre.tui.pieces import NoticeLine
 
 if TYPE_CHECKING:
+    from nacre.agents.toolset import PermissionMode
     from nacre.app.open_agent import OpenedAgent
-    from nacre.session.rewind import RewindPoint
-    from nacre.store.summaries import SessionSummary
     from nacre.tools.guard import PermissionAnswer, PermissionQuestion
 
 SETTLE_SECONDS = 0.4
@@ -33,9 +33,6 @@ LOW_ROWS = 22
 """Below this height a question covers the input."""
 OTHER_LINES = 16
 """Lines besides the preview: heading, explanation, answers, frame, input, status."""
-MAX_TYPED = 200
-"""Earlier inputs in a list; a longer one is not read."""
-TYPED_CHARS = 200
 RULE_CHARS = 160
 """Columns of a rule, which may be a whole command."""
 _BUTTONS = (
@@ -77,6 +74,17 @@ def numbered_hunks(lines: Sequence[str]) -> list[tuple[str, str]]:
     return rows
 
 
+@dataclass(frozen=True, slots=True)
+class Dock:
+    """Where a dialog above the input is, and from when on it takes keys."""
+
+    settle_seconds: float = SETTLE_SECONDS
+    below: int = 0
+    """Height of the input and the status lines, which stay visible."""
+    make_room: Callable[[int], None] = lambda rows: None
+    """Keeps rows at the bottom of the conversation free, so that the dialog covers none of it."""
+
+
 class QuestionDialog(ModalScreen["PermissionAnswer"]):
     """Shows the preview above the input; No is selected."""
 
@@ -93,14 +101,10 @@ class QuestionDialog(ModalScreen["PermissionAnswer"]):
         Binding("pagedown,space", "page(1)", show=False, priority=True),
     ]
 
-    def __init__(
-        self, question: PermissionQuestion, *, settle_seconds: float = SETTLE_SECONDS, below: int = 0
-    ) -> None:
-        """`below` is the height of the input and the status lines, which stay visible."""
+    def __init__(self, question: PermissionQuestion, dock: Dock) -> None:
         super().__init__()
-        self._below = below
+        self._dock_at = dock
         self._question = question
-        self._settle_seconds = settle_seconds
         self._is_settled = False
         self._is_void = False
 
@@ -127,16 +131,21 @@ class QuestionDialog(ModalScreen["PermissionAnswer"]):
     def on_mount(self) -> None:
         self.query_one("#reason").display = False
         self.query_one("#no", Button).focus()
-        self.set_timer(self._settle_seconds, self._settle) if self._settle_seconds else self._settle()
+        seconds = self._dock_at.settle_seconds
+        self.set_timer(seconds, self._settle) if seconds else self._settle()
 
     def on_resize(self, event: Resize) -> None:
         """A preview longer than the screen scrolls; the answers stay visible."""
         width = max(1, event.size.width - 6)
         lines = sum(1 + Content(line).cell_length // width for line in self._question.preview.splitlines())
         is_low = event.size.height < LOW_ROWS  # the question needs the rows of the input
-        self.query_one(".dialog").styles.margin = (0, 0, 0 if is_low else self._below, 0)
+        self.query_one(".dialog").styles.margin = (0, 0, 0 if is_low else self._dock_at.below, 0)
         self.query_one(".dialog").set_class(is_low, "low")
         self.query_one(".dialog").set_class(lines + OTHER_LINES > event.size.height, "tall")
+        self.call_after_refresh(lambda: self._dock_at.make_room(self.query_one(".dialog").outer_size.height))
+
+    def on_unmount(self) -> None:
+        self._dock_at.make_room(0)
 
     def _settle(self) -> None:
         self._is_settled = True
@@ -186,6 +195,52 @@ class QuestionDialog(ModalScreen["PermissionAnswer"]):
                 self.action_because()
             case _:
                 pass
+
+
+class PlanDialog(ModalScreen["PermissionMode | None"]):
+    """Asks whether a plan is to be carried out; ends with the mode for that, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer('ask')", "yes"),
+        Binding("a", "answer('accept edits')", "yes, accept edits"),
+        Binding("n,escape", "answer('')", "keep planning"),
+        Binding("left", "app.focus_previous", show=False),
+        Binding("right", "app.focus_next", show=False),
+    ]
+    _MODES: ClassVar[dict[str, PermissionMode | None]] = {"ask": "ask", "accept edits": "accept edits"}
+
+    def __init__(self, dock: Dock) -> None:
+        super().__init__()
+        self._dock_at = dock
+        self._is_settled = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog docked"):
+            yield Static(Content.styled("Carry out this plan?", "bold"), classes="heading")
+            with Horizontal(classes="buttons"):
+                yield Button("Yes (y)", id="ask", compact=True)
+                yield Button("Yes, and accept edits (a)", id="accept", compact=True)
+                yield Button("No, keep planning (n)", id="no", compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one(".dialog").styles.margin = (0, 0, self._dock_at.below, 0)
+        self.query_one("#no", Button).focus()
+        seconds = self._dock_at.settle_seconds
+        self.set_timer(seconds, self._settle) if seconds else self._settle()
+        self.call_after_refresh(lambda: self._dock_at.make_room(self.query_one(".dialog").outer_size.height))
+
+    def on_unmount(self) -> None:
+        self._dock_at.make_room(0)
+
+    def _settle(self) -> None:
+        self._is_settled = True
+
+    def action_answer(self, answer: str) -> None:
+        if self._is_settled:
+            self.dismiss(self._MODES.get(answer))
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        self.action_answer({"ask": "ask", "accept": "accept edits"}.get(event.button.id or "", ""))
 
 
 class Editor(ModalScreen[bool]):
@@ -258,7 +313,8 @@ class OutputDialog(ModalScreen[None]):
             yield Static(Content.styled(printable(self._title), "bold"), classes="heading")
             with VerticalScroll(classes="preview output", can_focus=False):
                 for one in self._notices:
-                    yield Static(Content.styled(one.text, "$error" * (one.level == "error")))
+                    is_error = one.level == "error"
+                    yield Static(Content.styled(one.text, "$error") if is_error else coloured_bars(one.text))
             yield Static(Content.styled("↑↓ PgUp PgDn scroll · Esc closes", "dim"))
 
     def action_scroll(self, lines: int) -> None:
@@ -266,134 +322,6 @@ class OutputDialog(ModalScreen[None]):
 
     def action_page(self, pages: int) -> None:
         self.action_scroll(pages * max(1, self.query_one(".preview").size.height - 1))
-
-
-TITLE_CHARS = 44
-"""Columns of a title."""
-
-
-def session_row(each: SessionSummary, clock: Clock = SYSTEM_CLOCK) -> str:
-    """Return id, age, length and title of a session on one line."""
-    age = human_age(each.modified, clock.now())
-    title = shorten(printable(each.title or ""), TITLE_CHARS)
-    return f"{each.session[:8]}  {age:>6}  {human_count(each.messages):>4} messages  {title}"
-
-
-class SessionPicker(ModalScreen[str | None]):
-    """Ends with the id of the selected session, or None."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", "close")]
-
-    def __init__(self, sessions: Sequence[SessionSummary], clock: Clock = SYSTEM_CLOCK) -> None:
-        super().__init__()
-        self._sessions = sessions
-        self._clock = clock
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog tall long"):
-            yield Static(Content.styled("Go on with another session", "bold"), classes="heading")
-            rows = [
-                Option(Content(session_row(each, self._clock)), id=each.session) for each in self._sessions
-            ]
-            yield OptionList(*rows, id="rows", compact=True, markup=False)
-            words = "↑↓ choose · Enter goes on with it · Esc close"
-            yield Static(
-                Content.styled(words if self._sessions else "there is no other session here · Esc", "dim")
-            )
-
-    def on_mount(self) -> None:
-        self.query_one("#rows").focus()
-
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(event.option_id)
-
-
-class TypedPicker(ModalScreen[str | None]):
-    """Ends with the earlier input that was selected, or None; typing narrows the list."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,ctrl+r", "dismiss", "close"),
-        Binding("up", "move(-1)", show=False, priority=True),
-        Binding("down", "move(1)", show=False, priority=True),
-    ]
-
-    def __init__(self, typed: Sequence[str], wanted: str) -> None:
-        """`wanted` is the first text to search for."""
-        super().__init__()
-        self._typed = list(dict.fromkeys(reversed(typed)))
-        self._wanted = wanted
-        self._found: list[str] = []
-
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog tall long"):
-            yield Static(Content.styled("Earlier input", "bold"), classes="heading")
-            yield Input(self._wanted, placeholder="a part of it", id="wanted", compact=True)
-            yield OptionList(id="rows", compact=True, markup=False)
-            yield Static(Content.styled("type to search · ↑↓ choose · Enter takes it · Esc close", "dim"))
-
-    def on_mount(self) -> None:
-        self.query_one("#rows").can_focus = False
-        self.query_one("#wanted").focus()
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        wanted = event.value.casefold()
-        self._found = [one for one in self._typed if wanted in one.casefold()][:MAX_TYPED]
-        rows = self.query_one("#rows", OptionList)
-        rows.set_options(
-            Content(shorten(printable(" ".join(one.split())), TYPED_CHARS)) for one in self._found
-        )
-        rows.highlighted = 0 if self._found else None
-
-    def on_input_submitted(self) -> None:
-        highlighted = self.query_one("#rows", OptionList).highlighted
-        self.dismiss(None if highlighted is None else self._found[highlighted])
-
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(self._found[event.option_index])
-
-    def action_move(self, by: int) -> None:
-        rows = self.query_one("#rows", OptionList)
-        rows.action_cursor_down() if by > 0 else rows.action_cursor_up()
-
-
-class RewindPicker(ModalScreen[str | None]):
-    """Ends with the command that rewinds to the selected message, or None."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "dismiss", "close"),
-        Binding("f", "choose('files')", "files only"),
-        Binding("c", "choose('conversation')", "conversation only"),
-    ]
-
-    def __init__(self, points: Sequence[RewindPoint], clock: Clock = SYSTEM_CLOCK) -> None:
-        super().__init__()
-        self._points = points
-        self._clock = clock
-
-    def compose(self) -> ComposeResult:
-        now = self._clock.now()
-        with Vertical(classes="dialog tall long"):
-            yield Static(Content.styled("Go back to before a message", "bold"), classes="heading")
-            rows = [
-                f"{human_age(one.at, now):>6}  {len(one.files):>3} files  {printable(one.words)}"
-                for one in self._points
-            ]
-            yield OptionList(*(Content(row) for row in rows), id="rows", compact=True, markup=False)
-            words = "Enter both · c conversation only · f files only · Esc (shell commands stay)"
-            yield Static(Content.styled(words if rows else "there is no message yet · Esc", "dim"))
-
-    def on_mount(self) -> None:
-        rows = self.query_one("#rows", OptionList)
-        rows.focus()
-        rows.highlighted = len(self._points) - 1 if self._points else None
-
-    def on_option_list_option_selected(self) -> None:
-        self.action_choose("")
-
-    def action_choose(self, what: str) -> None:
-        at = self.query_one("#rows", OptionList).highlighted
-        if at is not None:
-            self.dismiss(f"/rewind {at + 1} {what}".rstrip())
 
 
 TICK_SECONDS = 1.0
@@ -533,11 +461,17 @@ class WorkDialog(ModalScreen[None]):
 class ClosingScreen(ModalScreen[None]):
     """Shown until everything is closed."""
 
+    _line = "closing the session"
+
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
-            yield Static("closing the session", id="countdown", markup=False)
+            yield Static(id="countdown", markup=False)
             yield Static(Content.styled("Ctrl-C leaves at once", "dim"))
 
+    def on_mount(self) -> None:
+        self.query_one("#countdown", Static).update(self._line)
+
     def tell(self, line: str) -> None:
+        self._line = printable(line) or ClosingScreen._line
         if self.is_mounted:
-            self.query_one("#countdown", Static).update(printable(line) or "closing the session")
+            self.query_one("#countdown", Static).update(self._line)

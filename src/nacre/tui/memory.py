@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import OptionList, Static
+from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from nacre.app.editor import put_aside
@@ -36,11 +36,13 @@ from nacre.tui.own_editor import edited_elsewhere
 
 MOST_CHANGES = 1_000
 """Changes of one memory that are listed."""
+SEARCH_SECONDS = 0.15
+"""Pause in typing after which memories are searched."""
 DESCRIPTION_CHARS = 60
 """Columns of a description."""
 NAME_CELLS = 24
 _WHOSE = {"user": "yours", "team": "team", "agent": "agent"}
-"""Scope by the source of its location; all others are the project's."""
+"""Scope by the source of its location; all others are of the project here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +86,26 @@ class SessionMemories:
                     each.file in doubted
                 )
                 about = shorten(f"{marks}{each.description or '-'}", DESCRIPTION_CHARS)
-                whose = _WHOSE.get(memory.location.source, "project")
-                line = f"{whose:<8}{age:>10}  {_in_cells(each.file)}  {about}"
+                whose = _WHOSE.get(memory.location.source, "here")
+                kind = each.kind or "-"
+                line = f"{whose:<8}{kind:<10}{age:>9}  {_in_cells(each.file)}  {about}"
                 rows.append(MemoryRow(memory, each.file, printable(line)))
         return rows
+
+    async def matching(self, rows: Sequence[MemoryRow], wanted: str) -> list[MemoryRow]:
+        """Return the memories with all of these words in their row or text."""
+        words = wanted.casefold().split()
+        if not words:
+            return list(rows)
+
+        def is_match(row: MemoryRow) -> bool:
+            with suppress(NacreError, OSError):
+                data = Folder(row.memory.location.directory).read(row.file) or b""
+                text = f"{row.line}\n{data.decode(errors='replace')}".casefold()
+                return all(word in text for word in words)
+            return False
+
+        return await asyncio.to_thread(lambda: [row for row in rows if is_match(row)])
 
     async def _doubted(self, memory: Memory) -> Collection[str]:
         """Return the unconfirmed files; an unreadable history must not hide the memories."""
@@ -184,6 +202,23 @@ class SessionMemories:
         return MemoryChange(author="user", reason=reason, session=self.session)
 
 
+def shown_memory(file: str, text: str) -> str:
+    """Return what a memory says: its facts on a line, then its text, with nothing said twice."""
+    entry = read_entry(file, text.encode())
+    body = entry.body.strip()
+    dates = {"created": entry.created, "modified": entry.modified, "verified": entry.verified}
+    facts = [
+        *([entry.kind] if entry.kind else []),
+        *([entry.origin] if entry.origin != "user" else []),
+        *(f"{name} {at.astimezone():%Y-%m-%d}" for name, at in dates.items() if at),
+        *(["pinned"] if entry.pinned else []),
+        *(["never leaves this machine"] if entry.local_only else []),
+    ]
+    said = " ".join(body.split()).casefold()
+    about = entry.description if entry.description.rstrip(".").casefold() not in said else ""
+    return "\n\n".join(part for part in (" · ".join(facts), about, body) if part)
+
+
 def _in_cells(name: str) -> str:
     """Pad names to equal width: Chinese characters take two columns."""
     return Content(name).truncate(NAME_CELLS, ellipsis=True, pad=True).plain
@@ -197,7 +232,7 @@ def _newest(memory: Memory) -> Commit | None:
 
 Mode: TypeAlias = Literal["entries", "changes", "proposals"]
 KEYS = {
-    "entries": "w why · h history · e edit (E yours) · d forget · u undo · r review · Esc",
+    "entries": "/ search · w why · h history · e edit (E yours) · d forget · u undo · r review · Esc",
     "changes": "↑↓ what each change did · u takes it back · Esc to the list",
     "proposals": "↑↓ what each would do · a accept · x reject · Esc to the list",
 }
@@ -226,7 +261,9 @@ class MemoryBrowser(ModalScreen[None]):
         Binding("u", "undo", "undo"),
         Binding("a", "accept", "accept"),
         Binding("x", "reject", "reject"),
-        Binding("pagedown,space", "scroll(1)", show=False, priority=True),
+        Binding("slash", "search", "search"),
+        Binding("space", "scroll(1)", show=False),
+        Binding("pagedown", "scroll(1)", show=False, priority=True),
         Binding("pageup", "scroll(-1)", show=False, priority=True),
     ]
 
@@ -234,7 +271,11 @@ class MemoryBrowser(ModalScreen[None]):
         super().__init__()
         self._memories = memories
         self._mode: Mode = "entries"
+        self._wanted = ""
+        """Words that the listed memories have."""
         self._rows: Sequence[MemoryRow] = ()
+        self._entries: Sequence[MemoryRow] = ()
+        """All memories; the rows may be narrowed by a search."""
         self._about: MemoryRow | None = None
         """The memory whose changes are listed."""
         self._shows: Literal["text", "why"] = "text"
@@ -242,13 +283,33 @@ class MemoryBrowser(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog tall"):
             yield Static(id="title", classes="heading", markup=False)
+            yield Input(placeholder="words of a memory", id="wanted", compact=True)
             yield OptionList(id="rows", compact=True, markup=False)
             with VerticalScroll(classes="preview", can_focus=False):
                 yield Static(id="detail", markup=False)
             yield Static(id="status", markup=False)
 
     async def on_mount(self) -> None:
+        self.query_one("#wanted").display = False
         await self._list("entries")
+        self.query_one("#rows").focus()
+
+    def action_search(self) -> None:
+        if self._mode == "entries":
+            self.query_one("#wanted").display = True
+            self.query_one("#wanted").focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._wanted = event.value.strip()
+        self.run_worker(self._narrow(), group="search", exclusive=True)
+
+    async def _narrow(self) -> None:
+        await asyncio.sleep(SEARCH_SECONDS if self._wanted else 0)
+        chosen = self.chosen
+        self._rows = await self._memories.matching(self._entries, self._wanted)
+        await self._show_rows(chosen)
+
+    def on_input_submitted(self) -> None:
         self.query_one("#rows").focus()
 
     @property
@@ -264,17 +325,24 @@ class MemoryBrowser(ModalScreen[None]):
             self._rows = await self._found(mode)
         except NacreError as error:
             self._rows, message = (), str(error)
+        await self._show_rows(chosen, message)
+
+    async def _show_rows(self, chosen: MemoryRow | None, message: str = "") -> None:
+        mode = self._mode
         shown = self.query_one("#rows", OptionList)
         at = self._place(chosen, shown.highlighted or 0)
         shown.set_options(Option(Content(row.line)) for row in self._rows)
         title = TITLES[mode].format(file=self._about.file if self._about else "")
-        self.query_one("#title", Static).update(Content.styled(printable(title), "bold"))
+        of_all = f" of {len(self._entries):,}" * (len(self._rows) != len(self._entries))
+        count = f" · {len(self._rows):,}{of_all}" if mode == "entries" else ""
+        self.query_one("#title", Static).update(Content.assemble((printable(title), "bold"), (count, "dim")))
         self._show_status(message)
         if self._rows:
             shown.highlighted = at
             await self._look()
         else:
-            self._detail(NOTHING[mode])
+            is_narrowed = bool(self._entries) and mode == "entries"
+            self._detail("no memory has these words" if is_narrowed else NOTHING[mode])
 
     def _place(self, chosen: MemoryRow | None, at: int) -> int:
         found = [place for place, row in enumerate(self._rows) if chosen and row.is_same(chosen)]
@@ -283,7 +351,8 @@ class MemoryBrowser(ModalScreen[None]):
     async def _found(self, mode: Mode) -> Sequence[MemoryRow]:
         match mode:
             case "entries":
-                return await self._memories.entries()
+                self._entries = await self._memories.entries()
+                return await self._memories.matching(self._entries, self._wanted)
             case "changes":
                 assert self._about is not None, "changes are those of a memory"
                 return await self._memories.changes(self._about)
@@ -312,7 +381,7 @@ class MemoryBrowser(ModalScreen[None]):
                 self._detail(await self._memories.why(row))
             else:
                 text = await self._memories.text(row)
-                self._detail(f"{self._memories.size(row, text)}\n\n{text}")
+                self._detail(f"{self._memories.size(row, text)}\n\n{shown_memory(row.file, text)}")
         except NacreError as error:
             self._show_status(str(error), "$error")
 
@@ -331,7 +400,12 @@ class MemoryBrowser(ModalScreen[None]):
         await self._look()
 
     async def action_back(self) -> None:
-        if self._mode == "entries":
+        search = self.query_one("#wanted", Input)
+        if search.display:
+            search.value = ""
+            search.display = False
+            self.query_one("#rows").focus()
+        elif self._mode == "entries":
             self.dismiss()
         else:
             await self._list("entries")

@@ -57,6 +57,18 @@ def bar(groups: Mapping[str, int], window: int, cells: int = BAR_CELLS) -> list[
     return [*shares, ("", cells - filled)]
 
 
+def coloured_bars(text: str) -> Content:
+    """Return lines whose bars have the colour of the kind of content that the line begins with."""
+    lines = []
+    for line in text.split("\n"):
+        begin = line.find(FULL)
+        name = "_".join(line[:begin].split("  ")[0].split()) if begin >= 0 else ""
+        group = next((each for each, of_it in GROUPS.items() if name in of_it), "")
+        shown = Content(line)
+        lines.append(shown.stylize(COLOURS.get(group, "$accent"), begin) if begin >= 0 else shown)
+    return Content("\n").join(lines)
+
+
 def meter_line(contents: Contents, width: int) -> Content:
     """Return bar, tokens, cache, cost and savings, as far as there is room."""
     used = contents.used

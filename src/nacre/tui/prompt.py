@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -18,9 +19,16 @@ from textual.message import Message
 from textual.widgets import OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
+from nacre.formatting import printable
 from nacre.store.input_history import GOES_ON
+from nacre.tui.vim import VimKeys
+
+if TYPE_CHECKING:
+    from nacre.messages.blocks import Image
 
 SIGN = "❯"
+NORMAL_SIGN = "N"
+"""In the normal mode of vim keys."""
 MAX_PATHS = 50
 """Paths offered at once."""
 FOLDED_LINES = 10
@@ -93,7 +101,9 @@ class Area(TextArea):
         Binding("ctrl+j,shift+enter,alt+enter", "newline", "new line", show=False)
     ]
 
-    def __init__(self) -> None:
+    def __init__(self, vim: VimKeys | None = None) -> None:
+        """`vim` translates keys, if the user wants that."""
+        self.vim = vim
         super().__init__(
             id="area",
             compact=True,
@@ -116,12 +126,52 @@ class Area(TextArea):
         elif event.key == "escape" and self.prompt.is_completing:
             event.prevent_default().stop()
             self.prompt.hide_menu()
+        elif self.vim is not None and event.key == "escape":
+            event.prevent_default().stop()
+            self.vim.escape()
+            self.prompt.show_sign()
+        elif self.vim is not None and self.vim.mode == "normal" and event.is_printable:
+            event.prevent_default().stop()
+            for action in self.vim.press(event.character or ""):
+                getattr(self, f"action_{action}")()
+            self.prompt.show_sign()
+
+    @property
+    def _next_word(self) -> tuple[int, int]:
+        """Where the next word begins, or the end of the line."""
+        row, column = self.cursor_location
+        found = re.compile(r"\w+\s*|[^\w\s]+\s*|\s+").match(self.document[row], column)
+        return row, found.end() if found else column
+
+    def action_next_word(self) -> None:
+        self.move_cursor(self._next_word)
+
+    def action_delete_to_next_word(self) -> None:
+        self.delete(self.cursor_location, self._next_word)
+
+    def action_cursor_begin(self) -> None:
+        self.move_cursor((0, 0))
+
+    def action_cursor_end(self) -> None:
+        self.move_cursor(self.document.end)
 
     def on_paste(self, event: events.Paste) -> None:
-        """Show a long paste as its size; it is sent whole."""
-        if event.text.count("\n") >= FOLDED_LINES or len(event.text) >= FOLDED_CHARS:
+        """Show pictures and long pastes by a label; they are sent whole."""
+        from nacre.app.pictures import dropped_pictures
+
+        if pictures := dropped_pictures(event.text):
+            event.prevent_default().stop()
+            self.insert(self.prompt.attach(pictures))
+        elif event.text.count("\n") >= FOLDED_LINES or len(event.text) >= FOLDED_CHARS:
             event.prevent_default().stop()
             self.insert(self.prompt.fold(event.text))
+
+    def action_paste(self) -> None:
+        """Paste what was copied here, or attach the picture in the clipboard, which no terminal pastes."""
+        if self.app.clipboard:
+            super().action_paste()
+        else:
+            self.run_worker(self.prompt.paste_picture(), group="picture", exclusive=True)
 
     def action_newline(self) -> None:
         self.insert("\n")
@@ -150,12 +200,27 @@ class Prompt(Vertical):
 
         text: str
 
-    def __init__(self, commands: Mapping[str, str], typed: Sequence[str], root: Path = Path()) -> None:
+    @dataclass
+    class Refused(Message):
+        """A picture cannot be attached."""
+
+        reason: str
+
+    def __init__(
+        self,
+        commands: Mapping[str, str],
+        typed: Sequence[str],
+        root: Path = Path(),
+        *,
+        has_vim_keys: bool = False,
+    ) -> None:
         """`root` is the directory of paths after `@`."""
         super().__init__(id="prompt")
         self._root = root
         self._folded: dict[str, str] = {}
         """Long pastes by what is shown of them."""
+        self._pictures: dict[str, Image] = {}
+        """Pictures by their labels."""
         self.past = TypedHistory(typed)
         self.quiet = asyncio.Event()
         """Set while nothing is being typed."""
@@ -163,7 +228,7 @@ class Prompt(Vertical):
         self.is_early = True
         """Until a session is open, Enter arrives as Ctrl+J, because the terminal is still in line mode."""
         self._commands = commands
-        self._area = Area()
+        self._area = Area(VimKeys() if has_vim_keys else None)
         self._sign = Static(SIGN, id="sign", markup=False)
         self._menu = OptionList(id="menu", compact=True)
         self._menu.can_focus = False
@@ -177,6 +242,11 @@ class Prompt(Vertical):
 
     def on_mount(self) -> None:
         self._area.focus()
+
+    def show_sign(self) -> None:
+        """Show whether keys are letters or, in normal mode, commands."""
+        vim = self._area.vim
+        self._sign.update(NORMAL_SIGN if vim is not None and vim.mode == "normal" else SIGN)
 
     def offer(self, commands: Mapping[str, str]) -> None:
         """Complete these commands from now on."""
@@ -228,6 +298,39 @@ class Prompt(Vertical):
                 for name, says in found
             )
             self._menu.highlighted = 0
+
+    def attach(self, pictures: Sequence[Path]) -> str:
+        """Keep pictures for the message that names them and return their labels, or a path that is none."""
+        from nacre.messages.media import as_image
+
+        labels = []
+        for path in pictures:
+            try:
+                labels.append(self.keep_picture(as_image(path.read_bytes()), path.name))
+            except (OSError, ValueError) as error:
+                self.post_message(self.Refused(str(error)))
+                labels.append(str(path))
+        return " ".join(labels) + " "
+
+    def keep_picture(self, picture: Image, name: str) -> str:
+        """Keep a picture until the chat ends, and return the label that stands for it."""
+        label = f"[picture {len(self._pictures) + 1}: {printable(name)}]"
+        self._pictures[label] = picture
+        return label
+
+    async def paste_picture(self) -> None:
+        """Attach the picture in the clipboard."""
+        from nacre.app.pictures import clipboard_advice, clipboard_picture
+
+        picture = await clipboard_picture(self._root, os.environ)
+        if picture is None:
+            self.post_message(self.Refused(clipboard_advice()))
+        else:
+            self.take(self.keep_picture(picture, "clipboard") + " ")
+
+    def pictures_in(self, text: str) -> list[Image]:
+        """Return the pictures whose labels are in a text."""
+        return [picture for label, picture in self._pictures.items() if label in text]
 
     def fold(self, text: str) -> str:
         """Keep a long paste and return what is shown of it."""

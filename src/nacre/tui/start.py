@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 
@@ -30,11 +30,6 @@ class SlashCommands:
     run: RunSlash
     at_once: frozenset[str] = frozenset()
     """Those that may run while a turn works."""
-
-
-PermissionMode: TypeAlias = Literal["ask", "accept edits", "read only"]
-MODES: tuple[PermissionMode, ...] = ("ask", "accept edits", "read only")
-"""What the model may do without a question; Shift+Tab goes through them."""
 
 
 class OpenChat(Protocol):

@@ -10,16 +10,20 @@ from contextlib import aclosing, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
+from textual.content import Content
+
 from nacre.agents.registry import AgentState
 from nacre.app.chat_session import OpenedChat, open_chat, other_sessions, switch_session
 from nacre.app.endings import Ending, Reopen, Rewound
+from nacre.app.model_switch import AUTO, offered_models, settings_for, switch_note, thinking_note
 from nacre.app.open_agent import OpenedAgent
 from nacre.app.session_text import ended_line, failed_line, farewell_line, stopped_line, working
+from nacre.context.plan import proposed_plan
 from nacre.errors import NacreError
 from nacre.formatting import clean, printable
 from nacre.inspect.context_usage import Contents, contents_of
 from nacre.inspect.savings import booked
-from nacre.messages.blocks import ToolCall
+from nacre.messages.blocks import Image, ToolCall
 from nacre.messages.events import Notice, Reply, TurnDone
 from nacre.messages.records import Record, Said, Undone
 from nacre.process import kill_group
@@ -28,18 +32,15 @@ from nacre.session.log_writer import SessionLogWriter
 from nacre.session.session import Session
 from nacre.store.summaries import SessionSummary
 from nacre.tools.guard import Ask
-from nacre.tools.policy import Mode
-from nacre.tools.rules import PermissionRule
 from nacre.tui.events import piece_of, pieces_of
+from nacre.tui.pickers import Picker, PickerRow
 from nacre.tui.pieces import Level, NoticeLine, Piece, UserText
-from nacre.tui.start import PermissionMode, Start
+from nacre.tui.start import Start
 from nacre.tui.start_panel import remembered_line
 
 T = TypeVar("T")
 ERROR_BEGINS = "nacre: "
 """Prefix of errors on the command line, which is redundant on the screen."""
-READ_ONLY = "read only mode"
-"""Origin of the rules of that mode."""
 NOT_BEGUN = "stopped before anything was sent; ↑ brings your words back"
 MAX_SHELL_LINES = 200
 """Lines shown of the output of a command of the user."""
@@ -91,6 +92,8 @@ class ScreenCallbacks:
     """The same, without waiting."""
     show_earlier: Callable[[Sequence[Piece]], Awaitable[None]]
     """Show earlier messages."""
+    show_command: Callable[[], None]
+    """Show the beginning of a command's output that is higher than the screen."""
     finish: Callable[[], Awaitable[None]]
     """The stream has ended."""
     clear: Callable[[], Awaitable[None]]
@@ -119,8 +122,6 @@ class Talk:
         self._past: list[Record] = []
         """Records of the log that the session does not hold, and the number of records when it was opened."""
         self._known = 0
-        self._own_mode: Mode = "default"
-        """The mode of the settings."""
         self._running: set[str] = set()
         self.farewell = ""
         """Names the session after it was left."""
@@ -144,7 +145,7 @@ class Talk:
         if choice is not None:
             self._loading = asyncio.create_task(asyncio.to_thread(preload, choice))
 
-    async def play(self, text: str | None) -> None:
+    async def play(self, text: str | None, pictures: Sequence[Image] = ()) -> None:
         """Run one turn; cancellation stops it and keeps what was said so far."""
         assert self._place is not None, "a session is open before anything is said"
         ready = self._place.ready
@@ -155,7 +156,7 @@ class Talk:
             if self._loading is not None:
                 await asyncio.shield(self._loading)
             is_begun = True
-            await self._events(ready, text)
+            await self._events(ready, text, pictures)
         except asyncio.CancelledError:
             await self._tell(stopped_line(ready) if is_begun else NOT_BEGUN, "warning")
         except NacreError as error:
@@ -163,15 +164,12 @@ class Talk:
         await self._screen.finish()
         self.measure()
 
-    def set_mode(self, mode: PermissionMode) -> None:
-        """Change the permission policy of the open session."""
-        assert self._place is not None, "a mode is that of a session"
-        guard = self._place.ready.toolset.guard
-        rules = tuple(rule for rule in guard.policy.rules if rule.origin != READ_ONLY)
-        if mode == "read only":
-            rules += tuple(PermissionRule("deny", tool, "/**", READ_ONLY) for tool in ("Edit", "Write"))
-        own: dict[PermissionMode, Mode] = {"ask": self._own_mode, "accept edits": "acceptEdits"}
-        guard.policy = replace(guard.policy, rules=rules, mode=own.get(mode, "default"))
+    def proposed_plan(self) -> str:
+        """Return the plan that the last reply proposes in plan mode; empty if there is none."""
+        assert self._place is not None, "a plan is that of a session"
+        ready = self._place.ready
+        reply = ready.agent.session.view.last_reply
+        return proposed_plan(reply.text) if reply is not None and ready.modes.mode == "plan" else ""
 
     async def run_shell(self, command: str) -> None:
         """Run a command of the user and show its output; the model is not told."""
@@ -212,6 +210,7 @@ class Talk:
             await self._show_past(ready)
         for each in done.notices:
             await self._screen.show(each)
+        self._screen.show_command()
         if done.is_again:
             await self.play(None)
         self.measure()
@@ -261,12 +260,16 @@ class Talk:
     async def switch_session(self, to: Reopen) -> None:
         """Go on with another session; where that fails, the person stays."""
         assert self._place is not None, "a session is open before it is left"
-        is_again = to.session == self._place.ready.agent.session.id
+        session = self._place.ready.agent.session
+        is_again = to.session == session.id
+        before = self.settings
+        self.settings = settings_for(before, session, to)
         try:
             self._place = await switch_session(self._place, to, self._enter, self._let_go)
         except NacreError as error:
             if is_again:
                 raise
+            self.settings = before
             await self._tell(str(error))
             return
         await self._screen.clear()
@@ -301,6 +304,35 @@ class Talk:
         assert self._place is not None, "a session is open before others are looked for"
         return other_sessions(self._place.ready.agent.session, self.settings)
 
+    def model_picker(self) -> Picker:
+        """Return a list of models with what each would cost; it ends with the command that chooses one."""
+        assert self._place is not None, "a model is that of a session"
+        session = self._place.ready.agent.session
+        models = offered_models(session, self.settings.environ)
+        rows = [PickerRow(f"/model {one.name}", one.line) for one in models]
+
+        async def preview(command: str) -> Content:
+            return Content(printable(switch_note(session, command.partition(" ")[2])))
+
+        title = "Continue with another model (/model NAME takes any)"
+        return Picker(title, rows, preview=preview, is_note=True)
+
+    def level_picker(self) -> Picker:
+        """Return a list of levels of thinking with what each would mean; it ends with a command as well."""
+        assert self._place is not None, "a level is that of a session"
+        session = self._place.ready.agent.session
+        levels = session.profile.thinking_levels
+        now = session.settings.thinking or AUTO
+        rows = [
+            PickerRow(f"/think {level}", f"{'●' if level == now else ' '} {level}")
+            for level in (*levels, *((AUTO,) if levels else ()))
+        ]
+
+        async def preview(command: str) -> Content:
+            return Content(thinking_note(session, command.partition(" ")[2]))
+
+        return Picker("How much the model thinks, in this chat", rows, preview=preview, is_note=True)
+
     def measure(self) -> None:
         """Return the context usage."""
         if self._place is not None:
@@ -319,8 +351,8 @@ class Talk:
         for one in place.ready.agent.session.notices():
             await self._tell(one.text)
 
-    async def _events(self, ready: OpenedAgent, text: str | None) -> None:
-        async with aclosing(ready.agent.stream(text)) as events:
+    async def _events(self, ready: OpenedAgent, text: str | None, pictures: Sequence[Image] = ()) -> None:
+        async with aclosing(ready.agent.stream(text, images=pictures)) as events:
             async for event in events:
                 if isinstance(event, Notice):
                     self._screen.settle(ready.agent.session)  # it may be told of a call that says so itself
@@ -334,7 +366,6 @@ class Talk:
         ready = self._place.ready
         session = ready.agent.session
         writer = session.writer
-        self._own_mode = ready.toolset.guard.policy.mode
         self._known = len(session.transcript.records)
         self._past = []
         if self._known and isinstance(writer, SessionLogWriter) and writer.path.exists():

@@ -18,6 +18,7 @@ from textual.widget import MountError, Widget
 from textual.widgets import Static
 
 from nacre.formatting import counted, human_count, printable
+from nacre.tui.meter import coloured_bars
 from nacre.tui.pieces import Called, NoticeLine, Piece, ReplyText, Resulted, UserText, Void
 from nacre.tui.reply import ReplyPart, ReplyStream
 
@@ -151,6 +152,8 @@ KEPT_ON_SCREEN = 200
 MOST_LAID_OUT = 80
 LEAST_LAID_OUT = 40
 """Items in the layout, which is recomputed with every streamed word; earlier ones return on scrolling up."""
+LEAST_ROWS = 3
+"""Rows of the conversation above a dialog."""
 OFFLOADED = "offload"
 THINKING = "dim italic"
 _MARKS = {
@@ -158,7 +161,6 @@ _MARKS = {
     "warning": ("! ", "$warning"),
     "error": ("! ", "$error"),
     "bold": ("", "bold"),
-    "plain": ("", ""),
 }
 """Mark and style by level."""
 
@@ -180,6 +182,8 @@ class TranscriptPane(VerticalScroll, can_focus=False):
         self._is_thinking = False
         self._calls: dict[str, CallRow] = {}
         self._waiting: list[NoticeLine] = []
+        self._asked: Widget | None = None
+        """The last input."""
         self._was_at_end = True
         """Scroll state before a call was opened."""
         self._one_at_a_time = asyncio.Lock()
@@ -220,6 +224,22 @@ class TranscriptPane(VerticalScroll, can_focus=False):
                 self._waiting.append(piece)
             else:
                 await self._add(piece)
+
+    def leave_rows(self, rows: int) -> None:
+        """Show nothing in that many rows at the bottom, where a dialog is; always leave a few above."""
+        if self._is_shown:
+            room = self.size.height + self.styles.margin.bottom
+            self.styles.margin = (0, 0, max(0, min(rows, room - LEAST_ROWS)), 0)
+
+    def show_command(self) -> None:
+        """Scroll to the last input if what follows it is higher than the screen."""
+        asked = self._asked
+        if asked is not None and asked.is_attached:
+            self.call_after_refresh(self._show_command, asked)
+
+    def _show_command(self, asked: Widget) -> None:
+        if self._is_shown and self.max_scroll_y > asked.virtual_region.y:
+            self.scroll_to_widget(asked, top=True, animate=False)
 
     async def finish(self) -> None:
         """The stream has ended."""
@@ -263,13 +283,16 @@ class TranscriptPane(VerticalScroll, can_focus=False):
                 return ReplyPart(text)
             case UserText(text):
                 words = Content.assemble(("> ", "bold $accent"), (text, "bold"))
-                return Line(words, classes="asked")
+                self._asked = Line(words, classes="asked")
+                return self._asked
             case Called(id=call):
                 self._calls[call] = CallRow(piece, self._type_on)
                 return self._calls[call]
             case Resulted(id=call) if call in self._calls:
                 self._calls[call].answer(piece)
             case NoticeLine(text, level):
+                if level == "plain":
+                    return Line(coloured_bars(text), classes="line plain")
                 mark, style = _MARKS[level]
                 return Line(Content.styled(f"{mark}{text}", style), classes=f"line {level}")
             case _:

@@ -200,6 +200,23 @@ def test_a_setting_that_cannot_be_used_ends_before_anything_begins(tmp_path: Pat
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_the_model_and_its_thinking_are_shown_and_refused_in_one_line(tmp_path: Path) -> None:
+    done = chat(tmp_path, "hello", "/model", "/model embedded", "/model gpt-6-luna", "/think", "/think high")
+    assert "● embedded" in done.stdout and "embedded answers already" in done.stdout
+    assert "embedded does not think" in done.stdout
+    assert done.stderr.splitlines() == [
+        "nacre: gpt-6-luna needs a key or a server: set OPENAI_API_KEY or OPENAI_BASE_URL",
+        "nacre: embedded cannot be asked with thinking=high; it takes no level",
+    ]
+
+
+def test_an_incognito_chat_cannot_continue_with_another_model(tmp_path: Path) -> None:
+    lines = ("/model embedded:", "hello", "/model claude-haiku-5-5")
+    done = chat(tmp_path, *lines, args=("--incognito", "--model", "embedded"), ANTHROPIC_API_KEY="sk-test")
+    assert "leaves nothing on disk" in done.stderr and "--model claude-haiku-5-5" in done.stderr
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
 def test_quit_leaves_as_exit_does(tmp_path: Path) -> None:
     done = chat(tmp_path, "/quit", "never said")
     assert done.returncode == 0, done.stderr

@@ -137,3 +137,33 @@ def test_what_makes_no_sense_is_a_usage_error(args: tuple[str, ...], says: str, 
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
     assert not (tmp_path / "home").exists()
+
+
+def test_for_a_screen_reader_signs_are_words_and_nothing_is_redrawn(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    printer = TurnPrinter(in_words=True)
+    for event in (
+        ThinkingDelta("Let me see."),
+        TextDelta("I look\n"),
+        TextDelta("there."),
+        ToolCallEvent(CALL),
+        ToolResultEvent(CALL, RESULT),
+        TextDelta("Done."),
+        Notice("look", "warning"),
+        Notice("saved"),
+    ):
+        printer.show(event)
+    printer.passing("never shown")
+    printer.end()
+    assert capsys.readouterr().out.splitlines() == [
+        "Thinking: Let me see.",
+        "Answer: I look",
+        "there.",
+        "Tool: Read a.py",
+        "  Result: one (+1 line)",
+        "Answer: Done.",
+        "Warning: look",
+        "Notice: saved",
+    ]

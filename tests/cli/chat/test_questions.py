@@ -106,3 +106,10 @@ def test_trust_names_what_the_directory_brings(capsys: pytest.CaptureFixture[str
     assert ask_trust(Path("/repository"), ("hooks", "mcpServers"), typing("yes"))
     assert not ask_trust(Path("/repository"), ("hooks", "mcpServers"), typing(""))
     assert "The settings in /repository bring: hooks, mcpServers." in capsys.readouterr().out
+
+
+def test_a_screen_reader_is_told_of_changes_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask_permission(question(f"{DIFF}\n same"), typing("y"), in_words=True) == "once"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Question: ")
+    assert [line.strip() for line in lines[4:7]] == ["removed: old", "added: new", "same"]

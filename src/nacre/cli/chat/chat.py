@@ -38,7 +38,10 @@ def run_chat(options: RunOptions) -> int:
     settings = load_settings(options)
     if is_terminal(sys.stdin) and is_terminal() and not options.incognito:
         settings = _asked(settings, options)
-    if fits_screen(options, os.environ):
+    is_read_aloud = settings.terminal.screen_reader
+    if is_read_aloud:
+        os.environ["NO_COLOR"] = "1"  # without colour no line is redrawn
+    elif fits_screen(options, os.environ):
         return _run_screen(settings, options)
     from nacre.cli.chat.line_mode import run_line_chat
     from nacre.cli.signals import end_on_signals
@@ -67,7 +70,8 @@ def _asked(settings: Settings, options: RunOptions) -> Settings:
 
 
 def _run_screen(settings: Settings, options: RunOptions) -> int:
-    from nacre.tui.app import Start, run_tui
+    from nacre.tui.run import run_tui
+    from nacre.tui.start import Start
 
     ended = run_tui(
         Start(

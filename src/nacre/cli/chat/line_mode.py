@@ -9,9 +9,12 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 
 from nacre.agents.registry import AgentState
+from nacre.agents.toolset import GO, PermissionMode
 from nacre.app.chat_session import OpenedChat, open_chat, switch_session
 from nacre.app.endings import Leave, Reopen, Rewound
+from nacre.app.model_switch import settings_for
 from nacre.app.open_agent import OpenedAgent
+from nacre.app.pictures import named_pictures
 from nacre.app.session_text import (
     ended_line,
     failed_line,
@@ -24,11 +27,14 @@ from nacre.app.session_text import (
 from nacre.cli.chat.answers import read_word
 from nacre.cli.chat.loop_thread import LoopThread
 from nacre.cli.chat.slash import SlashContext, run_slash
-from nacre.cli.chat.terminal import InputHistory, TurnPrinter, status_line, styled
+from nacre.cli.chat.terminal import InputHistory, TurnPrinter, status_line, styled, turn_line
 from nacre.cli.output import countdown, has_colour, is_terminal, print_error, printable
 from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.context.plan import proposed_plan
 from nacre.errors import NacreError
+from nacre.messages.blocks import Image
 from nacre.messages.events import Notice
+from nacre.messages.media import as_image
 from nacre.session.background import IN_BACKGROUND
 from nacre.settings import Settings
 from nacre.store.input_history import remember_command
@@ -50,10 +56,15 @@ class _Conversation:
         self._history = history
         self._is_person = is_terminal(sys.stdin) and is_terminal()
         self._colour = has_colour()
-        self._printer = TurnPrinter()
+        self._is_read_aloud = settings.terminal.screen_reader
+        self._printer = TurnPrinter(in_words=self._is_read_aloud)
         """One for all turns: a question can be asked in one turn and answered in another."""
         self._agents = AgentNotices(tuple, self._history.above)
         """Receives changes of the agents of the current session."""
+
+    @property
+    def _prompt(self) -> str:
+        return "" if not self._is_person else "You: " if self._is_read_aloud else "> "
 
     def hold(self, session: str | None) -> None:
         place = self._loop.call(self._enter(session))
@@ -88,15 +99,19 @@ class _Conversation:
             await left.held.aclose()
             self._print_last_lines(left.ready)
 
-        is_again = to.session == here.ready.agent.session.id
+        session = here.ready.agent.session
+        is_again = to.session == session.id
+        before = self._settings
+        self._settings = settings_for(before, session, to)
         try:
             place = self._loop.call(switch_session(here, to, self._enter, let_go))
         except NacreError as error:
             if is_again:
                 raise
+            self._settings = before
             print_error(str(error))
             return here
-        (self._status if is_again else self._greet)(place.ready)
+        (self._status if is_again and to.model is None else self._greet)(place.ready)
         self._report_agents(place.ready)
         return place
 
@@ -107,7 +122,7 @@ class _Conversation:
                 for line in self._agents.untold():
                     print(styled(f"· {printable(line)}", "dim", colour=self._colour))
                 try:
-                    text = self._history.ask("> " if self._is_person else "")
+                    text = self._history.ask(self._prompt)
                 except EOFError:
                     if self._is_person:
                         print()
@@ -122,7 +137,8 @@ class _Conversation:
         text = remember_command(text) or text
         if not text.startswith("/"):
             if text.strip():
-                self._turn(context.ready, text)
+                self._turn(context.ready, text, self._pictures(text))
+                self._offer_plan(context.ready)
             return None
         try:
             ending = run_slash(text, context)
@@ -133,6 +149,27 @@ class _Conversation:
             self._history.type_next(ending.text)
             return None
         return ending
+
+    def _pictures(self, text: str) -> list[Image]:
+        """Return the pictures whose paths are in a line; says which are attached."""
+        found = []
+        for path in named_pictures(text) if self._is_person else ():
+            try:
+                found.append(as_image(path))
+                print(styled(printable(f"· attached {path.name}"), "dim", colour=self._colour))
+            except ValueError as error:
+                print_error(str(error))
+        return found
+
+    def _offer_plan(self, ready: OpenedAgent) -> None:
+        """Ask whether the plan that the model proposes in plan mode is to be carried out."""
+        reply = ready.agent.session.view.last_reply
+        plan = proposed_plan(reply.text) if reply is not None and ready.modes.mode == "plan" else ""
+        if plan and self._is_person:
+            word = read_word(self._history.answer, "  carry it out? [y]es, [a]ccept edits, [N]o: ")
+            if (mode := _PLAN_ANSWERS.get(word)) is not None:
+                self._loop.call(ready.modes.accept(plan, mode))
+                self._turn(ready, GO)
 
     async def _ask(self, question: PermissionQuestion) -> PermissionAnswer:
         # A background agent asks while the user types: the input line stays and the question waits.
@@ -145,17 +182,17 @@ class _Conversation:
 
     def _answer(self, question: PermissionQuestion, *, is_beside: bool) -> PermissionAnswer:
         try:
-            return ask_permission(question, self._history.answer)
+            return ask_permission(question, self._history.answer, in_words=self._is_read_aloud)
         except KeyboardInterrupt:
             if not is_beside:
                 raise  # and with the question the turn that asked it ends
             # No turn of the user asks this: the caller, and all others behind it, would wait for ever.
             return "no"
 
-    def _turn(self, ready: OpenedAgent, text: str | None) -> None:
+    def _turn(self, ready: OpenedAgent, text: str | None, pictures: Sequence[Image] = ()) -> None:
         printer = self._printer
         try:
-            self._loop.call(_play(ready, text, printer, self._agents))
+            self._loop.call(_play(ready, text, printer, self._agents, pictures))
         except KeyboardInterrupt:
             printer.end()
             print_error(stopped_line(ready))
@@ -166,7 +203,8 @@ class _Conversation:
 
     def _status(self, ready: OpenedAgent) -> None:
         if self._is_person:
-            line = status_line(ready.agent.session, *working(ready))
+            lines = turn_line if self._is_read_aloud else status_line
+            line = lines(ready.agent.session, *working(ready))
             print(styled(printable(line), "dim", colour=self._colour))
 
     def _greet(self, ready: OpenedAgent) -> None:
@@ -185,25 +223,39 @@ class _Conversation:
         print(styled("/help lists commands", "dim", colour=self._colour))
 
 
-async def _play(ready: OpenedAgent, text: str | None, printer: TurnPrinter, agents: AgentNotices) -> None:
-    async with agents.shown(printer), aclosing(ready.agent.stream(text)) as events:
+async def _play(
+    ready: OpenedAgent,
+    text: str | None,
+    printer: TurnPrinter,
+    agents: AgentNotices,
+    pictures: Sequence[Image],
+) -> None:
+    async with agents.shown(printer), aclosing(ready.agent.stream(text, images=pictures)) as events:
         async for event in events:
             printer.show(event)
         await printer.free()  # a question of a background agent must not consume the answer
     printer.end()
 
 
+_SPOKEN = {"+": "added: ", "-": "removed: "}
+"""What a screen reader says of a changed line instead of its sign."""
+_PLAN_ANSWERS: dict[str, PermissionMode] = {"y": "ask", "yes": "ask", "a": "accept edits"}
 _ANSWERS: dict[str, PermissionAnswer] = {"y": "once", "yes": "once", "a": "always", "always": "always"}
 
 
-def ask_permission(question: PermissionQuestion, read: Callable[[str], str] = input) -> PermissionAnswer:
+def ask_permission(
+    question: PermissionQuestion, read: Callable[[str], str] = input, *, in_words: bool = False
+) -> PermissionAnswer:
     """Show the preview and read the answer; anything but yes or always is no."""
     colour = has_colour()
-    heading = f"? {question.tool} needs your permission ({printable(question.reason)})"
+    mark = "Question:" if in_words else "?"
+    heading = f"{mark} {question.tool} needs your permission ({printable(question.reason)})"
     print(styled(heading, "yellow", colour=colour))
     for line in question.preview.splitlines():
         style = {"+": "green", "-": "red"}.get(line[:1], "dim")
-        print("    " + styled(printable(line), style, colour=colour))
+        sign = _SPOKEN.get(line[:1], "") if in_words and not line.startswith(("+++", "---")) else ""
+        shown = f"{sign}{line[1:]}" if sign else line
+        print("    " + styled(printable(shown), style, colour=colour))
     always = f"  always would allow {printable(question.rule.text)} in this project from now on"
     print(styled(always, "dim", colour=colour))
     word = read_word(read, "  go ahead? [y]es, [a]lways, [N]o: ")

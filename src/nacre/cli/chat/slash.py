@@ -86,7 +86,7 @@ async def _context(_: str, scene: SlashContext) -> None:
 
 
 async def _cost(_: str, scene: SlashContext) -> None:
-    from nacre.cli.sessions.context import print_layers, teammate_rows
+    from nacre.cli.sessions.context import print_layers, print_spending, teammate_rows
     from nacre.inspect.context_usage import contents_now
 
     if (spending := scene.ready.background.spending) is not None:
@@ -112,6 +112,7 @@ async def _cost(_: str, scene: SlashContext) -> None:
     )
     if meter.unpriced:
         print(f"{meter.unpriced} requests went to a model without a known price; that is not included")
+    print_spending(found)
     print_layers(found.layers)
 
 
@@ -195,6 +196,24 @@ def _recall(text: str, scene: SlashContext) -> None:
     print("\n".join(recalled_lines(recalled)) if recalled else "nothing was recalled yet; /recall TEXT tries")
 
 
+def _model(name: str, scene: SlashContext) -> Ending:
+    from nacre.cli.chat.slash_model import model
+
+    return model(scene.ready, scene.settings, name)
+
+
+def _think(level: str, scene: SlashContext) -> None:
+    from nacre.cli.chat.slash_model import think
+
+    think(scene.ready, level)
+
+
+def _mode(name: str, scene: SlashContext) -> None:
+    from nacre.cli.chat.slash_model import mode
+
+    mode(scene.ready, name)
+
+
 async def _forget(text: str, scene: SlashContext) -> None:
     from nacre.cli.chat.slash_memory import forget
 
@@ -244,6 +263,11 @@ COMMANDS: dict[str, SlashCommand] = {
     ),
     "context": SlashCommand(_context, "context usage, and what each layer saved", runs_at_once=True),
     "cost": SlashCommand(_cost, "tokens and cost of this session, spent and saved", runs_at_once=True),
+    "model": SlashCommand(_model, "continue with another model: /model NAME; without NAME lists them"),
+    "think": SlashCommand(_think, "how much the model thinks: /think off, low, medium, high or auto"),
+    "mode": SlashCommand(
+        _mode, "what needs no question: /mode ask, accept edits, plan or read only", runs_at_once=True
+    ),
     "compact": SlashCommand(_compact, "replace older messages by a summary: /compact [focus], /compact undo"),
     "clear": SlashCommand(_clear, "start an empty session; the old one can be resumed"),
     "resume": SlashCommand(_resume, "continue another session: /resume ID; without ID lists them"),

@@ -146,10 +146,20 @@ def styled(text: str, style: str, *, colour: bool) -> str:
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if colour and text else text
 
 
+SIGNS = {"call": "●", "result": "└", "wait": "…", "warning": "!", "notice": "·"}
+SPOKEN = {"call": "Tool:", "result": "Result:", "wait": "Wait:", "warning": "Warning:", "notice": "Notice:"}
+"""The same for screen readers."""
+
+
 class TurnPrinter:
     """Prints the events of one turn as they arrive."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_words: bool = False) -> None:
+        """`in_words` is for screen readers: words instead of signs."""
+        self._signs = SPOKEN if in_words else SIGNS
+        self._in_words = in_words
+        self._is_answering = False
+        """Whether words of the reply were announced since the last other line."""
         self._colour = has_colour()
         self._in_line = False
         self._thinking = False
@@ -173,7 +183,7 @@ class TurnPrinter:
             self.passing(f"working {seconds:.0f} s" if seconds >= PASSING_SECONDS else "")
         elif seconds >= self._next_line:
             self._next_line *= 2
-            print(f"… working {seconds:.0f} s", flush=True)
+            print(f"{self._signs['wait']} working {seconds:.0f} s", flush=True)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -208,17 +218,18 @@ class TurnPrinter:
             case ThinkingDelta(text):
                 self._words(text, thinking=True)
             case ToolCallEvent(call):
-                self._line(f"● {call_line(call)}", "cyan")
+                self._line(f"{self._signs['call']} {call_line(call)}", "cyan")
             case ToolResultEvent(call, result):
                 first, *others = result_line(result, call.name).split("\n")
-                for line in (f"  └ {first}", *(f"    {each}" for each in others)):
+                for line in (f"  {self._signs['result']} {first}", *(f"    {each}" for each in others)):
                     self._line(line, "red" if result.is_error else "dim")
             case Waiting(seconds, reason):
-                self._line(f"… {reason}; trying again in {seconds:.0f} s", "yellow")
+                self._line(f"{self._signs['wait']} {reason}; trying again in {seconds:.0f} s", "yellow")
             case StartedOver(reason):
-                self._line(f"… starting over: {reason}", "yellow")
+                self._line(f"{self._signs['wait']} starting over: {reason}", "yellow")
             case Notice(text, level):
-                self._line(f"! {text}", "yellow") if level == "warning" else self._line(f"· {text}", "dim")
+                style = "yellow" if level == "warning" else "dim"
+                self._line(f"{self._signs['warning' if level == 'warning' else 'notice']} {text}", style)
             case _:
                 pass
 
@@ -237,7 +248,7 @@ class TurnPrinter:
         self._wipe()
         if self._in_line:
             print(flush=True)
-        self._in_line = self._thinking = False
+        self._in_line = self._thinking = self._is_answering = False
 
     def _wipe(self) -> None:
         if self._is_passing:
@@ -250,6 +261,9 @@ class TurnPrinter:
         if thinking != self._thinking:
             self.end()
         self._thinking = thinking
+        if self._in_words and not self._is_answering:
+            sys.stdout.write("Thinking: " if thinking else "Answer: ")
+        self._is_answering = True
         shown = clean(text)
         sys.stdout.write(styled(shown, "dim", colour=self._colour) if thinking else shown)
         sys.stdout.flush()
@@ -258,6 +272,14 @@ class TurnPrinter:
     def _line(self, text: str, style: str) -> None:
         self.end()
         print(styled(printable(text), style, colour=self._colour), flush=True)
+
+
+def turn_line(session: Session, working: Sequence[str] = (), agents: Sequence[str] = ()) -> str:
+    """Return the end of a turn in a sentence, for screen readers."""
+    share = session.tokens / session.thresholds.window
+    beside = [*working, *agents]
+    at_work = f" In the background: {', '.join(map(printable, beside))}." if beside else ""
+    return f"Turn ended. Context {share:.0%} full, cost so far {session.meter.price()}.{at_work}"
 
 
 def status_line(session: Session, working: Sequence[str] = (), agents: Sequence[str] = ()) -> str:

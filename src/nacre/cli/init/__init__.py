@@ -1,0 +1,1 @@
+"""`nacre init`: a short set-up that can be skipped, repeated and undone."""
