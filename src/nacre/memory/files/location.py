@@ -7,15 +7,18 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from nacre.errors import ConfigError, StoreError
 from nacre.memory.files import identity
 from nacre.memory.files.roots import canonical_root, checkout_root
 from nacre.store import disk
 from nacre.store.home import MAX_PLAIN_UNITS, same_folder, slug
+
+if TYPE_CHECKING:
+    from nacre.store.postgres.space_rows import SpaceRows
 
 Scope: TypeAlias = Literal["user", "project", "local"]
 """Scope of an agent's own memory (M26)."""
@@ -44,6 +47,8 @@ class Location:
     """Locks, journal and derived index, outside the memory folder."""
     root: Path | None = None
     """The canonical git root or working directory it belongs to; None for the user's own memory."""
+    rows: SpaceRows | None = field(default=None, compare=False, repr=False)
+    """The rows of which it is a working copy, on a server with a database (S4)."""
 
     @property
     def identity_file(self) -> Path:

@@ -13,11 +13,12 @@ import json
 import os
 import shutil
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from nacre.errors import StoreError, VersionConflict
 from nacre.memory.files.folder import ABSENT, Folder, version_at, version_of
@@ -36,6 +37,8 @@ object takes two blocks of the disk, a pack of all of them three."""
 PACK_FROM = 192
 """The same for later changes of a process, which wait longer: packing takes about as long as a save."""
 _ASIDE = "aside"
+P = ParamSpec("P")
+T = TypeVar("T")
 _ASIDE_INSIDE = ".nacre-aside"
 """Used only if the cache is on another file system, from which no file can be renamed into the folder."""
 
@@ -68,6 +71,22 @@ def as_store_error(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreError(disk.explain(error, error.filename or path)) from error
+
+
+async def in_thread(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run to the end even when cancelled: the lock must not be released during a write."""
+    import asyncio  # noqa: PLC0415 - a command that only shows where memory is starts quickly
+
+    task = asyncio.ensure_future(asyncio.to_thread(act, *args, **kwargs))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError:  # asked twice; it takes milliseconds
+                continue
+        raise
 
 
 def settle(storage: MemoryStorage, *, is_opening: bool = False) -> None:

@@ -14,11 +14,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
@@ -32,7 +31,15 @@ from nacre.memory.files.folder import (
     version_of,
 )
 from nacre.memory.files.location import Location
-from nacre.memory.files.recovery import MemoryStorage, apply, as_store_error, record, settle, storage_of
+from nacre.memory.files.recovery import (
+    MemoryStorage,
+    apply,
+    as_store_error,
+    in_thread,
+    record,
+    settle,
+    storage_of,
+)
 from nacre.memory.files.scan import is_topic
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import Author, MemoryChange, read_entry
@@ -55,9 +62,6 @@ REWRITE_FROM = 16
 """Number of unchanged files read from which the stamps are stored again."""
 SEEN = "seen"
 _SEEN_FORMAT = "1"
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class Transaction:
@@ -220,9 +224,22 @@ async def transact(
 
 async def recover(location: Location, *, clock: Clock = SYSTEM_CLOCK) -> None:
     """Complete what a killed process left, and pack the history if that is due; for every opening."""
-    async with held(location, clock=clock) as storage:
+    await refresh(location, clock=clock)
+    async with _locked(location, clock) as storage:
         with as_store_error(storage.folder.root):
             await in_thread(settle, storage, is_opening=True)
+
+
+async def refresh(location: Location, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Bring a working copy to the newest state of its rows, before it is read; others stay."""
+    rows = location.rows
+    if rows is None:
+        return
+    from nacre.memory.files.working_copy import catch_up, is_current  # noqa: PLC0415 - only for a server
+
+    if not await is_current(storage_of(location), rows):
+        async with _locked(location, clock) as storage:
+            await catch_up(storage, rows)
 
 
 async def pick_up(location: Location, *, clock: Clock = SYSTEM_CLOCK) -> str:
@@ -239,7 +256,28 @@ async def held(
     timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - for the lock, not for the whole
     watch: Watch | None = None,
 ) -> AsyncIterator[MemoryStorage]:
-    """Hold the lock between processes; a killed holder releases it."""
+    """Hold the lock between processes; a killed holder releases it.
+
+    For a working copy also the lock of its rows, which get what was committed at the end (S4).
+    """
+    async with _locked(location, clock, timeout, watch) as storage:
+        if location.rows is None:
+            yield storage
+            return
+        from nacre.memory.files.working_copy import change_rows  # noqa: PLC0415 - only for a server
+
+        async with change_rows(storage, location.rows):
+            yield storage_of(location, watch)
+
+
+@asynccontextmanager
+async def _locked(
+    location: Location,
+    clock: Clock,
+    timeout: float = LOCK_WAIT,  # noqa: ASYNC109 - as above
+    watch: Watch | None = None,
+) -> AsyncIterator[MemoryStorage]:
+    """Hold the lock between processes of this machine."""
     path = location.cache / "lock"
     with as_store_error(path):
         disk.make_folder(location.cache)
@@ -263,22 +301,8 @@ async def acquire(lock: FileLock, clock: Clock, *, seconds: float, poll: float, 
             lock.acquire(timeout=0)
             return
         if clock.seconds() >= until:
-            raise StoreError(busy)
+            raise StoreError(busy) from TimeoutError(busy)
         await asyncio.sleep(poll)
-
-
-async def in_thread(act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run to the end even when cancelled: the lock must not be released during a write."""
-    task = asyncio.ensure_future(asyncio.to_thread(act, *args, **kwargs))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError:  # asked twice; it takes milliseconds
-                continue
-        raise
 
 
 def opened(storage: MemoryStorage, clock: Clock) -> str:

@@ -18,9 +18,9 @@ from typing import Literal, TypeAlias
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError, VersionConflict
 from nacre.memory.files.location import Location
-from nacre.memory.files.recovery import MemoryStorage, as_store_error, pack, record
+from nacre.memory.files.recovery import MemoryStorage, as_store_error, in_thread, pack, record
 from nacre.memory.files.scan import is_topic
-from nacre.memory.files.transaction import TIMES, Transaction, held, in_thread, opened, transact
+from nacre.memory.files.transaction import TIMES, Transaction, held, opened, transact
 from nacre.memory.files.watch import Watch
 from nacre.memory.format.entry import Author, MemoryChange
 from nacre.store import disk

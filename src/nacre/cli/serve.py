@@ -1,0 +1,203 @@
+"""`nacre serve`: offer memory over HTTP to clients with a key (S7-S9)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import click
+
+from nacre.cli.options import RunOptions, database_option, load_settings, open_database
+from nacre.cli.output import print_error
+from nacre.errors import ConfigError
+from nacre.formatting import how_to_install
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from nacre.server.api import ServerParts
+    from nacre.settings import Settings
+
+MAX_PORT = 65_535
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+FIRST_USER = "owner"
+GRACE_SECONDS = 10
+"""Time for requests in progress when the process is told to stop."""
+MCP_MODULES = ("mcp", "mcp_types")
+
+
+@click.command(short_help="Serve memory over HTTP.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on."
+)
+@click.option(
+    "--port", type=click.IntRange(0, MAX_PORT), default=0, metavar="N", help="Port; default: any free port."
+)
+@click.option(
+    "--behind-proxy", is_flag=True, help="A reverse proxy encrypts: allow an address other than loopback."
+)
+@click.option("--log", is_flag=True, help="Print a line of JSON to stderr for each request, without content.")
+@database_option
+@click.option("--json", "as_json", is_flag=True, help="Print the address as one JSON document.")
+@click.pass_obj
+def serve(
+    options: RunOptions,
+    /,
+    *,
+    host: str,
+    port: int,
+    behind_proxy: bool,
+    database: str | None,
+    **flags: bool,
+) -> None:
+    """Serve memories and sessions over HTTP until Ctrl-C: REST at /v1 (GET /openapi.json describes it), MCP
+    at /mcp.
+
+    Clients send a key: `nacre keys create` makes one. Without any key, the first start creates one for an
+    administrator and prints it. With a database, many tenants and several such processes share it.
+    """
+    _check_requirements(host, behind_proxy=behind_proxy)
+    from nacre.asgi import bound
+    from nacre.asgi import serve as serve_app
+    from nacre.loopback import ConnectionLimit
+    from nacre.server.api import build_api
+    from nacre.server.keys import LOCAL_TENANT, create_key, new_key
+
+    settings = load_settings(options)
+    parts = _database_parts(database, settings) if database else _file_parts(settings)
+    # A key file that cannot be read is reported before the address.
+    has_key = bool(database) or bool(asyncio.run(parts.keys.list()))
+    listening = bound(host, port)
+    address, number = listening.getsockname()[:2]
+    url = f"http://[{address}]:{number}" if ":" in address else f"http://{address}:{number}"
+    limit = ConnectionLimit()
+    hosts = frozenset() if behind_proxy else _own_hosts(number)
+    parts = replace(parts, hosts=hosts, connections=limit)
+    if flags["log"]:
+        _log_to_stderr()
+    store = "postgres" if database else "files"
+    print(
+        json.dumps({"url": url, "pid": os.getpid(), "store": store}) if flags["as_json"] else url, flush=True
+    )
+
+    async def run() -> None:
+        if not has_key:
+            key = new_key(tenant=LOCAL_TENANT, user=FIRST_USER, role="admin")
+            text = await create_key(parts.keys, key)
+            print_error(f"key: {text} (shown once; `nacre keys revoke {key.id}` ends it)")
+        await serve_app(
+            build_api(parts), listening, limit=limit, grace_seconds=GRACE_SECONDS, behind_proxy=behind_proxy
+        )
+
+    with suppress(KeyboardInterrupt), _quiet_end():
+        asyncio.run(run())
+    sys.stdout.flush()
+
+
+def _file_parts(settings: Settings) -> ServerParts:
+    """Return what serves one person's files."""
+    from nacre.server.api import ServerParts
+    from nacre.server.audit_log import AuditFile
+    from nacre.server.jobs import work_by_rule
+    from nacre.server.keys import KeyFile
+    from nacre.server.spaces import FileSpaces
+
+    return ServerParts(
+        settings=settings,
+        spaces=FileSpaces(settings),
+        keys=KeyFile(settings.home),
+        audit=AuditFile(settings.home),
+        work=work_by_rule(settings),
+        mcp=_mcp_factory(settings),
+    )
+
+
+def _check_requirements(host: str, *, behind_proxy: bool) -> None:
+    """Raise `ConfigError` for an address that needs a proxy, or a package that is missing."""
+    if host not in LOOPBACK and not behind_proxy:
+        raise ConfigError(
+            f"{host} is not loopback, and keys would cross the network unencrypted; put a reverse proxy with "
+            "TLS in front and add --behind-proxy"
+        )
+    missing = [module for module in ("starlette", "uvicorn") if find_spec(module) is None]
+    if missing:
+        raise ConfigError(f"nacre serve needs {missing[0]}; install it with: {how_to_install('server')}")
+
+
+def _own_hosts(port: int) -> frozenset[str]:
+    """Return the values of the header Host by which a client on this machine addresses the server."""
+    return frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))
+
+
+def _mcp_factory(settings: Settings) -> Callable[[bool, bool], Starlette] | None:
+    """Return what makes the MCP application; None without the SDK."""
+    if any(find_spec(module) is None for module in MCP_MODULES):
+        return None
+    from nacre.app.memory_locations import all_places
+    from nacre.integrations.mcp_server.base import ServerOptions
+    from nacre.integrations.mcp_server.http import mcp_application
+
+    # Not the roots that a client names: they would be directories of this machine.
+    roots = [place.root for place in all_places(settings) if place.root is not None and place.root.is_dir()]
+    projects = tuple(dict.fromkeys((settings.cwd, *roots)))
+
+    def make(can_write: bool, local: bool) -> Starlette:
+        asked = ServerOptions(projects=projects, cwd=settings.cwd, read_only=not can_write, local=local)
+        return mcp_application(asked)
+
+    return make
+
+
+def _log_to_stderr() -> None:
+    """Print one line of JSON per request: operation, status, time and address, no content."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger = logging.getLogger("nacre.server")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
+@contextmanager
+def _quiet_end() -> Iterator[None]:
+    """Let SIGTERM end the process with 0 once the requests in progress are answered.
+
+    The HTTP server drains on the signal, and then raises it again.
+    """
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _database_parts(url: str, settings: Settings) -> ServerParts:
+    """Return keys, audit log and spaces in a database whose schema fits; nothing of this machine's person."""
+    opened = open_database(url, is_server=True)
+    from nacre.server.api import ServerParts
+    from nacre.server.postgres import AuditTable, DatabaseSpaces, KeyTable
+    from nacre.store.postgres.schema import require_schema
+
+    state = asyncio.run(require_schema(open_database(url)))
+    if state.bypasses:
+        print_error(
+            "the database's address logs in with a role that could read every tenant's rows; better use one "
+            "that is only a member of nacre_server"
+        )
+    folder = settings.home / "server" / "copies"
+    return ServerParts(
+        settings=replace(settings, home=folder),
+        spaces=DatabaseSpaces(opened, folder),
+        keys=KeyTable(opened),
+        audit=AuditTable(opened),
+        has_home=False,
+    )

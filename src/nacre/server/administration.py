@@ -1,0 +1,128 @@
+"""Operations beside memory: spaces, audit log, usage, background jobs, agents and mail."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+
+from nacre.agents.directory import directory_json, find, is_recent, list_agents, list_teams, post_of, team_of
+from nacre.errors import MailError
+from nacre.inspect.stats import gather
+from nacre.inspect.stats_json import stats_json
+from nacre.layers.l7_mail.letter import EVERYONE, OTHER
+from nacre.messages.blocks import JsonObject
+from nacre.server.audit_log import AuditLog
+from nacre.server.jobs import Jobs
+from nacre.server.operation import CURSOR, Answer, Call, Operation, ProblemError, whole_number
+from nacre.server.schema import (
+    AgentsAndTeams,
+    AuditPage,
+    JobEntry,
+    JobList,
+    JobRequest,
+    MailSent,
+    MailText,
+    SpaceNames,
+    Usage,
+)
+from nacre.settings import Settings
+
+MAX_DAYS = 3_650
+DEFAULT_DAYS = 30
+
+
+def administration_operations(settings: Settings, audit: AuditLog, jobs: Jobs) -> list[Operation]:
+    """Return the operations; agents, mail and usage are those of the settings' home."""
+    served = _Administration(settings, audit, jobs)
+    limit = whole_number("limit", "Maximum number of entries.", default=100, most=500)
+    days = whole_number("days", "Number of days, including today.", default=DEFAULT_DAYS, most=MAX_DAYS)
+    return [
+        Operation(method="GET", path="/spaces", id="listSpaces", handler=served.spaces, answer=SpaceNames,
+                  summary="List the spaces that the key may use.", has_space=False),
+        Operation(method="GET", path="/audit-log", id="listAuditLog", needs="admin", handler=served.log,
+                  parameters=(limit, CURSOR), summary="List writes, newest first.", answer=AuditPage,
+                  has_space=False, needs_all_spaces=True),
+        Operation(method="GET", path="/usage", id="getUsage", parameters=(days,), handler=served.usage,
+                  summary="Summarise tokens, cost, cache hits and memories by day.", answer=Usage,
+                  has_space=False, needs_all_spaces=True, needs_home=True),
+        Operation(method="GET", path="/jobs", id="listJobs", handler=served.jobs, answer=JobList,
+                  summary="List background jobs, newest first.", has_space=False, needs_all_spaces=True,
+                  needs_home=True),
+        Operation(method="POST", path="/jobs", id="startJob", needs="member", body=JobRequest,
+                  handler=served.start, answer=JobEntry, status=HTTPStatus.ACCEPTED, needs_home=True,
+                  summary="Start to consolidate (`dream`) or index a space; a running job is returned."),
+        Operation(method="GET", path="/agents", id="listAgents", handler=served.agents, has_space=False,
+                  summary="List agents that run or ended within a day, and teams.", answer=AgentsAndTeams,
+                  needs_all_spaces=True, needs_home=True),
+        Operation(method="POST", path="/mail", id="sendMail", needs="member", body=MailText,
+                  handler=served.send, answer=MailSent, status=HTTPStatus.CREATED, has_space=False,
+                  summary="Write to an agent, a session or a team.", needs_all_spaces=True, needs_home=True),
+    ]  # fmt: skip
+
+
+class _Administration:
+    def __init__(self, settings: Settings, audit: AuditLog, jobs: Jobs) -> None:
+        self._settings = settings
+        self._audit = audit
+        self._jobs = jobs
+
+    async def spaces(self, call: Call) -> Answer:
+        return Answer(content={"spaces": [*await call.spaces.names(call.key)]})
+
+    async def log(self, call: Call) -> Answer:
+        limit = call.query["limit"]
+        found = await self._audit.newest(call.key.tenant, limit=limit, before=call.query["cursor"] or "")
+        more = found[-1]["id"] if len(found) == limit else None
+        return Answer(content={"entries": [*found], "next": more})
+
+    async def usage(self, call: Call) -> Answer:
+        days: int = call.query["days"]
+
+        def read() -> JsonObject:
+            return stats_json(gather(self._settings, days=days, everywhere=True), days)
+
+        return Answer(content=await asyncio.to_thread(read))
+
+    async def jobs(self, call: Call) -> Answer:
+        return Answer(content={"jobs": [one.as_json() for one in self._jobs.list(call.key.tenant)]})
+
+    async def start(self, call: Call) -> Answer:
+        space = await call.space()
+        job = self._jobs.start(call.body.kind, space, tenant=call.key.tenant, user=call.key.user)
+        return Answer(content=job.as_json(), status=HTTPStatus.ACCEPTED)
+
+    async def agents(self, call: Call) -> Answer:
+        home = self._settings.home
+
+        def read() -> JsonObject:
+            now = call.clock.now()
+            found = [each for each in list_agents(home) if is_recent(each, now)]
+            return directory_json(found, list_teams(home))
+
+        return Answer(content=await asyncio.to_thread(read))
+
+    async def send(self, call: Call) -> Answer:
+        text: MailText = call.body
+        home = self._settings.home
+        if ":" in text.to or (text.to == EVERYONE and not text.team):
+            raise ProblemError(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                "write to a name or the beginning of a session's id; * needs a team",
+            )
+        try:
+            roster = await asyncio.to_thread(team_of, home, text.team) if text.team else None
+            target = None
+            if text.to != EVERYONE:
+                target = await asyncio.to_thread(find, home, self._settings.cwd, text.to, team=text.team)
+        except MailError as error:
+            raise ProblemError(HTTPStatus.NOT_FOUND, str(error)) from error
+        post = post_of(f"{OTHER}{sender_name(call.key.user)}", target, roster)
+        sent = await post.send(target.name if target else text.to, text.text, summary=text.summary)
+        content = {"to": [*sent.to], "ids": [*sent.ids], "waits": bool(target and target.is_gone)}
+        return Answer(content=content, status=HTTPStatus.CREATED)
+
+
+def sender_name(user: str) -> str:
+    """Return a user's name as one word, usable in an address."""
+    plain = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "-_.") else "-" for sign in user)
+    return plain.strip("-_.")[:40] or "client"

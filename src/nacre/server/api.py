@@ -1,0 +1,453 @@
+"""The HTTP API as an ASGI application: authentication, limits, dispatch, errors, audit (S7, S9)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import math
+import re
+import secrets
+import traceback
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from itertools import product
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from nacre.asgi import App, Receive, Scope, Send, bearer_token, header_values, read_refused
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import NacreError
+from nacre.loopback import ConnectionLimit
+from nacre.server.administration import administration_operations
+from nacre.server.audit_log import AuditLog
+from nacre.server.jobs import JobKind, Jobs, Work
+from nacre.server.keys import ApiKey, KeyStore, Role, authenticate
+from nacre.server.limits import IdempotencyKeys, RateLimit, RememberedAnswer
+from nacre.server.memories import memory_operations
+from nacre.server.metrics import CONTENT_TYPE, Metrics
+from nacre.server.openapi import openapi_document
+from nacre.server.operation import Call, Operation, ProblemError
+from nacre.server.problems import json_response, problem, problem_of
+from nacre.server.sessions import session_operations
+from nacre.server.spaces import DEFAULT_SPACE, Spaces
+from nacre.settings import Settings
+from nacre.version import VERSION
+
+PREFIX = "/v1"
+MCP_PATH = "/mcp"
+MAX_BODY_BYTES = 1_048_576
+BODY_SECONDS = 30.0
+"""Time for a whole body."""
+REQUEST_SECONDS = 60.0
+"""Time for an answer; a change that takes longer is still completed, and recorded."""
+MAX_IDEMPOTENCY_CHARS = 200
+_PATH_PARAMETER = re.compile(r"\{(\w+)\}")
+_LOG = logging.getLogger("nacre.server")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerParts:
+    """What the API works on; files or a database are behind it."""
+
+    settings: Settings
+    spaces: Spaces
+    keys: KeyStore
+    audit: AuditLog
+    clock: Clock = SYSTEM_CLOCK
+    hosts: frozenset[str] = frozenset()
+    """Values of the header Host that are answered, against pages that rebind a name; empty for any."""
+    connections: ConnectionLimit | None = None
+    """Connections of clients with a key are not dropped for those of others."""
+    work: Mapping[JobKind, Work] = field(default_factory=dict)
+    """What background jobs do."""
+    has_home: bool = True
+    """Whether the settings' home is that of the one person served: its sessions, usage, agents and mail."""
+    mcp: Callable[[bool, bool], Starlette] | None = None
+    """Returns the application at `/mcp` for clients that may write or not, and that are local or not."""
+
+
+def all_operations(settings: Settings, audit: AuditLog, jobs: Jobs) -> list[Operation]:
+    """Return every operation of the API."""
+    return [
+        *memory_operations(settings.home),
+        *session_operations(settings),
+        *administration_operations(settings, audit, jobs),
+    ]
+
+
+def build_api(parts: ServerParts) -> App:
+    """Return the application."""
+    return _Api(parts)
+
+
+class _Api:
+    def __init__(self, parts: ServerParts) -> None:
+        self._parts = parts
+        self._rate = RateLimit(parts.clock)
+        self._repeated = IdempotencyKeys(parts.clock)
+        self._metrics = Metrics()
+        self._jobs = Jobs(parts.work, parts.clock)
+        self._running: set[asyncio.Task[Response]] = set()
+        self._mcp: dict[tuple[bool, bool], Starlette] = {}
+        operations = all_operations(parts.settings, parts.audit, self._jobs)
+        self.operations = [one for one in operations if parts.has_home or not one.needs_home]
+        self._app = self._application()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if (refusal := self._refusal(scope)) is not None:
+            await read_refused(receive)
+            await refusal(scope, receive, send)
+        elif scope["path"] == MCP_PATH:
+            await self._serve_mcp(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _application(self) -> Starlette:
+        document = openapi_document(self.operations, PREFIX)
+        by_path: dict[str, dict[str, Operation]] = {}
+        for one in self.operations:
+            by_path.setdefault(one.path, {})[one.method] = one
+        # Literal paths before those with parameters: /memories/search is not the memory named "search". Of
+        # these the longest first, because a file may be in a folder.
+        ordered = sorted(
+            by_path.items(), key=lambda item: (len(_PATH_PARAMETER.findall(item[0])), -len(item[0]))
+        )
+        routes: list[BaseRoute] = [
+            Route("/healthz", _health),
+            Route("/readyz", self._ready),
+            Route("/openapi.json", self._with_key("reader", lambda: json_response(document))),
+            Route("/metrics", self._with_key("admin", self._figures)),
+            *(
+                Route(
+                    PREFIX + path.replace("{file}", "{file:path}"),
+                    self._endpoint(methods),
+                    methods=["GET", "POST", "PATCH", "DELETE", "PUT", "OPTIONS"],
+                )
+                for path, methods in ordered
+            ),
+        ]
+        handlers: dict[Any, Any] = {404: _no_route, 405: _no_method}
+        return Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for rights in product((False, True), repeat=2) if self._parts.mcp else ():
+                assert self._parts.mcp is not None, "checked just now"
+                app = self._parts.mcp(*rights)
+                await stack.enter_async_context(app.router.lifespan_context(app))
+                self._mcp[rights[0], rights[1]] = app
+            yield
+            if self._running:
+                await asyncio.wait(self._running, timeout=REQUEST_SECONDS)
+            await self._jobs.close()
+        await self._parts.spaces.close()
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """Return the answer to a page in a browser, or to a name that was rebound to this address."""
+        headers: list[tuple[bytes, bytes]] = list(scope["headers"])
+        hosts = {one.decode("latin-1").lower() for one in header_values(headers, b"host")}
+        allowed = self._parts.hosts
+        if len(hosts) != 1 or (allowed and not hosts <= allowed):
+            return problem(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to its own address only")
+        origins = {one.decode("latin-1").lower() for one in header_values(headers, b"origin")}
+        if {one.partition("://")[2] for one in origins} - hosts:
+            return problem(HTTPStatus.FORBIDDEN, "pages of other origins may not use this server")
+        return None
+
+    async def _serve_mcp(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        began = self._parts.clock.seconds()
+        status = HTTPStatus.INTERNAL_SERVER_ERROR
+        try:
+            key = await self._authenticated(request, "reader", needs_all_spaces=True)
+            app = self._mcp.get((key.allows("member"), key.local))
+            if app is None:
+                raise ProblemError(HTTPStatus.NOT_FOUND, "this server was started without the MCP SDK")
+        except NacreError as error:
+            response = problem_of(error)
+            status = HTTPStatus(response.status_code)
+            await read_refused(receive)
+            await response(scope, receive, send)
+        else:
+            status = HTTPStatus.OK
+            await app(scope, receive, send)
+        finally:
+            self._metrics.count("mcp", int(status), self._parts.clock.seconds() - began)
+
+    async def _ready(self, _: Request) -> Response:
+        try:
+            await self._parts.keys.list()
+        except NacreError as error:
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        return json_response({"status": "ready", "version": VERSION})
+
+    def _figures(self) -> Response:
+        gauges = {"nacre_jobs_running": self._jobs.running}
+        return PlainTextResponse(self._metrics.text(gauges), media_type=CONTENT_TYPE)
+
+    def _with_key(self, role: Role, answer: Callable[[], Response]) -> Any:
+        async def endpoint(request: Request) -> Response:
+            try:
+                await self._authenticated(request, role)
+            except NacreError as error:
+                return problem_of(error)
+            return answer()
+
+        return endpoint
+
+    def _endpoint(self, methods: dict[str, Operation]) -> Any:
+        async def endpoint(request: Request) -> Response:
+            method = "GET" if request.method == "HEAD" else request.method
+            operation = methods.get(method)
+            if operation is None:
+                return _not_allowed(request, methods)
+            began = self._parts.clock.seconds()
+            self._metrics.in_progress += 1
+            try:
+                response = await self._answered(operation, request)
+            except ClientDisconnect:
+                response = Response(status_code=HTTPStatus.BAD_REQUEST)
+            except NacreError as error:
+                response = problem_of(error)
+            except Exception as error:  # noqa: BLE001 - the top of a request: the client gets an answer
+                response = failed(operation.id, error)
+            finally:
+                self._metrics.in_progress -= 1
+            seconds = self._parts.clock.seconds() - began
+            self._metrics.count(operation.id, response.status_code, seconds)
+            entry = {"event": "request", "operation": operation.id, "status": response.status_code}
+            _LOG.info(json.dumps({**entry, "ms": round(seconds * 1000, 1), "address": _address(request)}))
+            return response
+
+        return endpoint
+
+    async def _answered(self, operation: Operation, request: Request) -> Response:
+        try:
+            key = await self._authenticated(
+                request, operation.needs, needs_all_spaces=operation.needs_all_spaces
+            )
+        except ProblemError:
+            await read_refused(request.receive)  # so that the client reads the answer, not a reset
+            raise
+        body = await _read_body(request)
+        repeat = request.headers.get("idempotency-key") if operation.writes else None
+        fingerprint = hashlib.sha256(
+            f"{request.method} {request.url.path}?{request.url.query}\n".encode() + body
+        ).hexdigest()
+        if repeat is not None and (known := self._repetition(key, repeat, fingerprint)) is not None:
+            return known
+        task = asyncio.create_task(self._performed(operation, request, key, body))
+        if repeat is not None:
+            task.add_done_callback(lambda done: self._remember(key, repeat, fingerprint, done))
+        # A client that leaves, and the end of the server, do not interrupt a change.
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        done, _ = await asyncio.wait({task}, timeout=REQUEST_SECONDS)
+        if not done:
+            raise ProblemError(
+                HTTPStatus.GATEWAY_TIMEOUT,
+                f"no answer within {REQUEST_SECONDS:g} s; a change may still be made: repeat it with its "
+                "Idempotency-Key",
+            )
+        return task.result()
+
+    def _ended(self, task: asyncio.Task[Response]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # a request whose client has left may fail, too
+
+    def _repetition(self, key: ApiKey, repeat: str, fingerprint: str) -> Response | None:
+        """Return the answer to a repeated write; None for the first."""
+        if not 0 < len(repeat) <= MAX_IDEMPOTENCY_CHARS:
+            raise ProblemError(
+                HTTPStatus.BAD_REQUEST, f"Idempotency-Key has 1 to {MAX_IDEMPOTENCY_CHARS} characters"
+            )
+        known = self._repeated.begin(key.id, repeat, fingerprint)
+        if known is None:
+            return None
+        if known.fingerprint != fingerprint:
+            raise ProblemError(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                "this Idempotency-Key was used for another request; choose a new one",
+            )
+        if not known.status:
+            raise ProblemError(
+                HTTPStatus.CONFLICT,
+                "the first request with this Idempotency-Key is in progress; repeat it for its answer",
+                headers={"Retry-After": "1"},
+            )
+        return Response(known.content, known.status, headers=dict(known.headers))
+
+    def _remember(self, key: ApiKey, repeat: str, fingerprint: str, done: asyncio.Task[Response]) -> None:
+        """Keep the answer to a write; one that failed changed nothing and may be repeated."""
+        if done.cancelled() or done.exception() is not None:
+            self._repeated.forget(key.id, repeat)
+            return
+        response = done.result()
+        headers = tuple((name, value) for name, value in response.headers.items() if name != "content-length")
+        now = self._parts.clock.seconds()
+        answer = RememberedAnswer(fingerprint, now, response.status_code, headers, bytes(response.body))
+        self._repeated.finish(key.id, repeat, answer)
+
+    async def _authenticated(self, request: Request, role: Role, *, needs_all_spaces: bool = False) -> ApiKey:
+        token = bearer_token(request.scope["headers"])
+        key = await authenticate(self._parts.keys, token, clock=self._parts.clock)
+        if key is None:
+            raise ProblemError(
+                HTTPStatus.UNAUTHORIZED,
+                "send a key that `nacre keys create` printed: Authorization: Bearer nacre_…",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        if self._parts.connections is not None and request.client is not None:
+            self._parts.connections.keep((request.client.host, request.client.port))
+        if wait := self._rate.wait_seconds(key.id):
+            seconds = math.ceil(wait)
+            raise ProblemError(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                f"too many requests with this key; try again in {seconds} s",
+                headers={"Retry-After": str(seconds)},
+            )
+        if not key.allows(role):
+            raise ProblemError(
+                HTTPStatus.FORBIDDEN, f"this needs a key of the role {role}; this is a {key.role}"
+            )
+        if needs_all_spaces and key.spaces:
+            raise ProblemError(
+                HTTPStatus.FORBIDDEN, "this needs a key for all spaces; this key is for some of them"
+            )
+        return key
+
+    async def _performed(self, operation: Operation, request: Request, key: ApiKey, body: bytes) -> Response:
+        call = Call(
+            key=key,
+            spaces=self._parts.spaces,
+            space_name=request.query_params.get("space", DEFAULT_SPACE),
+            path=request.path_params,
+            query=_query(operation, request),
+            body=_parsed(operation, body),
+            if_match=request.headers.get("if-match"),
+            clock=self._parts.clock,
+        )
+        try:
+            answer = await operation.handler(call)
+        except NacreError as error:
+            await self._record(operation, request, call, problem_of(error).status_code)
+            raise
+        await self._record(operation, request, call, int(answer.status))
+        return json_response(answer.content, answer.status, headers=answer.headers)
+
+    async def _record(self, operation: Operation, request: Request, call: Call, status: int) -> None:
+        """Append a write to the audit log."""
+        if not operation.writes:
+            return
+        try:
+            await self._parts.audit.append({
+                "id": secrets.token_hex(8),
+                "at": self._parts.clock.now().isoformat(),
+                "tenant": call.key.tenant,
+                "user": call.key.user,
+                "key": call.key.id,
+                "address": _address(request),
+                "operation": operation.id,
+                "space": call.space_name if operation.has_space else None,
+                "path": request.url.path,
+                "status": status,
+                "commit": call.commit or None,
+            })  # fmt: skip
+        except NacreError as error:
+            # The change is made, and its commit names the key: the client must not repeat it.
+            _LOG.error(json.dumps({"event": "audit log not written", "error": str(error)}))
+
+
+def failed(operation: str, error: Exception) -> Response:
+    """Log a defect without its message, which may contain a memory's text, and answer."""
+    where = [f"{one.filename}:{one.lineno} {one.name}" for one in traceback.extract_tb(error.__traceback__)]
+    _LOG.error(
+        json.dumps(
+            {
+                "event": "failed",
+                "operation": operation,
+                "error": type(error).__name__,
+                "where": where[-8:],
+            }
+        )
+    )
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the server failed; its log says where")
+
+
+async def _read_body(request: Request) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if size > MAX_BODY_BYTES:
+                    await read_refused(request.receive)
+                    raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a body has at most 1 MiB")
+                parts.append(part)
+    except TimeoutError:
+        raise ProblemError(
+            HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive within {BODY_SECONDS:g} s"
+        ) from None
+    return b"".join(parts)
+
+
+def _query(operation: Operation, request: Request) -> dict[str, Any]:
+    known = {one.name for one in operation.parameters} | ({"space"} if operation.has_space else set())
+    if unknown := sorted(set(request.query_params) - known):
+        raise ProblemError(HTTPStatus.BAD_REQUEST, f"there is no parameter {unknown[0][:40]!r} here")
+    found: dict[str, Any] = {}
+    for one in operation.parameters:
+        given = request.query_params.get(one.name)
+        found[one.name] = one.schema.get("default") if given is None else one.convert(given)
+    return found
+
+
+def _parsed(operation: Operation, body: bytes) -> BaseModel | None:
+    if operation.body is None:
+        return None
+    try:
+        return operation.body.model_validate_json(body or b"{}")
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "body"
+        raise ProblemError(HTTPStatus.BAD_REQUEST, f"{place}: {first['msg']}") from error
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+async def _health(_: Request) -> Response:
+    return json_response({"status": "ok", "version": VERSION})
+
+
+async def _no_route(request: Request, _: Exception) -> Response:
+    return problem(HTTPStatus.NOT_FOUND, f"there is no {request.url.path[:100]}; see GET /openapi.json")
+
+
+async def _no_method(request: Request, error: Exception) -> Response:
+    headers = error.headers if isinstance(error, HTTPException) else None
+    detail = f"{request.url.path[:100]} has no {request.method}"
+    return problem(HTTPStatus.METHOD_NOT_ALLOWED, detail, headers=headers)
+
+
+def _not_allowed(request: Request, methods: Collection[str]) -> Response:
+    allowed = ", ".join(sorted(methods))
+    detail = f"{request.url.path[:100]} has no {request.method}, only {allowed}"
+    return problem(HTTPStatus.METHOD_NOT_ALLOWED, detail, headers={"Allow": allowed})

@@ -1,0 +1,136 @@
+"""Writes the sessions of clients as logs that `nacre replay` and `nacre sessions import` read (G2).
+
+Only with `--record`: these files hold all text. A session whose history was changed goes on in a new file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import dropwhile
+from pathlib import Path
+
+from nacre.clock import Clock
+from nacre.errors import StoreError
+from nacre.messages.blocks import Block, JsonObject, Role
+from nacre.messages.events import Reply
+from nacre.messages.foreign.formats import Recording, read_openai
+from nacre.messages.jsonl import Envelope, chained_id, encode
+from nacre.messages.records import ReplyFacts, Said
+from nacre.messages.wire import parse_content
+from nacre.server.gateway.client_sessions import MAX_SESSIONS, Arrival
+from nacre.server.gateway.conversation import Conversation, client_messages
+from nacre.store import disk
+
+
+@dataclass(slots=True)
+class _Log:
+    path: Path
+    session_id: str
+    parent: str | None = None
+    messages: int = 0
+    """How many messages of the client's newest request are in the log."""
+    has_reply: bool = False
+    """The reply to that request is in the log, too, and comes back with the next one."""
+
+
+class SessionRecorder:
+    """Appends what is new in each answered request, and its reply."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._logs: OrderedDict[str, _Log] = OrderedDict()
+        try:
+            disk.make_folder(folder)
+        except OSError as error:
+            raise StoreError(disk.explain(error, folder)) from error
+
+    def add(self, arrival: Arrival, said: Conversation, reply: Reply | None) -> None:
+        """Append one request; raises `StoreError` if the file cannot be written."""
+        log = self._log(arrival, said)
+        records = list(self._heard(log, said, arrival.at))
+        log.messages = len(said.messages)
+        log.has_reply = reply is not None
+        if reply is not None:
+            facts = ReplyFacts(
+                id=reply.id, model=reply.model or said.model, stop_reason=reply.stop_reason, usage=reply.usage
+            )
+            now, new_id = self._clock.now(), self._clock.new_id()
+            blocks = reply.message.blocks
+            records.append(Said(id=new_id, at=now, role="assistant", blocks=blocks, reply=facts))
+        lines = b""
+        for record in records:
+            envelope = Envelope(session_id=log.session_id, cwd="")
+            lines += encode(record, envelope=envelope, parent=log.parent)
+            log.parent = chained_id(record) or log.parent
+        self._append(log.path, lines)
+
+    def _log(self, arrival: Arrival, said: Conversation) -> _Log:
+        name = arrival.session.id
+        log = self._logs.get(name)
+        is_changed = arrival.changed is not None and arrival.changed.level == "messages"
+        is_held = bool(said.previous_response)
+        if log is None or is_changed or (len(said.messages) < log.messages and not is_held):
+            number = 1
+            while (path := self._folder / f"{name}{f'-{number}' * (number > 1)}.jsonl").exists():
+                number += 1
+            log = self._logs[name] = _Log(path, self._clock.new_id())
+            while len(self._logs) > MAX_SESSIONS:
+                self._logs.popitem(last=False)
+        self._logs.move_to_end(name)
+        return log
+
+    def _heard(self, log: _Log, said: Conversation, at: datetime) -> Iterator[Said]:
+        """Yield what the client says for the first time."""
+        known = 0 if said.previous_response else log.messages
+        fresh = list(zip(client_messages(said.api, said.body), said.messages, strict=True))[known:]
+        if log.has_reply:
+            fresh = list(dropwhile(lambda one: one[1].get("role") == "assistant", fresh))
+        for role, content in _as_blocks(said, [raw for raw, _ in fresh]):
+            yield Said(id=self._clock.new_id(), at=at, role=role, blocks=content)
+
+    def _append(self, path: Path, lines: bytes) -> None:
+        try:
+            descriptor = disk.open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            try:
+                disk.append_lines(descriptor, lines)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise StoreError(disk.explain(error, path)) from error
+
+
+def _as_blocks(
+    said: Conversation, messages: Sequence[JsonObject]
+) -> Iterator[tuple[Role, tuple[Block, ...]]]:
+    if said.api == "messages":
+        for one in messages:
+            yield "assistant" if one.get("role") == "assistant" else "user", parse_content(one.get("content"))
+        return
+    chat = [_as_chat(one) for one in messages] if said.api == "responses" else list(messages)
+    recording = Recording("gateway")
+    read_openai({"messages": [*chat]}, recording)
+    for record in recording.records:
+        if isinstance(record, Said):
+            yield record.role, record.blocks
+
+
+def _as_chat(item: JsonObject) -> JsonObject:
+    """Return an item of the Responses API as a chat message."""
+    match item:
+        case {"type": "function_call", "call_id": str(call), "name": str(name), "arguments": str(arguments)}:
+            function: JsonObject = {"name": name, "arguments": arguments}
+            return {
+                "role": "assistant",
+                "tool_calls": [{"id": call, "type": "function", "function": function}],
+            }
+        case {"type": "function_call_output", "call_id": str(call), "output": output}:
+            return {"role": "tool", "tool_call_id": call, "content": output}
+        case {"role": role, "content": content}:
+            return {"role": role, "content": content}
+        case _:
+            return {"role": "assistant", "content": ""}

@@ -1,0 +1,52 @@
+"""What the gateway saw, one line of JSON per request in a file per month; without text or keys (G2)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from nacre.errors import StoreError
+from nacre.messages.blocks import JsonObject
+from nacre.store import disk
+
+FOLDER = "gateway"
+MONTH_CHARS = len("2026-11")
+
+
+class RecordFile:
+    """Appends to the file of the month; a line is complete or, after a crash, left out on reading."""
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / FOLDER
+
+    def append(self, record: JsonObject) -> None:
+        """Append one record, which has its time in `at`."""
+        path = self._folder / f"{str(record['at'])[:MONTH_CHARS]}.jsonl"
+        line = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode(errors="replace") + b"\n"
+        try:
+            disk.make_folder(self._folder)
+            descriptor = disk.open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            try:
+                disk.append_lines(descriptor, line)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise StoreError(disk.explain(error, path)) from error
+
+
+def read_records(home: Path) -> Iterator[JsonObject]:
+    """Yield all complete records, oldest first."""
+    for path in sorted((home / FOLDER).glob("*.jsonl")):
+        try:
+            with path.open("rb") as file:
+                for line in file:
+                    try:
+                        record = json.loads(line)
+                    except ValueError:  # torn by a crash
+                        continue
+                    if isinstance(record, dict) and isinstance(record.get("session"), str):
+                        yield record
+        except OSError as error:
+            raise StoreError(disk.explain(error, path)) from error

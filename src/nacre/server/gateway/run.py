@@ -1,0 +1,80 @@
+"""Put the parts of the gateway together and serve it on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nacre.asgi import serve
+from nacre.clock import SYSTEM_CLOCK, Clock
+from nacre.errors import ConfigError
+from nacre.loopback import ConnectionLimit
+from nacre.server.gateway.keep_warm import CacheRefresher, KeepWarmLimits, Sleep
+from nacre.server.gateway.observer import SessionObserver
+from nacre.server.gateway.proxy import Gateway, upstream_transport
+from nacre.server.gateway.recording import SessionRecorder
+from nacre.server.gateway.records import RecordFile
+from nacre.server.gateway.upstream import Upstream
+
+HOST = "127.0.0.1"
+"""Always loopback: keys cross this connection unencrypted."""
+GRACE_SECONDS = 10
+"""Time for replies in progress when the gateway stops."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayOptions:
+    """What the gateway does besides passing requests on."""
+
+    home: Path
+    upstream: Upstream = field(default_factory=Upstream)
+    keep_warm: KeepWarmLimits | None = None
+    record: Path | None = None
+    """Folder for recordings of whole sessions, with all text."""
+    clock: Clock = SYSTEM_CLOCK
+    sleep: Sleep = asyncio.sleep
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltGateway:
+    """The application, with the parts that tests look at."""
+
+    app: Gateway
+    observer: SessionObserver
+    limit: ConnectionLimit
+
+
+def build_gateway(options: GatewayOptions, port: int) -> BuiltGateway:
+    """Return the gateway for a port of this machine."""
+    if options.upstream.url is not None and _is_own(options.upstream.url, port):
+        raise ConfigError("--upstream is the address of this gateway; name the address of the provider")
+    transport = upstream_transport(options.upstream)
+    observer = SessionObserver(RecordFile(options.home), clock=options.clock)
+    if options.record is not None:
+        observer.recorder = SessionRecorder(options.record, options.clock)
+    if options.keep_warm is not None:
+        observer.refresher = CacheRefresher(
+            transport,
+            limits=options.keep_warm,
+            clock=options.clock,
+            on_record=observer.record,
+            sleep=options.sleep,
+        )
+    limit = ConnectionLimit()
+    app = Gateway(options.upstream, port=port, limit=limit, observer=observer, transport=transport)
+    return BuiltGateway(app, observer, limit)
+
+
+async def serve_gateway(options: GatewayOptions, listening: socket.socket) -> None:
+    """Serve until the process is told to stop."""
+    # A reply that broke off at the provider is left unfinished, which the server would log as an error.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    built = build_gateway(options, listening.getsockname()[1])
+    await serve(built.app, listening, limit=built.limit, grace_seconds=GRACE_SECONDS, date_header=False)
+
+
+def _is_own(url: str, port: int) -> bool:
+    return any(url.rstrip("/").endswith(f"//{name}:{port}") for name in (HOST, "localhost"))

