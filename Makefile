@@ -48,6 +48,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/make_python.py
 	$(BIN)/python docs/make_settings.py
+	$(BIN)/python docs/make_api.py
 	$(BIN)/python docs/make_measured.py
 
 bench: $(VENV)/.dev

@@ -46,6 +46,7 @@ NAMES = (
     "compaction.faults",
     "extract",
     "real_sessions",
+    "gateway",
 )
 TINY = "--tiny"
 

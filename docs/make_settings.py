@@ -142,7 +142,10 @@ def _default(path: tuple[str, ...]) -> str:
 _SAID_HERE: dict[tuple[str, ...], str] = {
     ("home",): "Where the user's sessions and settings are kept.",
     ("model",): "The model to ask; unset, chosen by the keys that are present.",
-    ("small_model",): "The model for short side questions, and for notes and extraction where it costs less.",
+    ("small_model",): (
+        "The model for short side questions, and for notes and extraction where it costs less; unset, the "
+        "vendor's small model writes those."
+    ),
     (
         "fallback_model",
     ): "Answers while the main model is out of reach; see [how](../how-to/use-a-fallback-model.md).",

@@ -100,5 +100,5 @@ def begin(
 
 def world(cwd: Path, **environ: str) -> dict[str, str]:
     """An environment in which nothing of the tester's own is configured."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
     return {**kept, "HOME": str(cwd), "NACRE_HOME": str(cwd / "home"), "PYTHONUTF8": "1", **environ}

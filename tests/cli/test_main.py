@@ -246,7 +246,7 @@ def test_a_subcommand_s_options_go_on_top_of_the_program_s() -> None:
     assert after == RunOptions(model="a", debug=True, continue_=True, max_turns=3, resume="id")
     assert {field.name for field in fields(RunOptions)} == {
         "prompt", "output_format", "continue_", "resume", "no_memory", "bare", "incognito", "model",
-        "max_turns", "debug", "line", "sandbox", "thinking", "image",
+        "max_turns", "debug", "line", "sandbox", "thinking", "image", "screen_reader", "server",
     }  # fmt: skip
 
 

@@ -90,7 +90,7 @@ async def test_a_long_task_stays_inside_its_window_and_moves_only_where_that_was
     told: list[str] = []
     layers = Layers(window=20_000, on_notice=told.append)
     if how == "Cleared":
-        layers = replace(layers, results=tmp_path, clearable=frozenset({"look"}))
+        layers = replace(layers, results=tmp_path, clearable=frozenset({"look"}), compacts=False)
     script: list[Any] = [{"thinking": f"Hm, {n}.", **call(f"topic {n}", 120)} for n in range(24)]
     async with Simulator([*script, "Done."]) as sim:
         words = HumanMessage("Look at all of them, but never at topic 41.")

@@ -77,7 +77,13 @@ async def test_a_long_task_stays_inside_its_window_and_moves_only_where_that_was
     """C9, C26, C31: over two runs and through the session, nothing moves but by a clear or a compaction."""
     told: list[str] = []
     results = tmp_path / "results"
-    layers = Layers(results=results, window=20_000, clearable=frozenset({"look"}), on_notice=told.append)
+    layers = Layers(
+        results=results,
+        window=20_000,
+        clearable=frozenset({"look"}),
+        compacts=False,
+        on_notice=told.append,
+    )
     script: list[Any] = [call(f"topic {n}", 120) for n in range(24)]
     session = NacreSession("long", cwd=tmp_path, home=tmp_path)
     run = config(layers)

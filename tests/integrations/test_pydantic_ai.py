@@ -91,7 +91,7 @@ async def test_a_long_task_stays_inside_its_window_and_moves_only_where_that_was
     told: list[str] = []
     layers = Layers(window=20_000, on_notice=told.append)
     if how == "Cleared":
-        layers = replace(layers, results=tmp_path, clearable=frozenset({"look"}))
+        layers = replace(layers, results=tmp_path, clearable=frozenset({"look"}), compacts=False)
     script: list[Any] = [{"thinking": f"Hm, {n}.", **call(f"topic {n}", 120)} for n in range(24)]
     async with Simulator([*script[:12], "Half.", *script[12:], "Done."]) as sim, agent(sim, layers) as helper:
         words, limits = "Look at all of them, but never at topic 41.", UsageLimits(request_limit=100)

@@ -18,6 +18,7 @@ from nacre.layers.l7_mail.inbox import Inbox
 from nacre.layers.l7_mail.letter import MAIN
 from nacre.layers.l7_mail.mailbox import Mailbox, box_path, peek
 from nacre.layers.l7_mail.post import Post
+from nacre.messages.blocks import Json, JsonObject
 from nacre.process import is_alive
 from nacre.session.spending import FILE, ProcessSpend, read_shared
 from nacre.store.sessions import Sessions
@@ -180,6 +181,57 @@ def list_teams(home: Path, cwd: Path | None = None) -> list[ListedTeam]:
             tasks = {str(state): states[state] for state in STATES}
             found.append(ListedTeam(name=name, lead=roster.lead(), members=seen, tasks=tasks))
     return found
+
+
+def directory_json(agents: Sequence[ListedAgent], listed: Sequence[ListedTeam]) -> JsonObject:
+    """Return what `nacre agents list --json` prints; fields may be added."""
+    return {"agents": [_agent_json(each) for each in agents], "teams": [_team_json(one) for one in listed]}
+
+
+def _agent_json(each: ListedAgent) -> JsonObject:
+    state = each.state
+    return {
+        "id": state.id,
+        "name": state.name,
+        "type": state.type,
+        "pattern": state.pattern,
+        "status": state.status,
+        "description": state.description,
+        "doing": state.doing,
+        "session": each.session,
+        "cwd": each.cwd,
+        "owner": state.owner,
+        "team": state.team,
+        "model": state.model,
+        "background": state.background,
+        "started": state.started.isoformat(),
+        "seconds": state.seconds,
+        "rounds": state.rounds,
+        "calls": state.calls,
+        "tokens": state.tokens,
+        "cost_usd": state.cost_usd,
+        "worktree": state.worktree,
+        "branch": state.branch,
+        "pid": state.pid,
+    }
+
+
+def _team_json(team: ListedTeam) -> JsonObject:
+    members: list[Json] = [
+        {
+            "name": each.member.name,
+            "type": each.member.type,
+            "alive": each.is_alive,
+            "waiting": each.waiting,
+            "pid": each.member.pid,
+            "host": each.member.host,
+            "session": each.member.session,
+            "cwd": each.member.cwd,
+            "joined": each.member.joined.isoformat(),
+        }
+        for each in team.members
+    ]
+    return {"team": team.name, "lead": team.lead, "members": members, "tasks": {**team.tasks}}
 
 
 def team_of(home: Path, name: str) -> Roster:

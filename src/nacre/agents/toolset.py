@@ -1,4 +1,4 @@
-"""The tools of an agent behind a guard, with its task list, rewind and notices."""
+"""The tools of an agent behind a guard, with its task list, rewind, notices and permission modes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from nacre.agents.tools import AgentBinding, TeamTaskBinding
+from nacre.context.plan import Plan
 from nacre.context.skill_list import SkillRegistry
 from nacre.layers.l2_microcompact.pin_tool import Pinboard
 from nacre.layers.l7_mail.send_message import MailBinding
@@ -17,7 +18,7 @@ from nacre.session.rewind import Rewind
 from nacre.session.session import Session
 from nacre.tools.base import Tool
 from nacre.tools.guard import Guard
-from nacre.tools.policy import WILD, WRITTEN_OUT
+from nacre.tools.policy import WILD, WRITTEN_OUT, Mode
 from nacre.tools.rules import PermissionRule
 from nacre.tools.tasks import TASKS, Task, TaskBoard, restored, stored
 from nacre.tools.workspace import Workspace
@@ -114,3 +115,49 @@ class Toolset:
         rewind = Rewind(session.transcript, session.clock, folder=folder)
         self.workspace.before_change = rewind.keep
         return rewind
+
+
+PermissionMode: TypeAlias = Literal["ask", "accept edits", "plan", "read only"]
+MODES: tuple[PermissionMode, ...] = ("ask", "accept edits", "plan", "read only")
+"""What the model may do without a question: the modes of Shift+Tab and `/mode`."""
+MEANS: dict[PermissionMode, str] = {
+    "ask": "what the settings say: by default you are asked before each change",
+    "accept edits": "files of the project are changed without a question",
+    "plan": "the model looks around and proposes a plan; nothing is changed",
+    "read only": "nothing is changed, and you are not asked",
+}
+REFUSALS: dict[PermissionMode, str] = {
+    "plan": "the chat is in plan mode, so that nothing may be changed before the person accepts a plan",
+    "read only": "the chat is in read only mode, so that nothing may be changed now",
+}
+GO = "Carry out the plan."
+"""The message that follows when the person accepts a plan."""
+
+
+class PermissionModes:
+    """The mode of one session; every session begins with what its settings say."""
+
+    def __init__(self, guard: Guard, plan: Plan) -> None:
+        self._guard = guard
+        self._plan = plan
+        self._usual = guard.policy.mode
+        self.mode: PermissionMode = "ask"
+
+    def set(self, mode: PermissionMode) -> None:
+        """Apply a mode from the next call on; the model is told of plan mode with the next message."""
+        self.mode = mode
+        self._plan.is_planning = mode == "plan"
+        policies: dict[PermissionMode, Mode] = {"ask": self._usual, "accept edits": "acceptEdits"}
+        self._guard.policy = replace(
+            self._guard.policy, mode=policies.get(mode, "default"), read_only=REFUSALS.get(mode, "")
+        )
+
+    def next(self) -> PermissionMode:
+        """Apply the mode that follows, and return it."""
+        self.set(MODES[(MODES.index(self.mode) + 1) % len(MODES)])
+        return self.mode
+
+    async def accept(self, plan: str, mode: PermissionMode) -> None:
+        """Keep a plan as that of the session, and leave plan mode."""
+        await self._plan.accept(plan)
+        self.set(mode)

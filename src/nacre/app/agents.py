@@ -258,7 +258,8 @@ async def open_child(spec: ChildSpec, parent: ParentAgent, stack: AsyncExitStack
     stack.push_async_callback(agent.cancel)
     restorer = build_restorer(session, startup, toolset, settings, is_remote=chosen.is_remote)
     add_tool_instructions(session, toolset, tools=tools)
-    add_notes_and_compact(session, settings, SessionServices(toolset, forks, restorer))
+    services = SessionServices(toolset, forks, restorer, small_model=settings.small_model)
+    add_notes_and_compact(session, settings, services)
     notices = (chosen.notice, memory.notice if memory else "")
     return ChildAgent(
         agent=agent,

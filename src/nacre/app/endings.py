@@ -19,6 +19,8 @@ class Reopen:
     """None for one that leaves nothing on disk."""
     is_clear: bool = False
     """The new session replaces the one that is closed."""
+    model: str | None = None
+    """The model that answers from then on; None keeps the one of the chat."""
 
 
 @dataclass(frozen=True, slots=True)

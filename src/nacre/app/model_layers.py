@@ -17,7 +17,7 @@ from nacre.agents.toolset import Toolset
 from nacre.app.restored_context import SessionRestorer
 from nacre.app.startup_context import StartupContext
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import NacreError
+from nacre.errors import AuthError, InvalidRequest, NacreError
 from nacre.hooks.points import Hooks
 from nacre.layers.l3_notes.layer import Notes
 from nacre.layers.l3_notes.notes import NotesFile
@@ -36,11 +36,15 @@ from nacre.messages.facts import Facts
 from nacre.messages.records import Noted
 from nacre.messages.view import View
 from nacre.providers.base import Provider
-from nacre.providers.choose import build, choose, is_remote_model
+from nacre.providers.choose import (
+    build,
+    choose,
+    is_remote_model,
+)
 from nacre.session.agent import SessionAgent
 from nacre.session.background import Background
 from nacre.session.compaction import AUTOMATIC, CompactionRequest
-from nacre.session.forks import ForkRunner
+from nacre.session.forks import ForkRunner, is_cheaper_aside
 from nacre.session.log_writer import SessionLogWriter
 from nacre.session.session import Session
 from nacre.settings import Settings
@@ -65,11 +69,13 @@ class Side:
         return await self.forks.side(task, self.provider, self.model)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CheaperModel:
     """Runs each task as a fork of the session or on a small model, whichever costs less (F7)."""
 
     side: Side
+    is_refused: bool = False
+    """The provider does not serve the small model, or not with this key."""
 
     async def __call__(self, task: ForkTask) -> ForkResult:
         participant = PARTICIPANT.get()
@@ -77,15 +83,26 @@ class CheaperModel:
 
     async def _run(self, task: ForkTask) -> ForkResult:
         forks = self.side.forks
-        is_cheaper = forks.is_cheaper_aside(task, self.side.model)
-        return await (self.side(task) if is_cheaper else forks(task))
+        if not self.is_refused and is_cheaper_aside(forks.session, task, self.side.model):
+            try:
+                return await self.side(task)
+            except (AuthError, InvalidRequest) as error:
+                self.is_refused = True
+                main = forks.session.base.model
+                forks.session.notify(
+                    f"{self.side.model} cannot write notes and memories ({error}); {main} writes them in "
+                    "this session, at a higher cost. Set smallModel to another model."
+                )
+        return await forks(task)
 
 
-def writer_for_role(named: str | None, forks: ForkRunner, settings: Settings) -> Fork | None:
+def writer_for_role(
+    named: str | None, forks: ForkRunner, settings: Settings, *, small_model: str | None = None
+) -> Fork | None:
     """Return what writes notes or memories: the model of the role; without one, the cheaper of two."""
     own = model_for_role(named, forks, settings)
-    if named is None and settings.small_model is not None and own is forks:
-        small = model_for_role(settings.small_model, forks, settings)
+    if named is None and small_model is not None and own is forks:
+        small = model_for_role(small_model, forks, settings)
         if isinstance(small, Side):
             return CheaperModel(small)
     return own
@@ -122,6 +139,8 @@ class SessionServices:
     forks: ForkRunner
     restorer: SessionRestorer
     hooks: Hooks | None = None
+    small_model: str | None = None
+    """The model that writes notes where it costs less than a fork."""
 
     @property
     def background(self) -> Background:
@@ -142,7 +161,7 @@ def add_notes_and_compact(session: Session, settings: Settings, services: Sessio
             "allow", "Read", f"//{str(log_writer.path.resolve()).lstrip('/')}", "this session's log"
         )
         services.toolset.guard.policy = services.toolset.guard.policy.with_rules([rule])
-    writer = writer_for_role(settings.roles.notes, services.forks, settings)
+    writer = writer_for_role(settings.roles.notes, services.forks, settings, small_model=services.small_model)
     add_notes(session, settings, folder=folder, background=services.background, fork=writer)
     summarise = _summariser(settings, services)
     prefetch = None
@@ -249,9 +268,15 @@ def add_notes(
 
 
 def add_extract(
-    agent: SessionAgent, startup: StartupContext, settings: Settings, forks: ForkRunner, *, is_remote: bool
+    agent: SessionAgent,
+    startup: StartupContext,
+    settings: Settings,
+    services: SessionServices,
+    *,
+    is_remote: bool,
 ) -> Extract | None:
     """Add extraction to a session if it is enabled; `is_remote` whether its model is on another machine."""
+    forks = services.forks
     memory = startup.memory
     given = settings.memory
     environment = ExtractEnvironment(
@@ -272,10 +297,11 @@ def add_extract(
         return await startup.local_only.files_of(one.location)
 
     can_write = {"Edit", "Write"} <= agent.tools.keys()
+    writer = writer_for_role(settings.roles.extract, forks, settings, small_model=services.small_model)
     config = ExtractConfig(
         memories=[one for one in (startup.team, memory) if one is not None],
         others=[startup.users] if startup.users else [],
-        fork=writer_for_role(settings.roles.extract, forks, settings) if can_write else None,
+        fork=writer if can_write else None,
         origins=startup.origin_tracker,
         hidden=hidden if is_remote else nothing_hidden,
         grounds=settings.switches.grounding,

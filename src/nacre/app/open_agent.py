@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from nacre import prompts
 from nacre.agents.mail_room import MailRoom
 from nacre.agents.team import Team
-from nacre.agents.toolset import Toolset
+from nacre.agents.toolset import PermissionModes, Toolset
 from nacre.agents.types import AgentTypes
 from nacre.app.agents import add_mail, add_team
 from nacre.app.build_toolset import build_toolset, with_deferred, with_memory
@@ -26,7 +26,12 @@ from nacre.app.layers import (
     has_outside_context,
     has_remote_model,
 )
-from nacre.app.model_layers import SessionServices, add_dream, add_extract, add_notes_and_compact
+from nacre.app.model_layers import (
+    SessionServices,
+    add_dream,
+    add_extract,
+    add_notes_and_compact,
+)
 from nacre.app.model_profile import (
     adapt_to_model,
     add_tool_call_test,
@@ -36,6 +41,7 @@ from nacre.app.model_profile import (
     with_text_calls,
 )
 from nacre.app.open_memory import as_settings
+from nacre.app.recall_once import small_model_of
 from nacre.app.restored_context import build_restorer
 from nacre.app.startup_context import StartupContext, adapt_to_tools, load_startup_context
 from nacre.app.switch_updates import SwitchUpdates
@@ -104,6 +110,8 @@ class OpenedAgent:
     dream: Dream | None = None
     """Consolidates memory between sessions, if that is enabled."""
     plan: Plan
+    modes: PermissionModes
+    """What the model may do without a question."""
     team: Team | None = None
     """Starts other agents, if the model has a tool for that."""
     mail: MailRoom | None = None
@@ -208,13 +216,14 @@ async def _open(setup: _Setup, stack: AsyncExitStack) -> OpenedAgent:
     restorer = build_restorer(session, startup, toolset, settings, is_remote=is_remote)
     add_tool_instructions(session, toolset, tools=tools)
     plan = await add_plan(session, toolset, folder)
-    services = SessionServices(toolset, forks, restorer, hooks)
+    small_model = small_model_of(settings, setup.choice)
+    services = SessionServices(toolset, forks, restorer, hooks, small_model)
     team = add_team(agent, settings, services, startup, folder=folder, is_remote=is_remote)
     startup.origin_tracker.has_outside_context = lambda: has_outside_context(
         session, startup, settings, toolset, tools=tools, types=team.shared.types if team else AgentTypes()
     )
     compact = add_notes_and_compact(session, settings, services)
-    extract = add_extract(agent, startup, settings, forks, is_remote=is_remote)
+    extract = add_extract(agent, startup, settings, services, is_remote=is_remote)
     dream = await add_dream(agent, startup, toolset, settings, forks, stack)
     mail = await add_mail(agent, services, settings, stack, team=team, folder=folder)
     cost = session.announce_base_change()
@@ -233,6 +242,7 @@ async def _open(setup: _Setup, stack: AsyncExitStack) -> OpenedAgent:
         extract=extract,
         dream=dream,
         plan=plan,
+        modes=PermissionModes(toolset.guard, plan),
         team=team,
         mail=mail,
     )

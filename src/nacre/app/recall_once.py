@@ -10,7 +10,7 @@ from nacre.clock import SYSTEM_CLOCK
 from nacre.memory.recall.base import Drift, RankedMemory, Recalled, RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import CheckDrift, recall, skip_reason
-from nacre.providers.choose import ModelChoice, choose, vendor_small_model
+from nacre.providers.choose import ModelChoice, address_of, choose, vendor_small_model
 from nacre.settings import Settings
 
 if TYPE_CHECKING:
@@ -85,6 +85,17 @@ def choose_selector(settings: Settings, *, is_given: bool = False) -> tuple[Mode
             reason = f"{key} is set"
         choice = choose(small, settings.environ) if small else choice
     return choice, reason
+
+
+def small_model_of(settings: Settings, choice: ModelChoice | None) -> str | None:
+    """Return the small model for notes and memories: the named one, else that of the vendor (F7).
+
+    A provider that the program brought (`choice` is None) or another server may not serve it.
+    """
+    if settings.small_model is not None or choice is None:
+        return settings.small_model
+    is_vendors = address_of(choice, settings.environ) is None
+    return vendor_small_model(choice) if is_vendors else None
 
 
 def drift_of(

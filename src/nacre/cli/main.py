@@ -44,16 +44,22 @@ COMMANDS = {
     "chat": CommandEntry("nacre.cli.chat.chat", "chat", "Chat in the terminal (the same as `nacre`)."),
     "compact": CommandEntry("nacre.cli.sessions.compact", "compact", "Replace older messages by a summary."),
     "context": CommandEntry("nacre.cli.sessions.context", "context", "Show context usage."),
+    "db": CommandEntry("nacre.cli.db", "db", "Set up and check the database of a server."),
     "doctor": CommandEntry("nacre.cli.doctor.doctor", "doctor", "Check settings, paths, model and key."),
     "dream": CommandEntry("nacre.cli.memory.dream", "dream", "Consolidate this project's memory."),
+    "gateway": CommandEntry(
+        "nacre.cli.gateway", "gateway", "Pass requests of agents on; show what they cost."
+    ),
     "gc": CommandEntry("nacre.cli.sessions.gc", "gc", "Delete data of old sessions."),
     "hook": CommandEntry("nacre.cli.install.hook", "hook", "Answer a hook of Claude Code."),
+    "init": CommandEntry("nacre.cli.init.init", "init", "Set up provider, model, memory and completion."),
     "install": CommandEntry("nacre.cli.install.install", "install", "Set nacre up in another program."),
     "instructions": CommandEntry(
         "nacre.cli.memory.instructions",
         "instructions",
         "Show the instructions files in force, and allow includes.",
     ),
+    "keys": CommandEntry("nacre.cli.keys", "keys", "Create, list and revoke keys of the server."),
     "mcp": CommandEntry("nacre.cli.mcp", "mcp", "Serve memory to other agents over MCP."),
     "memory": CommandEntry("nacre.cli.memory.memory", "memory", "Save, find, change and move memories."),
     "recall": CommandEntry(
@@ -62,6 +68,7 @@ COMMANDS = {
     "replay": CommandEntry(
         "nacre.cli.replay", "replay", "Compare the cost of recorded sessions under policies."
     ),
+    "serve": CommandEntry("nacre.cli.serve", "serve", "Serve memory over HTTP."),
     "sessions": CommandEntry(
         "nacre.cli.sessions.sessions", "sessions", "List, show, search, check, import and export sessions."
     ),
@@ -69,6 +76,7 @@ COMMANDS = {
     "stats": CommandEntry(
         "nacre.cli.sessions.stats", "stats", "Summarise tokens, cost, cache hits and memories by day."
     ),
+    "tenants": CommandEntry("nacre.cli.tenants", "tenants", "Create and list tenants of a server."),
     "uninstall": CommandEntry("nacre.cli.install.install", "uninstall", "Remove nacre from another program."),
     "verify-provider": CommandEntry(
         "nacre.cli.verify_provider",
@@ -76,6 +84,12 @@ COMMANDS = {
         "Check the simulator's assumptions against the real API.",
     ),
 }
+
+ON_SERVER = {
+    "memory": CommandEntry("nacre.cli.memory.on_server", "memory", "Use the memories on a server."),
+    "recall": CommandEntry("nacre.cli.memory.on_server", "recall", "Show what a message would get."),
+}
+"""The commands that `--server` sends to a server."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -111,6 +125,13 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
+        if ctx.params.get("server"):
+            entry = ON_SERVER.get(cmd_name)
+            if entry is None:
+                raise click.UsageError(
+                    f"{cmd_name} works on this machine; with --server there are {', '.join(ON_SERVER)}",
+                    ctx=ctx,
+                )
         command = getattr(importlib.import_module(entry.module), entry.function)
         assert isinstance(command, click.Command)
         _take_debug(command)
@@ -182,6 +203,11 @@ def _is_text(ctx: click.Context, _: click.Parameter, value: str | None) -> str |
     default=None,
     help="Output format of `-p`.",
 )
+@click.option(
+    "--server",
+    metavar="URL",
+    help="Use the memory on this server, with the key in NACRE_SERVER_KEY; for `memory` and `recall`.",
+)
 @run_options
 @click.pass_context
 def nacre(ctx: click.Context, /, **given: str | int | bool | tuple[str, ...] | None) -> int:
@@ -208,6 +234,8 @@ _take_debug(nacre)
 
 def _check(ctx: click.Context, options: RunOptions, *, has_format: bool) -> None:
     """Refuse options that contradict each other."""
+    if options.server is not None and ctx.invoked_subcommand is None:
+        raise click.UsageError(f"--server requires a command; there are {', '.join(ON_SERVER)}")
     if options.prompt is not None and ctx.invoked_subcommand is not None:
         raise click.UsageError(f"-p cannot precede {ctx.invoked_subcommand!r}; use only one of them")
     if options.prompt is not None and not options.prompt.strip():

@@ -81,10 +81,11 @@ def mcp(
     with contextlib.suppress(KeyboardInterrupt):
         if http:
             with _loading():
-                from nacre.integrations.mcp_server.http import address, bound, serve_http, sound_token
+                from nacre.asgi import bound
+                from nacre.integrations.mcp_server.http import HOST, address, serve_http, sound_token
             given = os.environ.pop(TOKEN, None)  # child processes must not inherit it
             token = sound_token(given)
-            listening = bound(port or 0)
+            listening = bound(HOST, port or 0)
             print(address(listening), flush=True)
             if not given:
                 print_error(f"token: {token} (set {TOKEN} to choose one)")

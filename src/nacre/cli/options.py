@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import click
 
+from nacre.errors import ConfigError
+from nacre.formatting import how_to_install
+
 if TYPE_CHECKING:
     from nacre.settings import Settings
+    from nacre.store.postgres.database import Database
 
 OutputFormat = Literal["text", "json", "stream-json"]
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -36,12 +41,16 @@ class RunOptions:
     """Write nothing to disk."""
     line: bool = False
     """Chat line by line even if the terminal could show the full screen."""
+    screen_reader: bool = False
+    """Chat line by line, with announcements in words and without redrawing."""
     sandbox: bool = False
     """Run commands in a sandbox."""
     model: str | None = None
     thinking: str | None = None
     max_turns: int | None = None
     debug: bool = False
+    server: str | None = None
+    """Address of the server whose memory is used instead of this machine's."""
 
     def updated(self, **given: str | int | bool | tuple[str, ...] | None) -> RunOptions:
         """Return the options with those of a subcommand; an option that was not given changes nothing."""
@@ -74,6 +83,7 @@ class RunOptions:
             "simple": self.bare or None,
             "disableAutoMemory": self.no_memory or None,
             "sandbox.enabled": self.sandbox or None,
+            "terminal.screenReader": self.screen_reader or None,
         }
         return {key: value for key, value in named.items() if value is not None}
 
@@ -85,6 +95,28 @@ def load_settings(options: RunOptions) -> Settings:
     settings = load(Path.cwd(), os.environ, cli=options.as_settings())
     settings.require_sound()
     return settings
+
+
+def database_option(command: Function) -> Function:
+    """The option that names the database of a server."""
+    return click.option(
+        "--database",
+        envvar="NACRE_DATABASE",
+        metavar="URL",
+        help="PostgreSQL, as postgresql://USER@HOST/NAME; default: NACRE_DATABASE.",
+    )(command)
+
+
+def open_database(url: str | None, *, is_server: bool = False) -> Database:
+    """Return the database that an option or variable names; raises `ConfigError` without one."""
+    if not url:
+        raise ConfigError("name the database with --database URL or NACRE_DATABASE")
+    if find_spec("psycopg") is None:
+        raise ConfigError(f"a database needs psycopg; install it with: {how_to_install('postgres')}")
+    from nacre.store.postgres.database import Database
+
+    # A command makes few transactions; one that lives longer keeps its connections.
+    return Database(url) if is_server else Database(url, is_server=False, idle=0)
 
 
 def run_options(command: Function) -> Function:
@@ -103,6 +135,9 @@ _SHARED = (
     click.option("--bare", is_flag=True, help="No memory, no notes, no background work."),
     click.option("--incognito", is_flag=True, help="Write nothing to disk."),
     click.option("--line", is_flag=True, help="Chat line by line instead of full screen."),
+    click.option(
+        "--screen-reader", is_flag=True, help="Chat line by line, in words, without redrawing a line."
+    ),
     click.option(
         "--sandbox", is_flag=True, help="Run commands of Bash in a sandbox; refuse them without one."
     ),

@@ -240,7 +240,7 @@ class Layers:
     clearable: frozenset[str] = frozenset()
     """Tools whose old results may be cleared because they can be repeated."""
     compacts: bool = True
-    """Whether older messages are replaced by a summary, made by rule, when nothing else helps."""
+    """Whether a summary by rule replaces older messages of a full window; else only results are cleared."""
     offload: OffloadSettings = field(default_factory=OffloadSettings)
     microcompact: MicrocompactSettings = field(default_factory=MicrocompactSettings)
     compact: CompactSettings = field(default_factory=CompactSettings)

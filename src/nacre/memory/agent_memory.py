@@ -15,8 +15,8 @@ from pathlib import Path
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
 from nacre.memory.files.location import Location, MemoryPaths, agent_location
-from nacre.memory.files.recovery import as_store_error
-from nacre.memory.files.transaction import LIVE, held, in_thread, opened
+from nacre.memory.files.recovery import as_store_error, in_thread
+from nacre.memory.files.transaction import LIVE, held, opened
 from nacre.memory.files.watch import Watch
 from nacre.memory.memory import Memory
 from nacre.memory.startup_text import AgentScope, ManualMode, MemoryFacts, manual, render_memory

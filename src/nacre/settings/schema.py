@@ -273,6 +273,8 @@ _KEYS = (
     SettingKey("retry.silenceSeconds", SECONDS),
     SettingKey("recall.selectorSeconds", SECONDS),
     SettingKey("recall.selectorWaitMs", Number(low=0, high=10_000)),
+    SettingKey("terminal.vim", Flag()),
+    SettingKey("terminal.screenReader", Flag()),
     SettingKey("background.idleSeconds", Number(low=0, high=3_600, is_whole=False)),
     SettingKey("background.quietSeconds", Number(low=0, high=3_600, is_whole=False)),
     SettingKey("keepWarm.maxUsd", Number(low=0, high=1_000, is_whole=False), reach=SettingScope.TRUSTED),

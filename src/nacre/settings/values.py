@@ -114,6 +114,16 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TerminalSettings:
+    """How the chat in the terminal is used."""
+
+    vim: bool = False
+    """Vim keys in the input of the full screen: Escape begins the normal mode."""
+    screen_reader: bool = False
+    """The chat runs line by line, announces what happens in words, and never redraws a line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundSettings:
     """How work beside the conversation shares the model with it."""
 
@@ -329,6 +339,7 @@ class Settings:
     extract: ExtractSettings = field(default_factory=ExtractSettings)
     recall: RecallSettings = field(default_factory=RecallSettings)
     background: BackgroundSettings = field(default_factory=BackgroundSettings)
+    terminal: TerminalSettings = field(default_factory=TerminalSettings)
     agents: AgentSettings = field(default_factory=AgentSettings)
     permissions: Permissions = field(default_factory=Permissions)
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)

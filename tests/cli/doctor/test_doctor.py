@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from nacre import __version__
+from nacre.cli.doctor.data_sent import ways_out
 from nacre.messages.blocks import JsonObject
-from nacre.settings import trust
+from nacre.providers.choose import choose
+from nacre.settings import load, trust
 from nacre.settings.schema import KEYS
 from tests.cli.program import nacre
 
@@ -407,3 +409,21 @@ def test_it_says_whether_a_small_model_chooses_memories_and_why(
     assert isinstance(checks, list)
     (found,) = [row for row in checks if isinstance(row, dict) and row["name"] == "recall"]
     assert (found["ok"], found["message"]) == (True, message)
+
+
+@pytest.mark.parametrize(
+    ("environ", "models"),
+    [
+        ({"ANTHROPIC_API_KEY": SECRET}, ["claude-haiku-5-5"]),
+        ({"ANTHROPIC_API_KEY": SECRET, "NACRE_SMALL_MODEL": "claude-haiku-4-5"}, ["claude-haiku-4-5"]),
+        ({"ANTHROPIC_API_KEY": SECRET, "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}, []),
+    ],
+    ids=["the vendor's", "a named one", "another server"],
+)
+def test_it_says_which_small_model_gets_new_messages(
+    environ: dict[str, str], models: list[str], tmp_path: Path
+) -> None:
+    """F7: notes and memories are written by it where that costs less."""
+    settings = load(tmp_path, {"HOME": str(tmp_path), **environ}, cli={"model": "claude-opus-5-5"})
+    ways = ways_out(settings, choose("claude-opus-5-5", settings.environ))
+    assert [one.detail.partition(":")[0] for one in ways if one.what == "side work"] == models

@@ -203,16 +203,16 @@ def test_where_words_came_from_is_looked_up_in_the_clients_logs_too(world: Path,
 
 def test_what_is_erased_for_good_is_looked_for_in_both_homes(world: Path, capsys: Capture) -> None:
     """M14b: sessions in one, memory in the other, and the copy that was left behind is named."""
-    said(capsys, "memory", "save", "The codeword is rutabaga.", "--name", "codeword")
+    said(capsys, "memory", "save", "The mascot is rutabaga.", "--name", "mascot")
     said(capsys, "install", "claude-code", "--yes")
     derived = [world / home / "cache" / "seen.txt" for home in (".nacre", ".claude")]
     for path in derived:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("The codeword is rutabaga.")
+        path.write_text("The mascot is rutabaga.")
     capsys.readouterr()
-    assert main(["memory", "forget", "codeword", "--purge", "--yes"]) == 1
+    assert main(["memory", "forget", "mascot", "--purge", "--yes"]) == 1
     left = capsys.readouterr().err
     assert [path.exists() for path in derived] == [False, False]
     assert memories(world / ".claude", world / "project") == set()
-    assert memories(world / ".nacre", world / "project") == {"project_codeword.md"}
-    assert f"NACRE_MEMORY_HOME={world / '.nacre'} nacre memory forget project_codeword.md --purge" in left
+    assert memories(world / ".nacre", world / "project") == {"project_mascot.md"}
+    assert f"NACRE_MEMORY_HOME={world / '.nacre'} nacre memory forget project_mascot.md --purge" in left

@@ -399,12 +399,12 @@ def test_what_is_forgotten_can_be_brought_back(here: Path, capsys: Capture) -> N
 
 def test_a_purge_leaves_nothing_and_says_so(home: Path, here: Path, capsys: Capture) -> None:
     """M14b: topics, index and history; the other memories and their history stay."""
-    said(capsys, "save", "The codeword is rutabaga.", "--name", "Codeword")
+    said(capsys, "save", "The mascot is rutabaga.", "--name", "Mascot")
     said(capsys, "save", "Deploys happen on Monday.", "--name", "Deploy day")
-    append(directory(capsys) / "project_codeword.md", "Also: parsnip.\n")
-    said(capsys, "forget", "codeword", "--purge", code=2)
+    append(directory(capsys) / "project_mascot.md", "Also: parsnip.\n")
+    said(capsys, "forget", "mascot", "--purge", code=2)
     assert len(document(capsys, "list")) == 2
-    erased = document(capsys, "forget", "codeword", "--purge", "--yes")
+    erased = document(capsys, "forget", "mascot", "--purge", "--yes")
     assert (erased["left"], erased["sessions"]) == ([], [])
     assert erased["commits"] > 0
     history = next((home / "history").glob("*.git"))
@@ -412,15 +412,15 @@ def test_a_purge_leaves_nothing_and_says_so(home: Path, here: Path, capsys: Capt
         ["git", "--git-dir", str(history), "log", "-p", "--all"], capture_output=True, check=True
     ).stdout.decode()
     assert "Deploys happen on Monday" in shown
-    assert [word for word in ("rutabaga", "parsnip", "codeword", "Codeword") if word in shown] == []
+    assert [word for word in ("rutabaga", "parsnip", "mascot", "Mascot") if word in shown] == []
     assert [each["file"] for each in document(capsys, "list")] == ["project_deploy_day.md"]
 
 
 def test_a_purge_follows_a_memory_that_was_moved(home: Path, here: Path, capsys: Capture) -> None:
     """M14b: nothing is left on the side it came from, either."""
-    said(capsys, "save", "The codeword is rutabaga.", "--name", "Codeword")
-    said(capsys, "move", "codeword", "--to", "user")
-    said(capsys, "forget", "codeword", "--scope", "user", "--purge", "--yes")
+    said(capsys, "save", "The mascot is rutabaga.", "--name", "Mascot")
+    said(capsys, "move", "mascot", "--to", "user")
+    said(capsys, "forget", "mascot", "--scope", "user", "--purge", "--yes")
     for history in (home / "history").glob("*.git"):
         shown = subprocess.run(
             ["git", "--git-dir", str(history), "log", "-p", "--all"], capture_output=True, check=False
@@ -429,17 +429,17 @@ def test_a_purge_follows_a_memory_that_was_moved(home: Path, here: Path, capsys:
 
 
 def test_what_was_forgotten_already_can_still_be_purged(here: Path, capsys: Capture) -> None:
-    said(capsys, "save", "The codeword is rutabaga.", "--name", "Codeword")
-    said(capsys, "forget", "codeword")
-    assert document(capsys, "forget", "project_codeword", "--purge", "--yes")["left"] == []
-    said(capsys, "log", "project_codeword", code=1)
+    said(capsys, "save", "The mascot is rutabaga.", "--name", "Mascot")
+    said(capsys, "forget", "mascot")
+    assert document(capsys, "forget", "project_mascot", "--purge", "--yes")["left"] == []
+    said(capsys, "log", "project_mascot", code=1)
 
 
 def test_a_purge_never_guesses_what_is_meant(here: Path, capsys: Capture) -> None:
-    said(capsys, "save", "The codeword is rutabaga.", "--name", "Codeword")
+    said(capsys, "save", "The mascot is rutabaga.", "--name", "Mascot")
     said(capsys, "forget", "rutabaga", "--purge", "--yes", code=1)
     assert len(document(capsys, "list")) == 1
-    said(capsys, "forget", "CODEWORD", "--purge", "--yes")
+    said(capsys, "forget", "MASCOT", "--purge", "--yes")
     assert document(capsys, "list") == []
 
 

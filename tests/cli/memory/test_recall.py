@@ -16,7 +16,8 @@ import pytest
 
 from nacre.cli.chat.slash import SlashContext, run_slash
 from nacre.cli.main import main
-from nacre.cli.memory.recall import recalled_json, recalled_lines
+from nacre.cli.memory.recall import recalled_lines
+from nacre.inspect.memory_json import recalled_json
 from nacre.memory.format.entry import Entry
 from nacre.memory.recall.base import AttachedMemory, Drift, LeftOut, RankedMemory, Recalled, Reference
 from nacre.settings import Settings

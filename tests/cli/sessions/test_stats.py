@@ -117,7 +117,7 @@ def test_other_settings_are_tried_on_the_logs_without_a_request(
     said = capsys.readouterr().out
     assert said.startswith("2 sessions, claude-opus-4-5-20251101, window 200,000")
     rows = [line.split("  ")[0] for line in said.split("\n\n")[1].splitlines()]
-    assert rows[:2] == ["setting", "your settings"] and "cacheTtl 1h" in rows
+    assert rows[:2] == ["setting", "your settings"] and "extract.mode off" in rows
     assert "No difference: " in said and max(map(len, said.splitlines())) <= 80
     found = told(capsys, "--what-if")
     assert found["policies"][0]["policy"] == "your settings"

@@ -15,8 +15,9 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from nacre.asgi import Send, bound
 from nacre.errors import ConfigError
-from nacre.integrations.mcp_server.http import Send, bound, gate, sound_token
+from nacre.integrations.mcp_server.http import HOST, gate, sound_token
 from nacre.settings import load
 from tests.integrations.mcp_server.serving import TOKEN, command, environment, http_server, kept, said
 
@@ -141,8 +142,8 @@ def test_a_token_that_can_be_guessed_and_a_port_that_is_taken_are_refused() -> N
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(ConfigError, match="choose another"):
-            bound(taken.getsockname()[1])
-    free = bound(0)
+            bound(HOST, taken.getsockname()[1])
+    free = bound(HOST, 0)
     assert free.getsockname()[0] == "127.0.0.1"
     free.close()
     assert os.environ.get("NACRE_MCP_TOKEN") is None

@@ -104,7 +104,7 @@ async def test_an_update_shows_what_stood_there_before(project: Path) -> None:
 
 async def test_local_only_memories_stay_unless_the_model_is_here(project: Path) -> None:
     """M27: neither recall, get, index, resources, history nor forget tells or touches them."""
-    await kept(project, "The safe's code is four two four two.", name="Safe code", local=True)
+    await kept(project, "The old safe holds four two four two coins.", name="Safe code", local=True)
     await kept(project, "The tea is in the kitchen.", name="Tea")
     async with inside(project) as talk:
         for answer in (
@@ -131,7 +131,7 @@ async def test_local_only_memories_stay_unless_the_model_is_here(project: Path) 
 async def test_where_a_log_is_kept_a_guess_does_not_meet_what_stays_here(project: Path, home: Path) -> None:
     """M27: lines of a log are forgotten by words that only they answer to; no words forget the rest."""
     (home / "settings.json").write_text('{"memory": {"mode": "daily"}}')
-    memory = await kept(project, "The safe's code is four two four two.", name="Safe code", local=True)
+    memory = await kept(project, "The old safe holds four two four two coins.", name="Safe code", local=True)
     async with inside(project) as talk:
         assert "Logged in logs/" in await said(talk, "memory_save", text="The kettle is red.", type="project")
         for guess in ("project_safe_code.md", "Safe code", "safe code four two"):
@@ -250,7 +250,7 @@ async def test_the_team_and_the_person_have_memories_of_their_own_names(project:
         found = await said(talk, "memory_recall", query="does everybody do reviews within a day?")
         assert found.startswith("team/feedback_reviews.md\n")
         near = await said(talk, "memory_recall", query="how many hours has a day on mars?")
-        assert near.endswith(": team/feedback_reviews.md")
+        assert ": team/feedback_reviews.md" in near
         assert "green tea" in await said(talk, "memory_get", name="user:user_tea.md")
         why = await refused(talk, "memory_forget", name="user:user_tea.md")
         assert "only the person changes it" in why

@@ -22,7 +22,6 @@ from nacre.cli.output import (
 )
 from nacre.clock import SYSTEM_CLOCK
 from nacre.formatting import usd_text
-from nacre.messages.blocks import Json, JsonObject
 
 if TYPE_CHECKING:
     from nacre.agents.directory import ListedAgent, ListedTeam
@@ -46,7 +45,7 @@ def agents() -> None:
 @click.pass_obj
 def list_(options: RunOptions, /, *, everywhere: bool, as_json: bool) -> None:
     """List agents that are running or ended within a day, and teams with their members and tasks."""
-    from nacre.agents.directory import is_recent, list_agents, list_teams
+    from nacre.agents.directory import directory_json, is_recent, list_agents, list_teams
 
     settings = load_settings(options)
     now = SYSTEM_CLOCK.now()
@@ -54,9 +53,7 @@ def list_(options: RunOptions, /, *, everywhere: bool, as_json: bool) -> None:
     found = [each for each in list_agents(settings.home, cwd) if is_recent(each, now)]
     teams = list_teams(settings.home, cwd)
     if as_json:
-        print_json(
-            {"agents": [_agent_json(each) for each in found], "teams": [_team_json(one) for one in teams]}
-        )
+        print_json(directory_json(found, teams))
         return
     _print_agents(found, everywhere=everywhere)
     for n, team in enumerate(teams):
@@ -66,52 +63,6 @@ def list_(options: RunOptions, /, *, everywhere: bool, as_json: bool) -> None:
     if not found and not teams:
         where = "" if everywhere else f" in {printable(str(settings.cwd))}; --all looks in every directory"
         print(f"No agent is running or has ended recently{where}.")
-
-
-def _agent_json(each: ListedAgent) -> JsonObject:
-    state = each.state
-    return {
-        "id": state.id,
-        "name": state.name,
-        "type": state.type,
-        "pattern": state.pattern,
-        "status": state.status,
-        "description": state.description,
-        "doing": state.doing,
-        "session": each.session,
-        "cwd": each.cwd,
-        "owner": state.owner,
-        "team": state.team,
-        "model": state.model,
-        "background": state.background,
-        "started": state.started.isoformat(),
-        "seconds": state.seconds,
-        "rounds": state.rounds,
-        "calls": state.calls,
-        "tokens": state.tokens,
-        "cost_usd": state.cost_usd,
-        "worktree": state.worktree,
-        "branch": state.branch,
-        "pid": state.pid,
-    }
-
-
-def _team_json(team: ListedTeam) -> JsonObject:
-    members: list[Json] = [
-        {
-            "name": each.member.name,
-            "type": each.member.type,
-            "alive": each.is_alive,
-            "waiting": each.waiting,
-            "pid": each.member.pid,
-            "host": each.member.host,
-            "session": each.member.session,
-            "cwd": each.member.cwd,
-            "joined": each.member.joined.isoformat(),
-        }
-        for each in team.members
-    ]
-    return {"team": team.name, "lead": team.lead, "members": members, "tasks": {**team.tasks}}
 
 
 def _print_agents(found: list[ListedAgent], *, everywhere: bool) -> None:

@@ -63,6 +63,7 @@ def _telemetry(settings: Settings) -> DataSent:
 
 
 def _providers(settings: Settings, choice: ModelChoice | None) -> list[DataSent]:
+    from nacre.app.recall_once import small_model_of
     from nacre.providers.choose import choose
 
     if choice is None:
@@ -70,7 +71,7 @@ def _providers(settings: Settings, choice: ModelChoice | None) -> list[DataSent]
     ways = [_provider("conversation", choice, settings)]
     for name, what in (
         (settings.fallback_model, "conversation, as a fallback"),
-        (settings.small_model, "side work"),
+        (small_model_of(settings, choice), "side work"),
     ):
         if not name:
             continue

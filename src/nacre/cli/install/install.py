@@ -110,6 +110,16 @@ def install_claude_code(*, scope: Where, mcp: bool, dry_run: bool, yes: bool, un
     return OK
 
 
+def install_for_user() -> int:
+    """Let Claude Code call nacre for this user everywhere, without a question."""
+    return int(install_claude_code.callback(scope="user", mcp=False, dry_run=False, yes=True, undo=False))  # type: ignore[misc]
+
+
+def uninstall_for_user() -> int:
+    """Remove nacre from Claude Code for this user, without a question."""
+    return _uninstalled("user", dry_run=False, yes=True)
+
+
 @uninstall.command("claude-code", short_help="Remove nacre from Claude Code.")
 @_scope_option
 @_dry_run

@@ -11,6 +11,7 @@ from nacre.cli.memory.open import by_hand, json_option, read_only, run, scope_op
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import has_colour, print_error, print_json, print_table, printable
 from nacre.errors import StoreError, VersionConflict
+from nacre.inspect.memory_json import commit_json
 from nacre.inspect.memory_origin import SHORT_COMMIT, author_shown, origin_lines
 from nacre.messages.blocks import JsonObject
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from nacre.store.history import Commit
 
 SHOWN_FILES = 3
-UNCONFIRMED = "unconfirmed"
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -64,19 +64,6 @@ async def known_file(opened: Memory, name: str) -> str:
         if await opened.log(limit=1, file=file):
             return file
     return (await opened.find(name)).file
-
-
-def commit_json(each: Commit, confirmed: Collection[str]) -> JsonObject:
-    """Return a commit in its stable JSON form; `confirmed` is null if no confirmation is needed."""
-    return {
-        "commit": each.id,
-        "author": each.author,
-        "reason": each.reason,
-        "session": each.session,
-        "at": each.at.isoformat(),
-        "files": [*each.files],
-        "confirmed": each.id in confirmed if each.author == UNCONFIRMED else None,
-    }
 
 
 def _row(each: Commit, confirmed: Collection[str]) -> list[str]:

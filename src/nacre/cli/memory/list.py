@@ -21,12 +21,12 @@ from nacre.cli.output import (
 )
 from nacre.errors import StoreError
 from nacre.formatting import counted
+from nacre.inspect.memory_json import entry_json
 from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
     from nacre.memory.checks.load_report import FileReport
     from nacre.memory.files.scan import Scan
-    from nacre.memory.format.entry import Entry
     from nacre.memory.memory import Memory
     from nacre.memory.recall.usage import MemoryUsage
 
@@ -114,22 +114,6 @@ def _print_usage(found: Scan, usage: dict[str, MemoryUsage]) -> None:
     if is_terminal():
         cut_last(header, rows)
     print_table(rows, header=header, right=(1, 2, 3, 4, 5))
-
-
-def entry_json(entry: Entry) -> JsonObject:
-    """Return an entry in its stable JSON form."""
-    when = entry.changed
-    return {
-        "file": entry.file,
-        "name": entry.title,
-        "description": entry.description,
-        "type": entry.kind,
-        "origin": entry.origin,
-        "modified": when.isoformat() if when else None,
-        "bytes": entry.bytes,
-        "indexed": entry.indexed,
-        "pinned": entry.pinned,
-    }
 
 
 def _print_list(found: Scan, opened: Memory, report: dict[str, FileReport], doubted: Collection[str]) -> None:

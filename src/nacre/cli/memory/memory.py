@@ -12,13 +12,14 @@ from nacre.cli.memory.checks import audit, lint, verify
 from nacre.cli.memory.forget import forget
 from nacre.cli.memory.history import confirm, diff, log, undo, why
 from nacre.cli.memory.import_memories import import_
-from nacre.cli.memory.list import INDEX, entry_json, list_
+from nacre.cli.memory.list import INDEX, list_
 from nacre.cli.memory.move import export, move, sync
 from nacre.cli.memory.open import everywhere_option, json_option, place, read_only, run, scope_option
 from nacre.cli.memory.review import review
 from nacre.cli.memory.save import edit, save
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import is_terminal, print_error, print_json, print_table, printable
+from nacre.inspect.memory_json import entry_json
 
 if TYPE_CHECKING:
     from nacre.memory.similarity import ScoredEntry

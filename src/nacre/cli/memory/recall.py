@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,12 +12,11 @@ from nacre.cli.memory.open import everywhere_option, json_option, run
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import human_count, print_json, printable
 from nacre.formatting import shorten
-from nacre.memory.recall.base import LeftOut
+from nacre.inspect.memory_json import NO_PROJECTS, project_of, recalled_json
 from nacre.memory.recall.recall import has_enough_words
-from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
-    from nacre.memory.recall.base import AttachedMemory, RankedMemory, Recalled
+    from nacre.memory.recall.base import AttachedMemory, Recalled
 
 
 @click.command(short_help="Show which memories a message would get, and why.")
@@ -58,69 +56,6 @@ SHOWN_REFERENCES = 5
 """References of a memory that are listed."""
 QUERY_CHARS = 60
 """Characters of the query in the heading."""
-DECIMALS = 4
-"""Decimals of a score."""
-NO_PROJECTS: Mapping[Path, str] = {}
-
-
-def recalled_json(
-    recalled: Recalled, *, limit: int | None = None, projects: Mapping[Path, str] = NO_PROJECTS
-) -> JsonObject:
-    """Return the result in its stable JSON form; fields may be added.
-
-    `projects` names the project of each memory directory, if several were searched.
-    """
-    picks: list[JsonObject] = []
-    for one in recalled.picks[:limit]:
-        ranked = one.ranked
-        drift: JsonObject | None = (
-            None
-            if one.drift is None
-            else {
-                "broken": one.drift.is_broken,
-                "gone": [each.text for each in one.drift.gone],
-                "references": [
-                    {"kind": each.kind, "text": each.text, "exists": each.exists}
-                    for each in one.drift.references
-                ],
-            }
-        )
-        picks.append({
-            "file": ranked.entry.file,
-            "score": _number(ranked.score),
-            "parts": {name: _number(value) for name, value in ranked.parts.items()},
-            "age_days": one.age_days,
-            "bytes": one.bytes,
-            "drift": drift,
-            "confidence": _number(ranked.confidence),
-            "superseded_by": ranked.superseded_by or None,
-            "name": ranked.entry.title,
-            "path": str(ranked.path),
-            **({"project": projects[ranked.directory]} if projects else {}),
-        })  # fmt: skip
-    return {
-        "query": recalled.query,
-        "picks": [*picks],
-        "left_out": [
-            {"file": left.file, "why": left.why, "score": _number(left.score)}
-            for left in recalled.left_out[:limit]
-        ],
-        "took_ms": _number(recalled.took_ms),
-        "ranked": [
-            {
-                "file": one.file,
-                "path": str(one.path),
-                "score": _number(one.score),
-                "confidence": _number(one.confidence),
-                "attached": not isinstance(one, LeftOut),
-                "why": one.why if isinstance(one, LeftOut) else None,
-                **({"project": _project(one, projects)} if projects else {}),
-            }
-            for one in recalled.ranked[:limit]
-        ],
-        "skipped": recalled.skipped,
-        "problem": recalled.problem,
-    }
 
 
 def recalled_lines(
@@ -148,7 +83,7 @@ def recalled_lines(
         more = len(recalled.left_out) - most
         lines.append("left out:")
         for each in recalled.left_out[:most]:
-            place = f", in {_project(each, projects)}" if projects else ""
+            place = f", in {project_of(each, projects)}" if projects else ""
             lines.append(f"  {each.file}  {each.why}, score {each.score:.2f}{place}")
         lines += [f"  and {more:,} more; --json lists them"] * (more > 0)
     if not recalled.skipped:
@@ -173,13 +108,3 @@ def _pick_lines(one: AttachedMemory) -> list[str]:
             names = ", ".join(found[:SHOWN_REFERENCES] + [f"{more:,} more"] * (more > 0))
             lines.append(f"    {word}: {names}")
     return lines
-
-
-def _project(one: RankedMemory | LeftOut, projects: Mapping[Path, str]) -> str:
-    """Return the name of the project that a memory belongs to."""
-    return next(name for directory, name in projects.items() if directory / one.file == one.path)
-
-
-def _number(value: float) -> float:
-    """JSON has neither infinity nor NaN."""
-    return round(value, DECIMALS) if math.isfinite(value) else 0.0

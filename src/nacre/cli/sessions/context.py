@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -174,6 +176,41 @@ def teammate_rows(meter: Meter, teammates: Meter | None) -> list[tuple[str, str]
         (f"teammates ({requests})", teammates.price()),
         ("session and teammates", (meter + teammates).price()),
     ]
+
+
+def print_spending(found: Contents) -> None:
+    """Print the cost by part and over time, where there is more than one; tokens where no price is known."""
+    from nacre.inspect.cost_history import by_part, over_time, paid_requests
+
+    paid = paid_requests(found.booked)
+    parts = by_part(paid)
+    is_priced = any(meter.cost_usd for _, meter in parts)
+
+    def rows(sums: Sequence[tuple[str, Meter]]) -> list[list[str]]:
+        amounts = [meter.cost_usd if is_priced else meter.usage.total for _, meter in sums]
+        largest = max(amounts, default=0) or 1
+        return [
+            [
+                name,
+                f"{meter.requests:,}",
+                meter.price() if is_priced else f"{meter.usage.total:,} tokens",
+                bar,
+            ]
+            for (name, meter), amount in zip(sums, amounts, strict=True)
+            for bar in ["█" * max(1, round(BAR_CHARS * amount / largest)) if amount else ""]
+        ]
+
+    if len(parts) > 1:
+        print()
+        named = [(name.replace("_", " "), meter) for name, meter in parts]
+        print_table(rows(named), header=("part", "requests", "cost", ""), right=(1, 2))
+    times = over_time(paid)
+    if len(times) > 1:
+        is_long = times[-1][0] - times[0][0] >= timedelta(days=1)
+        form = "%a %d %b %H:%M" if is_long else "%H:%M"
+        print()
+        shown = [(f"{at.astimezone():{form}}", meter) for at, meter in times]
+        print_table(rows(shown), header=("from", "requests", "cost", ""), right=(1, 2))
 
 
 def print_layers(layers: Savings) -> None:

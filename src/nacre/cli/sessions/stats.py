@@ -10,11 +10,9 @@ import click
 
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import human_count, print_json, print_table, progress_line
-from nacre.messages.blocks import JsonObject
 
 if TYPE_CHECKING:
     from nacre.inspect.stats import Day, Stats
-    from nacre.session.meter import Meter
     from nacre.settings import Settings
 
 DEFAULT_DAYS = 30
@@ -54,6 +52,7 @@ def stats(options: RunOptions, /, *, days: int, everywhere: bool, what_if: bool,
     replay` does: no request is sent.
     """
     from nacre.inspect.stats import gather
+    from nacre.inspect.stats_json import stats_json
 
     settings = load_settings(options)
     if what_if:
@@ -62,7 +61,7 @@ def stats(options: RunOptions, /, *, days: int, everywhere: bool, what_if: bool,
     with progress_line("reading sessions") as progress:
         found = gather(settings, days=days, everywhere=everywhere, progress=progress)
     if as_json:
-        print_json(_as_json(found, days))
+        print_json(stats_json(found, days))
     else:
         _print_stats(found, days)
 
@@ -99,83 +98,9 @@ def _what_if(settings: Settings, *, days: int, everywhere: bool, as_json: bool) 
         print(fill(line, width=TEXT_COLUMNS, break_on_hyphens=False))
 
 
-def _as_json(found: Stats, days: int) -> JsonObject:
-    kept = found.kept
-    per_100 = found.compactions_per_100
-    return {
-        "days": days,
-        "since": found.since.isoformat(),
-        "sessions": found.sessions,
-        **_meter_json(found.meter),
-        "unpriced_requests": found.meter.unpriced,
-        "compactions": found.compactions,
-        "compactions_per_100_requests": None if per_100 is None else round(per_100, 2),
-        "beside": [
-            {
-                "purpose": each.purpose,
-                "forks": each.forks,
-                **_meter_json(each.meter),
-                "cache_shares": {name: round(share, 4) for name, share in each.shares.items()},
-            }
-            for each in found.asides
-        ],
-        "memories": {
-            "saved": kept.saved.total(),
-            "recalled": kept.recalled.total(),
-            "forgotten": kept.forgotten.total(),
-            "cited": kept.cited,
-            "attached_tokens": kept.tokens,
-            "undone": len(kept.undone),
-            "contradicted": len(kept.contradicted),
-            "rejected": len(kept.rejected),
-            "shares": {
-                name: None if share is None else round(share, 4) for name, share in _shares(found).items()
-            },
-        },
-        "by_day": [
-            {
-                "day": each.day.isoformat(),
-                **_meter_json(each.meter),
-                "compactions": each.compactions,
-                "saved": each.saved,
-                "recalled": each.recalled,
-                "forgotten": each.forgotten,
-            }
-            for each in found.days
-        ],
-        "unread_sessions": found.unread,
-        "unknown": [*found.unknown],
-    }
-
-
-def _meter_json(meter: Meter) -> JsonObject:
-    usage = meter.usage
-    return {
-        "requests": meter.requests,
-        "input_tokens": usage.input,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "output_tokens": usage.output,
-        "cost_usd": None if meter.usd is None else round(meter.usd, 6),
-        "approximate": usage.approximate,
-        "refreshes": meter.refreshes,
-        "refresh_cost_usd": round(meter.refresh_usd, 6),
-        "hit_rate": round(usage.hit_rate, 4) if usage.prompt else None,
-    }
-
-
-def _shares(found: Stats) -> dict[str, float | None]:
-    """Return the shares of saved and recalled memories of these days."""
-    kept = found.kept
-    return {
-        "undone": kept.share(kept.undone, kept.written),
-        "contradicted": kept.share(kept.contradicted, kept.attached),
-        "rejected": kept.share(kept.rejected, kept.written),
-        "any": kept.share(kept.amiss, kept.written | kept.attached),
-    }
-
-
 def _print_stats(found: Stats, days: int) -> None:
+    from nacre.inspect.stats_json import shares_of
+
     if not found.days:
         print(f"No request and no change of memory in the last {days:,} days; --all includes the others.")
         return
@@ -207,7 +132,7 @@ def _print_stats(found: Stats, days: int) -> None:
             f"kept the cache warm {found.meter.refreshes:,} times for ${found.meter.refresh_usd:,.4f} of that"
         )
     if kept.written or kept.attached:
-        shares = {name: "-" if share is None else f"{share:.0%}" for name, share in _shares(found).items()}
+        shares = {name: "-" if share is None else f"{share:.0%}" for name, share in shares_of(found).items()}
         print(
             f"memories: {shares['undone']} of those saved undone, {shares['rejected']} rejected, "
             f"{shares['contradicted']} of those recalled contradicted; {shares['any']} in all"

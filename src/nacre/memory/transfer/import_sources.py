@@ -79,7 +79,7 @@ def read_batch(path: Path) -> ImportBatch:
             batch = _memory_folder(_opened([(path.name, path)]), path)
         else:
             batch = _memory_folder(_packed_files(path), path)
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+    except (tarfile.TarError, EOFError, zlib.error, OverflowError) as error:
         raise StoreError(f"{path} cannot be unpacked: {error}; pack it again") from error
     except OSError as error:
         raise StoreError(disk.explain(error, path)) from error
