@@ -34,10 +34,13 @@ class CodeColours(HighlightTheme):
 
 def coloured(code: str, language: str) -> list[Content]:
     """Return the lines of a piece of code; an unknown language stays plain."""
-    code = code.expandtabs(4)
+    # A form feed or a separator of Unicode begins no new line: callers rely on the number of lines.
+    lines = [" ".join(line.splitlines()) for line in code.expandtabs(4).split("\n")]
     if not language or len(code) > MAX_COLOURED_CHARS:
-        return [Content(line) for line in code.split("\n")]
-    return highlight(code, language=language, theme=CodeColours).split("\n", allow_blank=True)
+        return [Content(line) for line in lines]
+    # Without a last line that is not empty, Textual would drop an empty one.
+    shown = highlight("\n".join([*lines, "."]), language=language, theme=CodeColours)
+    return shown.split("\n", allow_blank=True)[:-1]
 
 
 def diff_lines(rows: Sequence[tuple[str, str]], path: str) -> list[Content]:
