@@ -138,7 +138,7 @@ def extraction(folder: Path, memory: Memory) -> dict[str, object]:
             is_in = is_accepted(fact, messages, at, memory)
             counts["first"] += is_in
             # A fork that is refused is told to use the words of the person.
-            own = " ".join(chat["messages"][number]["text"] for number in kept["from"])
+            own = "\n".join(chat["messages"][number]["text"] for number in kept["from"])
             is_in = is_in or is_accepted(own, messages, at, memory)
             counts["landed"] += is_in
             if not is_in:

@@ -160,6 +160,7 @@ def test_what_is_missing_is_one_line_of_advice(model: str | None, given: dict[st
         open_probe(choose(model, given), given)
 
 
+@pytest.mark.slow
 async def test_the_command_prints_a_table_or_json_and_says_by_its_code_whether_something_differs(
     tmp_path: Path,
 ) -> None:

@@ -177,7 +177,7 @@ def test_no_request_breaks_the_server_and_every_answer_is_as_described(tmp_path:
         server, client = runner.run(started(stack))
 
         @settings(
-            max_examples=scaled(400), deadline=None, database=None, suppress_health_check=[*HealthCheck]
+            max_examples=scaled(200), deadline=None, database=None, suppress_health_check=[*HealthCheck]
         )
         @given(_requests())
         def sends(request: tuple[str, str, dict[str, Any]]) -> None:

@@ -122,6 +122,12 @@ async def test_half_a_surrogate_pair_in_a_file_name_breaks_no_list(tmp_path: Pat
         assert found.status_code == 200
 
 
+async def test_a_slash_at_the_end_is_no_redirect(tmp_path: Path) -> None:
+    async with serving(tmp_path) as server, server.client(await server.key()) as client:
+        for path in ("/memories/", "/sessions/", "/sessions/%2F"):
+            assert (await client.get(path)).status_code == 404, path
+
+
 @pytest.mark.parametrize("method", ["PUT", "OPTIONS", "DELETE"])
 async def test_an_unknown_method_is_told_the_allowed_ones(tmp_path: Path, method: str) -> None:
     async with serving(tmp_path) as server, server.client(await server.key()) as client:

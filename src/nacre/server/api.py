@@ -140,7 +140,9 @@ class _Api:
             ),
         ]
         handlers: dict[Any, Any] = {404: _no_route, 405: _no_method}
-        return Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
+        app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
+        app.router.redirect_slashes = False
+        return app
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:

@@ -85,6 +85,7 @@ def test_only_a_log_among_the_clients_own_is_read(tmp_path: Path) -> None:
             transcript_of(replace(told, transcript=one))
 
 
+@pytest.mark.slow
 def test_a_large_memory_without_an_index_keeps_nobody_waiting(tmp_path: Path) -> None:
     """The prompt goes without; what makes the index outlives it (R9)."""
     environ = {"HOME": str(tmp_path), "CLAUDE_PROJECT_DIR": str(tmp_path)}

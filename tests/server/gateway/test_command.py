@@ -132,6 +132,7 @@ def test_a_report_without_records_says_what_to_do(capsys: pytest.CaptureFixture[
     assert "`nacre gateway` prints the address" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 async def test_the_commands_of_its_page_work(tmp_path: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "how-to" / "use-the-gateway.md").read_text("utf-8")
     commands = [line.removeprefix("$ ") for line in page.splitlines() if line.startswith("$ ")]

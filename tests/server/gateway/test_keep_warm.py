@@ -113,6 +113,7 @@ async def test_without_it_the_pause_is_paid_and_reported() -> None:
     assert session.pauses_usd > 0.04
 
 
+@pytest.mark.slow
 async def test_a_client_that_is_gone_for_long_gets_no_more_refreshes() -> None:
     async with warmed(KeepWarmLimits(day_usd=99)) as one:
         await one.ask("hi")

@@ -15,6 +15,7 @@ from nacre.errors import ConfigError
 from nacre.server.gateway import proxy as proxy_module
 from nacre.server.gateway.proxy import MAX_OBSERVED_BYTES
 from nacre.server.gateway.upstream import Upstream, end_to_end
+from tests.scale import scaled
 from tests.server.gateway.proxying import answer, gateway, raw_upstream
 
 ASKED = {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]}
@@ -321,7 +322,7 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
         Upstream(url)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.binary(max_size=200_000), reply=st.binary(max_size=200_000), is_chunked=st.booleans())
 async def test_any_bytes_pass_in_both_directions(body: bytes, reply: bytes, is_chunked: bool) -> None:
     async def parts() -> AsyncIterator[bytes]:
@@ -345,7 +346,7 @@ PIECES = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parts=st.lists(PIECES | st.binary(max_size=60), max_size=8))
 async def test_whatever_a_provider_answers_the_client_gets_an_answer_or_a_closed_connection(
     parts: list[bytes], caplog: pytest.LogCaptureFixture
@@ -361,7 +362,7 @@ async def test_whatever_a_provider_answers_the_client_gets_an_answer_or_a_closed
     assert "Traceback" not in caplog.text
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=st.lists(st.binary(max_size=80) | st.just(b"POST /v1/messages HTTP/1.1\r\n"), max_size=5))
 async def test_whatever_a_client_sends_the_next_one_is_answered(sent: list[bytes]) -> None:
     async with (
