@@ -1,7 +1,7 @@
 # Two commands do all the set-up: `make chat` and `make test`. They need python3 with pip, and nothing else.
 PYTHON ?= python3
 VENV   ?= .venv
-WORKERS ?= 2
+WORKERS ?= 3
 BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 # The distribution was named `nacre` before; left in place, its uninstallation would remove the command of the new one.

@@ -57,6 +57,7 @@ def test_a_peers_cut_is_the_highest_that_loses_no_more_than_allowed() -> None:
     assert cut_that_loses(answered, 0.2) == 0.3
 
 
+@pytest.mark.slow
 def test_a_tiny_run_finds_what_it_made_up_and_attaches_nothing_to_other_questions() -> None:
     figures: Any = measure(TINY)
     ours = figures["sets"]["made_up"]["score"]
@@ -66,6 +67,7 @@ def test_a_tiny_run_finds_what_it_made_up_and_attaches_nothing_to_other_question
     assert elsewhere_figures["attached"]["nacre"] == 0.0
 
 
+@pytest.mark.slow
 def test_pages_hold_every_table_and_a_chart(tmp_path: Path) -> None:
     figures: Any = measure(TINY)
     figures["older"] = "Measured on another day: letta_updates."
@@ -193,6 +195,7 @@ def test_stores_are_written_without_a_field_that_only_a_benchmark_has(tmp_path: 
     assert any("\nAda: I planted" in text for text in texts)
 
 
+@pytest.mark.slow
 def test_everyday_messages_are_counted_for_every_ranker() -> None:
     person = own_people()[0]
     figures: Any = measure_people([person], None, [])

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from bench.writers import RESULT, STATEMENTS, dreams, empty_memory, statements
 
 
+@pytest.mark.slow
 async def test_of_a_sample_of_lies_none_lands_and_honest_edits_do() -> None:
     found = await dreams(every=24)
     assert found["lies_landed"] == 0, found
@@ -20,6 +23,7 @@ def test_the_recorded_run_is_of_all_of_them() -> None:
     assert told["honest_landed"] >= 0.98 * told["honest"]
 
 
+@pytest.mark.slow
 def test_true_statements_about_chats_land_and_most_lies_are_refused(tmp_path: Path) -> None:
     """The page of figures has what was refused before the rules had seen a file."""
     memory = empty_memory(tmp_path)

@@ -37,6 +37,7 @@ def trees(root: Path) -> list[str]:
     return sorted(path.name for path in (root / "home" / "worktrees").glob("*/*") if path.is_dir())
 
 
+@pytest.mark.slow
 def test_doctor_names_both_and_the_commands_that_remove_them(repository: Path) -> None:
     """Spawning, worktree: nothing is wrong, and nothing is changed."""
     ran = nacre(repository, "doctor", "--json")

@@ -44,6 +44,7 @@ async def test_a_save_writes_the_topic_its_line_and_a_commit(memory: Memory) -> 
     assert stat.S_IMODE((memory.location.directory / saved.entry.file).stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 async def test_a_text_that_no_scan_would_read_is_refused(memory: Memory) -> None:
     """A file above the limit could neither be shown nor forgotten."""
     with pytest.raises(StoreError, match="a memory has at most 1,000,000"):

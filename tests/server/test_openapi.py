@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx2
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -163,6 +164,7 @@ def _template(document: dict[str, Any], url: str) -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_no_request_breaks_the_server_and_every_answer_is_as_described(tmp_path: Path) -> None:
     document = _document()
 

@@ -116,6 +116,7 @@ async def test_a_prompt_that_is_too_long_is_said_once_and_the_session_goes_on(tm
         assert heard(await say(agent, "hm")) == "Shorter."
 
 
+@pytest.mark.slow
 async def test_tools_that_raise_or_print_without_end_become_results(tmp_path: Path) -> None:
     """T6, step 9 of the walk: an exception in a tool never ends a turn."""
 

@@ -50,6 +50,7 @@ def test_while_the_person_thinks_the_cache_is_refreshed_and_the_next_turn_says_s
     assert '"keep_warm"' in log.read_text()
 
 
+@pytest.mark.slow
 def test_a_single_prompt_never_waits_for_anybody(sim: Sim, tmp_path: Path) -> None:
     """C8b: `-p` ends with its answer."""
     prices(tmp_path / "home")

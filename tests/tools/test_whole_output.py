@@ -119,6 +119,7 @@ async def test_a_short_output_leaves_no_file(desk: Desk) -> None:
     assert result.text == bare.text and not desk.store._listed()
 
 
+@pytest.mark.slow
 async def test_output_that_was_printed_before_a_stop_is_kept(desk: Desk) -> None:
     result = await desk.bash("seq 1 100000; sleep 60", BashSettings(seconds=2.0))
     assert result.text.startswith("Stopped after 2 s")

@@ -73,6 +73,7 @@ async def test_a_level_of_thinking_is_sent_from_the_next_message_on(
         assert "claude-sonnet-5-5 cannot be asked with thinking=deep; it takes off, low" in stage.text
 
 
+@pytest.mark.slow
 async def test_sessions_are_searched_by_what_was_said_and_previewed(tmp_path: Path) -> None:
     clock = FrozenClock()
     for question, answer in (("about herons", "They fish."), ("about boats", "They float near a weir.")):
@@ -89,6 +90,7 @@ async def test_sessions_are_searched_by_what_was_said_and_previewed(tmp_path: Pa
         await stage.see("> about herons")
 
 
+@pytest.mark.slow
 async def test_every_list_works_by_keys_alone_and_without_colours(
     tmp_path: Path, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

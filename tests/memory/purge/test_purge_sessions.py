@@ -121,6 +121,7 @@ async def test_an_interrupted_purge_of_a_line_does_not_take_the_next_line(tmp_pa
     assert holding(tmp_path / "home", SECRET) == []
 
 
+@pytest.mark.slow
 async def test_a_purge_by_title_that_was_killed_late_is_completed_by_the_same_words(tmp_path: Path) -> None:
     """Killed soon after the memory is erased, and at the last steps; other memories have similar words."""
     title = "Password of the staging database"

@@ -346,6 +346,7 @@ PIECES = st.sampled_from([
 ])  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=scaled(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parts=st.lists(PIECES | st.binary(max_size=60), max_size=8))
 async def test_whatever_a_provider_answers_the_client_gets_an_answer_or_a_closed_connection(
@@ -362,6 +363,7 @@ async def test_whatever_a_provider_answers_the_client_gets_an_answer_or_a_closed
     assert "Traceback" not in caplog.text
 
 
+@pytest.mark.slow
 @settings(max_examples=scaled(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=st.lists(st.binary(max_size=80) | st.just(b"POST /v1/messages HTTP/1.1\r\n"), max_size=5))
 async def test_whatever_a_client_sends_the_next_one_is_answered(sent: list[bytes]) -> None:
