@@ -56,6 +56,13 @@ def test_lines_before_and_after_an_edit_stay_shown() -> None:
     assert after_edits((), [_edited_lines(3, "x", "y")]) == ()
 
 
+def test_a_line_does_not_stay_shown_when_an_edit_joins_it_to_one_that_was_not() -> None:
+    assert after_edits(((1, 4),), [_edited_lines(4, "\nb", "X")]) == ((1, 3),)
+    assert after_edits(((1, 5),), [_edited_lines(4, "\nb", "X")]) == ((1, 4),)
+    assert after_edits(((1, 4),), [_edited_lines(4, "\nb", "\nX")]) == ((1, 4),)
+    assert after_edits(((1, 5),), [_edited_lines(4, "\nb", "X"), _edited_lines(5, "\nb", "X")]) == ((1, 3),)
+
+
 def test_ranges_are_written_out() -> None:
     assert written(((7, 7),)) == "line 7"
     assert written(((1, 60), (300, 300))) == "lines 1-60 and 300"

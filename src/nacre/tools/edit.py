@@ -128,12 +128,18 @@ def replaced(text: str, old: str, new: str) -> tuple[str, list[int]]:
 
 def _edited_lines(line: int, old: str, new: str) -> EditedLines:
     """Return the lines that a replacement touches which begins in this line."""
-    breaks = old.replace("\r\n", "\n").count("\n")
-    last = line + breaks - old.endswith("\n")
+    old = old.replace("\r\n", "\n")
+    new = new.replace("\r\n", "\n")
+    last = line + old.count("\n") - old.endswith("\n")
     # A line break at the beginning ends a line whose text is not replaced.
-    first = min(line + old.startswith(("\n", "\r\n")), last)
-    joins_next = old.endswith("\n") and not new.endswith("\n")
-    return EditedLines(first, last, new.replace("\r\n", "\n").count("\n") - breaks, joins_next)
+    first = min(line + old.startswith("\n"), last)
+    return EditedLines(
+        first,
+        last,
+        added=new.count("\n") - old.count("\n"),
+        joins_next=old.endswith("\n") and not new.endswith("\n"),
+        joins_previous=first > line and not new.startswith("\n"),
+    )
 
 
 def _check_one_shown(known: Version, places: list[EditedLines], shown: str) -> None:

@@ -22,6 +22,8 @@ class EditedLines(NamedTuple):
     """How many lines there are more afterwards; negative for fewer."""
     joins_next: bool = False
     """Whether the line after the last one becomes a part of it."""
+    joins_previous: bool = False
+    """Whether what follows the replaced text becomes a part of the line before the first one."""
 
 
 def join(ranges: Iterable[tuple[int, int]]) -> ShownLines:
@@ -53,20 +55,24 @@ def after_edits(shown: ShownLines, edits: Sequence[EditedLines]) -> ShownLines:
     """
     places: list[EditedLines] = []
     for one in edits:
-        if places and one.first <= places[-1].last + places[-1].joins_next:
+        if places and one.first - one.joins_previous <= places[-1].last + places[-1].joins_next:
             before = places.pop()
-            last = max(before.last, one.last)
-            one = EditedLines(before.first, last, before.added + one.added, one.joins_next)
+            one = one._replace(
+                first=before.first,
+                last=max(before.last, one.last),
+                added=before.added + one.added,
+                joins_previous=before.joins_previous,
+            )
         places.append(one)
     moved: list[tuple[int, int]] = []
     begin = 1
     shift = 0
     for place in places:
-        moved += _between(shown, begin, place.first - 1, shift)
         is_shown = covers(shown, place.first, place.last)
+        # A line that was joined to one that was not shown does not count, either.
+        moved += _between(shown, begin, place.first - 1 - (place.joins_previous and not is_shown), shift)
         if is_shown:
             moved.append((place.first + shift, place.last + shift + place.added))
-        # A line that was joined to one that was not shown does not count, either.
         begin = place.last + 1 + (place.joins_next and not is_shown)
         shift += place.added
     moved += _between(shown, begin, shown[-1][1] if shown else 0, shift)
