@@ -81,7 +81,8 @@ _NAME = re.compile(
     re.VERBOSE,
 )
 """Constants, ranges, regions, models, identifiers and terms of code."""
-_PATH = re.compile(r"(?<![\w/.])[a-z_-]+(?:/[a-z_-]+)+(?:\.[a-z]{2,4})?(?![\w/])")
+_PATH = re.compile(r"(?<![\w/.])[a-z_-]{1,40}(?:/[a-z_-]{1,40}){1,12}(?:\.[a-z]{2,4})?(?![\w/])")
+"""The bounds keep the time proportional to the text."""
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PREFIXED = re.compile(r"[a-z]{2,10}(?:[-_][a-z]{2,10})?[-_]")
 """The kind of an id before the id; secrets with a known one have a rule of their own."""

@@ -166,7 +166,7 @@ def test_the_final_scan_reads_a_text_with_an_endless_entity() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", ["a", "aB", "a.", "a-", "1", "1 ", "a@", "Abcdefgh ", "-aB"])
+@pytest.mark.parametrize("unit", ["a", "aB", "a.", "a-", "1", "1 ", "a@", "Abcdefgh ", "-aB", "a/-"])
 def test_the_time_of_a_purge_grows_with_the_text(unit: str) -> None:
     """M14b: one long word, and one word again and again, take no longer than other texts."""
     text = (unit * 40_000)[:40_000]
