@@ -31,6 +31,9 @@ hypothesis_settings.register_profile(
 )
 hypothesis_settings.load_profile("nacre")
 
+# A run started by `nohup` or a service ignores SIGHUP, and every program that a test starts would too.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 LOOPBACK = ("127.", "localhost", "::1")
 FOREIGN_VARIABLES = ("NACRE_", "CLAUDE_", "ANTHROPIC_", "OPENAI_", "OTEL_")
 FOLDER_NUMBERS = itertools.count()
