@@ -23,6 +23,7 @@ from nacre.memory.startup_text import ManualMode, MemoryFacts, form_of, manual, 
 from nacre.memory.tools import daily_tools, memory_tools
 from nacre.session.log_writer import RecordWriter
 from nacre.settings import Settings
+from nacre.settings.values import MemorySettings
 from nacre.store.home import canonical, slug
 from nacre.tools.base import Tool
 from nacre.tools.workspace import Workspace
@@ -176,7 +177,7 @@ async def _with_memories(
 
     memory = await opened(places.project)
     team = await opened(places.team) if places.has_team else None
-    notices = await sync_team_memory(team, given.team_remote, stack, clock=clock) if team and keeps else ()
+    notices = await _synced(memory, team, places, given, stack, clock=clock) if keeps else ()
     return replace(
         startup,
         memory=memory,
@@ -184,6 +185,31 @@ async def _with_memories(
         users=Memory(places.user, clock=clock) if places.user.directory.is_dir() else None,
         notices=(*startup.notices, *notices),
     )
+
+
+async def _synced(
+    memory: Memory,
+    team: Memory | None,
+    places: MemoryPlaces,
+    given: MemorySettings,
+    stack: AsyncExitStack,
+    *,
+    clock: Clock,
+) -> tuple[str, ...]:
+    """Synchronise memories with the team and with the person's other machines; returns notices."""
+    notices: list[str] = []
+    if team is not None and not given.team_remote:
+        notices.append("team memory stays on this machine: memory.teamRemote names no place to share it")
+    wanted = [(team, given.team_remote)] if team is not None else []
+    if given.sync_remote:
+        users = await Memory.at(places.user, Path.home(), clock=clock)
+        wanted += [(users, given.sync_remote), (memory, given.sync_remote)]
+    for one, remote in wanted:
+        if remote:
+            from nacre.app.sync_memory import sync_during  # noqa: PLC0415 - few people share a memory
+
+            notices += await sync_during(one, remote, stack, clock=clock)
+    return tuple(notices)
 
 
 async def _with_texts(
@@ -277,35 +303,3 @@ async def _index(memory: Memory | None, stays: LocalOnlyFilter) -> str:
     if memory is None:
         return ""
     return (await memory.index(without=await stays.files_of(memory.location))).text
-
-
-MAX_SECONDS = 5.0
-"""How long the start and the end of a session wait for a remote that does not answer."""
-
-
-async def sync_team_memory(
-    team: Memory, remote: str | None, stack: AsyncExitStack, *, clock: Clock
-) -> tuple[str, ...]:
-    """Sync now, and again when the stack is closed; returns notices for the person."""
-    if not remote:
-        return ("team memory stays on this machine: memory.teamRemote names no place to share it",)
-    stack.push_async_callback(_synced, team, remote, clock)
-    return await _synced(team, remote, clock)
-
-
-async def _synced(team: Memory, remote: str, clock: Clock) -> tuple[str, ...]:
-    from nacre.memory.team.choice import remote_of  # noqa: PLC0415 - few people share a memory
-    from nacre.memory.team.sync import sync  # noqa: PLC0415 - see above
-
-    try:
-        async with asyncio.timeout(MAX_SECONDS):
-            place = await remote_of(remote, team.location, clock=clock, seconds=MAX_SECONDS)
-            report = await sync(team.location, place, clock=clock, watch=team.watch)
-    except TimeoutError:
-        return (f"team memory was not synced: no answer in {MAX_SECONDS:.0f} seconds",)
-    except NacreError as error:
-        return (f"team memory was not synced: {error}",)
-    return (
-        *(f"team memory: two people changed {one.file}; both texts are kept" for one in report.conflicts),
-        *(f"team memory: {one.file} is not shared: {one.why}" for one in report.refused),
-    )

@@ -40,6 +40,7 @@ from nacre.server.operation import Call, Operation, ProblemError
 from nacre.server.problems import json_response, problem, problem_of
 from nacre.server.sessions import session_operations
 from nacre.server.spaces import DEFAULT_SPACE, Spaces
+from nacre.server.sync import sync_operations
 from nacre.settings import Settings
 from nacre.version import VERSION
 
@@ -81,6 +82,7 @@ def all_operations(settings: Settings, audit: AuditLog, jobs: Jobs) -> list[Oper
     return [
         *memory_operations(settings.home),
         *session_operations(settings),
+        *sync_operations(),
         *administration_operations(settings, audit, jobs),
     ]
 

@@ -418,6 +418,7 @@ _KEYS = (
     SettingKey("memory.index", Flag(), reach=SettingScope.NOT_PROJECT),
     SettingKey("memory.team", Flag(), reach=SettingScope.OFF_ONLY),
     SettingKey("memory.teamRemote", TextLine(), reach=SettingScope.NOT_REPOSITORY),
+    SettingKey("memory.syncRemote", TextLine(), reach=SettingScope.NOT_REPOSITORY),
     SettingKey("env", Table(is_words=True), field="environ", reach=SettingScope.TRUSTED),
     SettingKey("hooks", Table(), reach=SettingScope.TRUSTED),
     SettingKey("commands", Table(), reach=SettingScope.TRUSTED),

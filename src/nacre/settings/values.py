@@ -254,6 +254,9 @@ class MemorySettings:
     """Whether there is a memory that all who work on the repository share (M18)."""
     team_remote: str | None = None
     """Where that is shared: a git remote of the project by name, the address of one, or `folder:/path`."""
+    sync_remote: str | None = None
+    """Where your own memories meet those of your other machines: the address of a private git repository,
+    `folder:/path`, or `server:https://…` of `nacre serve` (M18b)."""
     instruction_excludes: tuple[ListEntry, ...] = ()
     """The setting `claudeMdExcludes`: globs on absolute paths of instructions files and rules that are not
     loaded; those of an administrator always are (M22)."""

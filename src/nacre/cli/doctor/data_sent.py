@@ -35,6 +35,7 @@ def ways_out(settings: Settings, choice: ModelChoice | None) -> list[DataSent]:
         *_providers(settings, choice),
         *_servers(settings),
         _team(settings),
+        _own_memory(settings),
         DataSent("web pages", "any host", "WebFetch asks for addresses that the model names")
         if settings.switches.web_fetch
         else DataSent("web pages", HERE, "WebFetch is off"),
@@ -107,6 +108,15 @@ def _servers(settings: Settings) -> list[DataSent]:
             detail = "what the model passes to its tools; whether it sends that on is up to it"
             ways.append(DataSent(f"MCP server {name}", f"the program {command} here", detail))
     return ways
+
+
+def _own_memory(settings: Settings) -> DataSent:
+    remote = settings.memory.sync_remote
+    if not (settings.memory.is_on and remote):
+        return DataSent("own memory", HERE, "memory.syncRemote names no place for other machines")
+    detail = "all memories of yours; never one with a credential or marked local-only"
+    address = remote.removeprefix("server:")
+    return DataSent("own memory", host_of(address) if "://" in address else remote.rpartition("@")[2], detail)
 
 
 def _team(settings: Settings) -> DataSent:

@@ -1,4 +1,4 @@
-"""`nacre memory move`, `export` and `sync`: move a memory, copy all, synchronise the team's (M18)."""
+"""`nacre memory move`, `export` and `sync`: move a memory, copy all, synchronise them (M18, M18b)."""
 
 from __future__ import annotations
 
@@ -109,18 +109,34 @@ def export(
     return 0
 
 
-@click.command(short_help="Synchronise the team's memory.")
+@click.command(short_help="Synchronise memory with a team or your other machines.")
+@click.option(
+    "--scope",
+    type=click.Choice(SCOPES),
+    help="The team's memory, or your own of all projects or of this one; by default the team's if "
+    "memory.teamRemote is set, else yours of all projects.",
+)
+@click.option("--remote", metavar="URL", help="Where, in place of the setting.")
+@click.option("--name", default="", help="What your other machines call this project; by default its origin.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done without doing it.")
 @json_option
 @click.pass_obj
-def sync(options: RunOptions, /, *, dry_run: bool, as_json: bool) -> int:
-    """Merge what others saved and forgot in the team's memory, and send your changes.
+def sync(
+    options: RunOptions, /, *, scope: str | None, remote: str | None, name: str, dry_run: bool, as_json: bool
+) -> int:
+    """Merge what was saved and forgotten elsewhere, and send your changes.
 
-    The place is the setting memory.teamRemote: a git remote of the project by name, an address, or
-    folder:/path. If both sides changed a memory, both texts are kept; memories with a credential are not
-    sent. Exit code 1 if something needs your attention.
+    The place is the setting memory.teamRemote for the team: a git remote of the project by name, an address,
+    or folder:/path; for your own memories memory.syncRemote: the address of a private git repository,
+    folder:/path, or server:https://… with the key in NACRE_SERVER_KEY. If both sides changed a memory, both
+    texts are kept; memories with a credential and local-only ones are not sent. Exit code 1 if something
+    needs your attention.
     """
-    report = run(_synced(options, is_dry=dry_run))
+    given = load_settings(options).memory
+    scope = scope or (TEAM if given.team_remote or not (remote or given.sync_remote) else "user")
+    if name and scope != "project":
+        raise click.UsageError("--name is for --scope project")
+    report = run(_synced(options, scope, remote=remote, name=name, is_dry=dry_run))
     if as_json:
         print_json(
             {
@@ -128,6 +144,7 @@ def sync(options: RunOptions, /, *, dry_run: bool, as_json: bool) -> int:
                 "pushed": [*report.pushed],
                 "deleted": [*report.deleted],
                 "withdrawn": [*report.withdrawn],
+                "merged": [*report.merged],
                 "conflicts": [
                     {"file": each.file, "copy": each.copy or None, "why": each.why}
                     for each in report.conflicts
@@ -139,20 +156,7 @@ def sync(options: RunOptions, /, *, dry_run: bool, as_json: bool) -> int:
             }
         )
     else:
-        would = "would be " if dry_run else ""
-        for what, files in (
-            ("pulled", report.pulled),
-            ("pushed", report.pushed),
-            ("forgotten here, as by others", report.deleted),
-            ("forgotten for all members", report.withdrawn),
-            ("kept on this machine (local-only)", report.stayed),
-        ):
-            for file in files:
-                print(printable(f"{would}{what}: {file}"))
-        if not (report.pulled or report.pushed or report.deleted or report.withdrawn):
-            print("Nothing to do: both sides are the same.")
-        if report.commit:
-            print(f"`nacre memory undo --scope team {report.commit[:10]}` undoes the changes received.")
+        _print_report(report, scope, would="would be " if dry_run else "")
     for conflict in report.conflicts:
         print_error(f"conflict: {conflict.file} was {conflict.why}")
     for each in report.refused:
@@ -160,11 +164,32 @@ def sync(options: RunOptions, /, *, dry_run: bool, as_json: bool) -> int:
     return 1 if report.conflicts or report.refused else 0
 
 
-async def _synced(options: RunOptions, *, is_dry: bool) -> SyncReport:
-    from nacre.memory.team.choice import remote_of
+def _print_report(report: SyncReport, scope: str, *, would: str) -> None:
+    others = "for all members" if scope == TEAM else "for your other machines"
+    for what, files in (
+        ("pulled", report.pulled),
+        ("pushed", report.pushed),
+        ("forgotten here, as by others" if scope == TEAM else "forgotten here, as there", report.deleted),
+        (f"forgotten {others}", report.withdrawn),
+        ("kept on this machine (local-only)", report.stayed),
+    ):
+        for file in files:
+            print(printable(f"{would}{what}: {file}"))
+    if not (report.pulled or report.pushed or report.deleted or report.withdrawn):
+        print("Nothing to do: both sides are the same.")
+    if report.commit:
+        reach = "" if scope == "project" else f" --scope {scope}"
+        print(f"`nacre memory undo{reach} {report.commit[:10]}` undoes the changes received.")
+
+
+async def _synced(
+    options: RunOptions, scope: str, *, remote: str | None, name: str, is_dry: bool
+) -> SyncReport:
+    from nacre.app.sync_memory import memory_remote
     from nacre.memory.team.sync import sync as bring_in_step
 
-    setting = load_settings(options).memory.team_remote
-    remote = await remote_of(setting, place(options, "team"))
-    opened = await (read_only(options, "team") if is_dry else writable(options, "team"))
-    return await bring_in_step(opened.location, remote, is_dry=is_dry)
+    given = load_settings(options).memory
+    setting = remote or (given.team_remote if scope == TEAM else given.sync_remote)
+    shared = await memory_remote(setting, place(options, scope), name=name)
+    opened = await (read_only(options, scope) if is_dry else writable(options, scope))
+    return await bring_in_step(opened.location, shared, is_dry=is_dry)

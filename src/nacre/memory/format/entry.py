@@ -27,7 +27,7 @@ from outside, or an untrusted source."""
 DOUBTFUL: frozenset[Origin] = frozenset({"unverified", "untrusted"})
 """Origins that are stored and found on request only."""
 
-Author: TypeAlias = Literal["user", "agent", "extract", "dream", "team", "import", "unconfirmed"]
+Author: TypeAlias = Literal["user", "agent", "extract", "dream", "team", "sync", "import", "unconfirmed"]
 """Author of a commit in the history (M15)."""
 
 

@@ -1,4 +1,4 @@
-"""A team's memory in a plain shared folder: a network share, a synchronised drive (M18).
+"""Shared memory in a plain folder: a network share, a synchronised drive (M18).
 
 One holder of the lock at a time reads or writes. Files are written first and the list of known versions last:
 a process killed in between leaves whole files, and the next sync corrects the list.
@@ -43,11 +43,17 @@ _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class FolderRemote:
-    """One folder, which must exist, because an empty folder in place of an unmounted one would mislead."""
+    """One folder, which must exist, because an empty folder in place of an unmounted one would mislead.
 
-    def __init__(self, folder: Path, *, clock: Clock = SYSTEM_CLOCK, wait: float = LOCK_WAIT) -> None:
-        self.address = f"folder:{folder}"
-        self._folder = folder
+    With `inside` the files are in a folder below it, which is made when needed.
+    """
+
+    def __init__(
+        self, folder: Path, *, inside: str = "", clock: Clock = SYSTEM_CLOCK, wait: float = LOCK_WAIT
+    ) -> None:
+        self._folder = folder / inside
+        self._top = folder
+        self.address = f"folder:{self._folder}"
         self._clock = clock
         self._wait = wait
 
@@ -88,12 +94,13 @@ class FolderRemote:
     def _held(self) -> Iterator[None]:
         """Hold the lock of the folder; a killed holder releases it."""
         try:
-            mode = self._folder.stat().st_mode
+            mode = self._top.stat().st_mode
             if not stat.S_ISDIR(mode):
-                raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(self._folder))
+                raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(self._top))
+            self._folder.mkdir(mode=stat.S_IMODE(mode), parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(
-                f"the team's folder {self._folder} cannot be reached ({error.strerror}); nothing is lost"
+                f"the shared folder {self._folder} cannot be reached ({error.strerror}); nothing is lost"
             ) from error
         try:
             path = self._folder / LOCK_FILE

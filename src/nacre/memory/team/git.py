@@ -1,4 +1,4 @@
-"""Team memory in a git remote, through a bare repository of nacre's own.
+"""Shared memory in a git remote, through a bare repository of nacre's own.
 
 The user's git settings say how to reach the remote (keys, proxies, stored passwords).
 """
@@ -30,7 +30,7 @@ from nacre.memory.team.remote import (
 from nacre.store import disk
 from nacre.tools.git import SECONDS, GitResult, run_git
 
-BRANCH = "refs/heads/nacre-team-memory"
+TEAM_BRANCH = "nacre-team-memory"
 THEIRS = "refs/nacre/theirs"
 OURS = "refs/nacre/ours"
 MAX_LISTING = 8_388_608
@@ -47,12 +47,21 @@ _BUSY = ("cannot lock ref", "failed to update ref", "incorrect old value", "refe
 
 
 class GitRemote:
-    """One git remote, by its address."""
+    """One branch of a git remote, which has an address."""
 
     def __init__(
-        self, address: str, repository: Path, *, clock: Clock = SYSTEM_CLOCK, seconds: float = SECONDS
+        self,
+        address: str,
+        repository: Path,
+        *,
+        branch: str,
+        clock: Clock = SYSTEM_CLOCK,
+        seconds: float = SECONDS,
     ) -> None:
-        self.address = address
+        # Of a team the record names the address alone, as earlier versions wrote it.
+        self.address = address if branch == TEAM_BRANCH else f"{address}#{branch}"
+        self._url = address
+        self._branch = f"refs/heads/{branch}"
         self._repository = repository
         self._clock = clock
         self._seconds = seconds
@@ -62,7 +71,7 @@ class GitRemote:
             await self._prepare()
             fetched = await self._git(
                 "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
-                "--", self.address, f"+{BRANCH}:{THEIRS}",
+                "--", self._url, f"+{self._branch}:{THEIRS}",
             )  # fmt: skip
             if is_last or not fetched.code or not any(word in fetched.err for word in _BROKEN):
                 break
@@ -70,7 +79,9 @@ class GitRemote:
         if "couldn't find remote ref" in fetched.err.casefold():
             return RemoteSnapshot()
         if fetched.code:
-            raise StoreError(f"the team's remote cannot be reached ({fetched.message}); nothing is lost")
+            raise StoreError(
+                f"the remote of this memory cannot be reached ({fetched.message}); nothing is lost"
+            )
         commit = await self._checked("rev-parse", "--verify", "--quiet", f"{THEIRS}^{{commit}}")
         return await self._shared(commit.decode().strip())
 
@@ -84,7 +95,7 @@ class GitRemote:
         commit = await self._commit(base.version, {**changes, KNOWN_FILE: encode_known(known)}, reason)
         pushed = await self._git(
             "push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags",
-            "--recurse-submodules=no", "--", self.address, f"{commit}:{BRANCH}",
+            "--recurse-submodules=no", "--", self._url, f"{commit}:{self._branch}",
         )  # fmt: skip
         if not pushed.code:
             return True
@@ -92,7 +103,7 @@ class GitRemote:
         # For any message: if the branch has moved, another push came first.
         if any(word in said for word in _BUSY) or (await self.pull()).version != base.version:
             return False
-        raise StoreError(f"the team's remote takes no push ({pushed.message}); nothing is lost")
+        raise StoreError(f"the remote of this memory takes no push ({pushed.message}); nothing is lost")
 
     async def _prepare(self) -> None:
         """Create a bare repository without hooks, and remove locks of a killed git."""
@@ -120,7 +131,7 @@ class GitRemote:
                 files[file] = version
         if len(files) > MAX_FILES:
             raise StoreError(
-                f"the team's remote holds {len(files):,} memories; at most {MAX_FILES:,} are read"
+                f"the remote of this memory holds {len(files):,} memories; at most {MAX_FILES:,} are read"
             )
         known = {}
         try:
@@ -177,7 +188,7 @@ class GitRemote:
         ran = await self._git(*arguments, stdin=stdin, limit=limit)
         if ran.code:
             shutil.rmtree(self._repository, ignore_errors=True)
-            raise StoreError(f"the copy of the team's remote was broken ({ran.message}); try again")
+            raise StoreError(f"the copy of the remote was broken ({ran.message}); try again")
         return ran.out
 
     async def _git(self, *arguments: str, stdin: bytes = b"", limit: int | None = None) -> GitResult:

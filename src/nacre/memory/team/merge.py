@@ -138,12 +138,13 @@ def merge(
     *,
     state: TeamSyncState,
     had: Had,
+    with_team: bool = True,
 ) -> Merge:
     """Decide on every file; an index comes last, because it lists the others."""
     done = Merge(last=dict(state.files or {}), indexes=dict(state.indexes))
     done.refused += [*here.odd, *shared.refused]
     left_alone = {one.file for one in done.refused}
-    work = _MergeWork(here, shared, contents, state, had, done)
+    work = _MergeWork(here, shared, contents, state, had, with_team, done)
     names = {*here.files, *shared.files, *(state.files or ())} - left_alone
     # Of two names that some file system confuses, the local one stays.
     taken = {unicodedata.normalize("NFKC", file).casefold(): file for file in here.files}
@@ -169,6 +170,7 @@ class _MergeWork:
     contents: Mapping[str, bytes]
     state: TeamSyncState
     had: Had
+    with_team: bool
     done: Merge
 
     def topic(self, file: str) -> None:
@@ -244,7 +246,8 @@ class _MergeWork:
         return not why
 
     def _may_go(self, file: str) -> bool:
-        why = sharing_objection(file, self.here.files[file]) or name_objection(self.here.directory, file)
+        why = sharing_objection(file, self.here.files[file], with_team=self.with_team)
+        why = why or name_objection(self.here.directory, file)
         if why == LOCAL_ONLY:
             self.done.stayed.append(file)
         elif why:

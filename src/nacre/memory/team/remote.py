@@ -1,4 +1,4 @@
-"""The port for a team's shared memory, and what every remote reports and stores (M18).
+"""The port for shared memory, and what every remote reports and stores (M18).
 
 One file is stored with the memories, `KNOWN_FILE`: each memory with every version it ever had there. One that
 is named in it and absent was forgotten: that is its tombstone. By the same list an old copy is distinguished
@@ -55,7 +55,7 @@ class RemoteSnapshot:
 
 
 class TeamRemote(Protocol):
-    """A remote that everyone on the repository can reach."""
+    """A remote that everyone in the team, or every machine of one person, can reach."""
 
     @property
     def address(self) -> str:
@@ -107,7 +107,7 @@ def parse_known(data: bytes) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, dict) or not isinstance(rows, dict):
         raise ValueError("cannot be understood")  # noqa: TRY004 - what it says is wrong, not our call
     if value.get("format") != FORMAT:
-        raise StoreError("the team's memory was written by another version of nacre; update nacre to sync")
+        raise StoreError("the shared memory was written by another version of nacre; update nacre to sync")
     return {
         file: tuple(each for each in versions if isinstance(each, str) and len(each) == VERSION_CHARS)
         for file, versions in rows.items()
@@ -124,7 +124,7 @@ def size_objection(size: int) -> str:
 STATE_FILE = "team.json"
 STATE_FORMAT = 1
 REPOSITORY = "remote.git"
-"""The copy of a git remote, in the cache of the team's memory."""
+"""The copy of a git remote, in the cache of the memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

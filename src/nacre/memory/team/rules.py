@@ -1,4 +1,4 @@
-"""What a team's memory may contain: no secrets, nothing personal, nothing unconfirmed from outside.
+"""What shared memory may contain: no secrets; for a team nothing personal, nothing unconfirmed from outside.
 
 M16: secrets are never shared; M16b: untrusted memories need the user's consent; M18: memories about a person
 are always private; M27: `local-only` files stay.
@@ -29,13 +29,20 @@ def refuse_for_team(file: str, data: bytes) -> None:
         raise StoreError(f"{file} {why}; keep it in private memory")
 
 
-def sharing_objection(file: str, data: bytes) -> str:
-    """Return why a file may not leave this machine; empty if it may."""
+def sharing_objection(file: str, data: bytes, *, with_team: bool = True) -> str:
+    """Return why a file may not leave this machine; empty if it may.
+
+    Without `with_team` it goes to another machine of the same person, which gets everything but credentials
+    and `local-only` memories; what is unconfirmed stays marked so.
+    """
     if why := content_objection(data):
         return why
     if findings := find_in_name(file):
         return f"holds {findings[0]}"
-    return "" if is_index(file) else entry_objection(read_entry(file, data))
+    if is_index(file):
+        return ""
+    why = entry_objection(read_entry(file, data))
+    return why if with_team or why == LOCAL_ONLY else ""
 
 
 def content_objection(data: bytes) -> str:

@@ -1,7 +1,8 @@
-"""Synchronise a team's memory: pull, merge, push, and again while others push first (M18).
+"""Synchronise shared memory: pull, merge, push, and again while others push first (M18, M18b).
 
-Received changes are one transaction by `team`. The state is written after it and after the push; a kill at
-any moment leaves a state from which the next sync continues, without loss or duplicates.
+Received changes are one transaction by `team`, or by `sync` if they come from another machine of the same
+person. The state is written after it and after the push; a kill at any moment leaves a state from which the
+next sync continues, without loss or duplicates.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ LOCK_WAIT = 120.0
 LOCK_POLL = 0.05
 ALL_CHANGES = 1_000_000
 BY_OTHER_MEANS = "edited by other means"
+WITH_TEAM = MemoryChange(author="team", reason="synced with the team")
+WITH_MACHINES = MemoryChange(author="sync", reason="synced with another machine")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,8 @@ class SyncReport:
     """Deleted here, because another member forgot them."""
     withdrawn: tuple[str, ...] = ()
     """Deleted there, because they were forgotten here."""
+    merged: tuple[str, ...] = ()
+    """Files whose two versions were joined, or both kept."""
     conflicts: tuple[Conflict, ...] = ()
     refused: tuple[RefusedFile, ...] = ()
     stayed: tuple[str, ...] = ()
@@ -64,7 +69,7 @@ class SyncReport:
 
 
 async def sync(
-    team: Location,
+    place: Location,
     remote: TeamRemote,
     *,
     clock: Clock = SYSTEM_CLOCK,
@@ -72,23 +77,23 @@ async def sync(
     is_dry: bool = False,
 ) -> SyncReport:
     """Pull, merge and push; `StoreError` if the remote cannot be reached, and then nothing is lost."""
-    async with _alone(team, clock):
+    change = WITH_TEAM if place.source == "team" else WITH_MACHINES
+    async with _alone(place, clock):
         report = SyncReport()
         for attempt in range(MAX_TRIES):
             if not is_dry:
-                await pick_up(team, clock=clock)
-            state = read_state(team.cache, remote.address)
+                await pick_up(place, clock=clock)
+            state = read_state(place.cache, remote.address)
             shared = await remote.pull()
-            first = await asyncio.to_thread(_merged, team, shared, {}, state)
+            first = await asyncio.to_thread(_merged, place, shared, {}, state)
             contents = await remote.read(shared, first.missing)
             if is_dry:
-                done = await asyncio.to_thread(_merged, team, shared, contents, state)
+                done = await asyncio.to_thread(_merged, place, shared, contents, state)
                 return _with_gives(_with_writes(report, done, ""), done)
             try:
-                change = MemoryChange(author="team", reason="synced with the team")
-                async with transact(team, change, clock=clock, watch=watch) as tx:
+                async with transact(place, change, clock=clock, watch=watch) as tx:
                     # Merged again under the lock.
-                    done = await asyncio.to_thread(_merged, team, shared, contents, state)
+                    done = await asyncio.to_thread(_merged, place, shared, contents, state)
                     # With only a part of the texts an index would lose the lines of the rest.
                     for file, data in () if done.missing else done.writes.items():
                         if data is None:
@@ -99,21 +104,21 @@ async def sync(
                 continue
             if not done.missing:
                 new = TeamSyncState(address=state.address, files=done.last, indexes=done.indexes)
-                with as_store_error(team.cache):
-                    await asyncio.to_thread(write_state, team.cache, new)
+                with as_store_error(place.cache):
+                    await asyncio.to_thread(write_state, place.cache, new)
                 report = _with_writes(report, done, tx.commit)
-                if await _is_given(team, remote, shared, done):
+                if await _is_given(place, remote, shared, done):
                     return _with_gives(report, done)
             await asyncio.sleep(clock.chance() * min(MAX_PAUSE, FIRST_PAUSE * 2**attempt))
     raise StoreError(f"others were faster {MAX_TRIES} times; nothing is lost, sync again")
 
 
 @asynccontextmanager
-async def _alone(team: Location, clock: Clock) -> AsyncIterator[None]:
+async def _alone(place: Location, clock: Clock) -> AsyncIterator[None]:
     """Allow one sync of a directory at a time; a killed one releases the lock."""
-    path = team.cache / "sync.lock"
+    path = place.cache / "sync.lock"
     with as_store_error(path):
-        disk.make_folder(team.cache)
+        disk.make_folder(place.cache)
         lock = FileLock(path)
         busy = f"another sync has been going on for {LOCK_WAIT:g} s; try again later"
         await acquire(lock, clock, seconds=LOCK_WAIT, poll=LOCK_POLL, busy=busy)
@@ -124,28 +129,29 @@ async def _alone(team: Location, clock: Clock) -> AsyncIterator[None]:
 
 
 def _merged(
-    team: Location, shared: RemoteSnapshot, contents: Mapping[str, bytes], state: TeamSyncState
+    place: Location, shared: RemoteSnapshot, contents: Mapping[str, bytes], state: TeamSyncState
 ) -> Merge:
-    with as_store_error(team.directory):
-        here = LocalTeamFiles.read(team.directory)
+    with as_store_error(place.directory):
+        here = LocalTeamFiles.read(place.directory)
         # A folder without any file is new, or was lost with all its files: the index is never forgotten.
         is_lost = not here.files
         known = replace(state, files=None, indexes={}) if is_lost else state
-        history = History(team.history)
+        history = History(place.history)
 
         def had(file: str, version: str) -> bool:
             """Return whether the history shows that a file was here and then forgotten on purpose."""
             commits = history.log(ALL_CHANGES, file=file)
-            if not commits or commits[0].author == "team":
+            if not commits or commits[0].author in {"team", "sync"}:
                 return False
             if is_lost and commits[0].reason.startswith(BY_OTHER_MEANS):
                 return False
             return any(history.version(one.id, file) == version for one in commits)
 
-        return merge(here, shared, contents, state=known, had=had)
+        with_team = place.source == "team"
+        return merge(here, shared, contents, state=known, had=had, with_team=with_team)
 
 
-async def _is_given(team: Location, remote: TeamRemote, shared: RemoteSnapshot, done: Merge) -> bool:
+async def _is_given(place: Location, remote: TeamRemote, shared: RemoteSnapshot, done: Merge) -> bool:
     """Return whether the local changes were pushed; False if another push came first."""
     if done.gives:
         names = [file for file in sorted(done.gives) if not is_index(file)] or sorted(done.gives)
@@ -161,8 +167,8 @@ async def _is_given(team: Location, remote: TeamRemote, shared: RemoteSnapshot, 
     state = TeamSyncState(
         address=remote.address, files={**done.last, **given}, indexes={**done.indexes, **texts}
     )
-    with as_store_error(team.cache):
-        await asyncio.to_thread(write_state, team.cache, state)
+    with as_store_error(place.cache):
+        await asyncio.to_thread(write_state, place.cache, state)
     return True
 
 
@@ -186,6 +192,7 @@ def _with_gives(report: SyncReport, done: Merge) -> SyncReport:
         report,
         pushed=tuple(sorted(file for file, data in done.gives.items() if data is not None)),
         withdrawn=tuple(sorted(file for file, data in done.gives.items() if data is None)),
+        merged=tuple(sorted({*report.merged, *(done.writes.keys() & done.gives.keys())})),
         refused=tuple(sorted(set(done.refused))),
         stayed=tuple(sorted(done.stayed)),
     )
