@@ -103,7 +103,7 @@ async def open_user_store(
     folder = settings.home / COPIES
     location = await space_location(database, folder, space_key(tenant, user, "user"))
     rows = SessionRows(database, tenant, user)
-    return UserStore(settings=_with_home(settings, copies_of_user(folder, rows), location), sessions=rows)
+    return UserStore(settings=settings_at(settings, copies_of_user(folder, rows), location), sessions=rows)
 
 
 def check_person(*, store: str, tenant: str, user: str) -> None:
@@ -125,7 +125,7 @@ def settings_of_person(settings: Settings, user: str) -> Settings:
         history=home / "history" / "memory.git",
         cache=home / "cache" / "memory",
     )
-    return _with_home(settings, home, location)
+    return settings_at(settings, home, location)
 
 
 def copies_of_user(folder: Path, rows: SessionRows) -> Path:
@@ -133,7 +133,8 @@ def copies_of_user(folder: Path, rows: SessionRows) -> Path:
     return folder / USERS / _folder_name(f"{rows.tenant}\n{rows.user}")
 
 
-def _with_home(settings: Settings, home: Path, location: Location) -> Settings:
+def settings_at(settings: Settings, home: Path, location: Location) -> Settings:
+    """Return settings with the home and the memory of one person."""
     memory = replace(settings.memory, location=location, home=None, remote_directory=None, team=False)
     return replace(settings, home=home, memory=memory)
 

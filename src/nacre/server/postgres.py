@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from nacre.app.shared_store import open_space, space_key
+from nacre.app.shared_store import copies_of_user, open_space, settings_at, space_key, space_location
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ConfigError
+from nacre.memory.checks.local_only import LocalOnlyEntries, merge_local_only
 from nacre.memory.files.transaction import refresh
 from nacre.messages.blocks import JsonObject
 from nacre.server.keys import MAX_NAME_CHARS, ApiKey, UnknownKeyError
 from nacre.server.spaces import DEFAULT_SPACE, MAX_OPEN, Space, UnknownSpaceError
+from nacre.session.shared_log import bring_all
+from nacre.settings import Settings
 from nacre.store.postgres.database import Database, fetch
+from nacre.store.postgres.session_rows import SessionRows
 from nacre.store.postgres.space_rows import SpaceErasedError, SpaceKey
 
 _KEY_COLUMNS = "id, tenant, user_name, role, spaces, local, created, expires, digest"
@@ -144,9 +148,11 @@ class AuditTable:
 class DatabaseSpaces:
     """Spaces of all tenants, each as a working copy below a folder of this machine."""
 
-    def __init__(self, database: Database, folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, database: Database, settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        """The settings' home is the folder with the copies."""
         self._database = database
-        self._folder = folder
+        self._settings = settings
+        self._folder = settings.home
         self._clock = clock
         self._open: OrderedDict[SpaceKey, Space] = OrderedDict()
         self._opening: dict[SpaceKey, asyncio.Lock] = {}
@@ -184,6 +190,23 @@ class DatabaseSpaces:
             )
         names = [DEFAULT_SPACE, *(f"{kind}:{name}" for kind, name in rows)]
         return [name for name in names if not key.spaces or name in key.spaces]
+
+    async def home(self, key: ApiKey) -> Settings:
+        rows = SessionRows(self._database, key.tenant, key.user)
+        home = copies_of_user(self._folder, rows)
+        await bring_all(rows, home, clock=self._clock)
+        place = await space_location(
+            self._database, self._folder, space_key(key.tenant, key.user, DEFAULT_SPACE)
+        )
+        return settings_at(self._settings, home, place)
+
+    async def local_only(self, key: ApiKey) -> LocalOnlyEntries:
+        whole = replace(key, spaces=(), local=False)
+        spaces = [await self.open(whole, name) for name in await self.names(whole)]
+        return merge_local_only([await one.hidden(whole) for one in spaces])
+
+    def gauges(self) -> Mapping[str, float]:
+        return {"nacre_spaces_open": len(self._open)}
 
     async def close(self) -> None:
         self._open.clear()

@@ -76,6 +76,18 @@ class Database:
             else:
                 await connection.close()
 
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Connection]:
+        """Yield a connection of its own in the role of a server, without a tenant and a transaction."""
+        connection = await self._connect()
+        try:
+            with _explained():
+                if self._is_server:
+                    await connection.execute(f"SET ROLE {SERVER_ROLE}")
+                yield connection
+        finally:
+            await asyncio.shield(connection.close())
+
     async def close(self) -> None:
         """Close connections; one in use is closed at the end of its transaction."""
         self._max_idle = 0
