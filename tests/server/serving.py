@@ -15,7 +15,6 @@ from nacre.asgi import bound, serve
 from nacre.loopback import ConnectionLimit
 from nacre.server.api import ServerParts, build_api
 from nacre.server.audit_log import AuditFile
-from nacre.server.jobs import work_by_rule
 from nacre.server.keys import LOCAL_TENANT, KeyFile, KeyStore, Role, create_key, new_key
 from nacre.server.spaces import FileSpaces
 from nacre.settings import load
@@ -61,21 +60,23 @@ async def serving(cwd: Path, *, own_hosts: bool = False, **changes: object) -> A
         spaces=FileSpaces(settings),
         keys=admin_keys,
         audit=AuditFile(settings.home),
-        work=work_by_rule(settings),
     )
     if DATABASE:
+        from nacre.app.shared_store import COPIES
         from nacre.server.postgres import AuditTable, DatabaseSpaces, KeyTable
+        from nacre.server.worker import DatabaseJobs
         from nacre.store.postgres.database import Database
 
         database = Database(DATABASE)
         admin_keys = KeyTable(Database(DATABASE, is_server=False, idle=0))
-        folder = settings.home / "server" / "copies"
+        served = replace(settings, home=settings.home / COPIES)
         parts = ServerParts(
-            settings=replace(settings, home=folder),
+            settings=served,
             has_home=False,
-            spaces=DatabaseSpaces(database, folder),
+            spaces=DatabaseSpaces(database, served),
             keys=KeyTable(database),
             audit=AuditTable(database),
+            jobs=DatabaseJobs(database),
         )
     parts = replace(parts, **changes)  # type: ignore[arg-type]
     listening = bound("127.0.0.1", 0)

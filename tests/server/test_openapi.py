@@ -20,7 +20,7 @@ from jsonschema import Draft202012Validator
 
 from nacre.server.api import PREFIX, all_operations
 from nacre.server.audit_log import AuditFile
-from nacre.server.jobs import Jobs
+from nacre.server.jobs import LocalJobs
 from nacre.server.openapi import openapi_document
 from nacre.server.operation import Operation
 from nacre.settings import load
@@ -39,7 +39,7 @@ OBJECT = re.compile(r"#/components/schemas/(\w+)")
 
 def _operations() -> list[Operation]:
     found = load(Path.cwd(), os.environ)
-    return all_operations(found, AuditFile(found.home), Jobs({}, FrozenClock()))
+    return all_operations(found, AuditFile(found.home), LocalJobs({}, FrozenClock()))
 
 
 def _document() -> dict[str, Any]:

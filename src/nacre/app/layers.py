@@ -16,6 +16,7 @@ from nacre.app.build_toolset import FROM_SERVERS, own_tools
 from nacre.app.recall_once import choose_selector, drift_of
 from nacre.app.restored_context import forget_hidden
 from nacre.app.startup_context import StartupContext
+from nacre.clock import Clock
 from nacre.context.environment import CurrentDate, git_branch
 from nacre.context.instruction_updates import InstructionUpdates
 from nacre.context.mcp_instructions import MCP_INSTRUCTIONS, McpInstructions
@@ -31,7 +32,9 @@ from nacre.layers.l1_offload.layer import Offload
 from nacre.layers.l1_offload.offload import OFFLOAD
 from nacre.layers.l1_offload.references import READER
 from nacre.layers.l2_microcompact.layer import Microcompact
+from nacre.memory.files.location import Location
 from nacre.memory.files.scan import scan
+from nacre.memory.files.transaction import refresh
 from nacre.memory.recall.drift.words import WordCache
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import MAX_VIEW_BYTES
@@ -147,6 +150,7 @@ async def add_recall(
     ]
     for ranker in rankers:
         stack.callback(ranker.close)
+    copies = [one.location for one in startup.memories if one.location.rows is not None]
     words = WordCache(startup.memories[0].location.cache, settings.project_root)
     checked = drift_of(settings, words, budget_seconds=RECALL_DRIFT_SECONDS)
     options = RecallOptions(
@@ -155,6 +159,7 @@ async def add_recall(
         selector=_selector(session, settings, stack, is_given=choice is None),
         stats=RecallStats(startup.memories, startup.session, session.clock) if keeps else None,
         max_bytes=min(MAX_VIEW_BYTES, session.window) if settings.profile == "small" else MAX_VIEW_BYTES,
+        catch_up=partial(_catch_up, copies, session.clock) if copies else None,
     )
     hides_local = has_remote_model(choice, settings)
     recall = Recall(rankers, toolset.workspace, session.clock, options=options, hides_local=hides_local)
@@ -162,6 +167,11 @@ async def add_recall(
     stack.push_async_callback(recall.close)
     await recall.warm()
     return recall
+
+
+async def _catch_up(copies: Sequence[Location], clock: Clock) -> None:
+    for one in copies:
+        await refresh(one, clock=clock)
 
 
 def _selector(

@@ -103,7 +103,7 @@ def memory_place(settings: Settings, whose: Whose) -> Location:
     paths = memory_paths(settings)
     if whose == "user":
         return user_location(memory_base(paths))
-    project = locate(paths)
+    project = settings.memory.location or locate(paths)
     return team_location(project) if whose == "team" else project
 
 

@@ -43,6 +43,7 @@ from nacre.app.model_profile import (
 from nacre.app.open_memory import as_settings
 from nacre.app.recall_once import small_model_of
 from nacre.app.restored_context import build_restorer
+from nacre.app.shared_store import UserStore, check_person, open_user_store
 from nacre.app.startup_context import StartupContext, adapt_to_tools, load_startup_context
 from nacre.app.switch_updates import SwitchUpdates
 from nacre.cache.models import check_thinking, use_model_table, with_overrides
@@ -136,6 +137,9 @@ async def open_agent(  # noqa: PLR0913 - the public entry point; all but the set
     session: str = NEW,
     ephemeral: bool = False,
     ask: Ask | None = None,
+    store: str = "",
+    tenant: str = "",
+    user: str = "",
     clock: Clock = SYSTEM_CLOCK,
 ) -> AsyncIterator[OpenedAgent]:
     """Open an agent for the working directory; leaving the block closes everything that it opened.
@@ -145,12 +149,16 @@ async def open_agent(  # noqa: PLR0913 - the public entry point; all but the set
     its beginning; an ephemeral session leaves nothing on disk. The default tools ask `ask` for permission;
     yours do not. A list in `tools` replaces the default tools; a function gets these and returns the tools of
     the agent. Recall works with any tools; without a tool that saves, the model only reads memory.
+
+    A program with many users names one with `user`: sessions and memory are that person's alone, below this
+    home, or with `store`, the address of a PostgreSQL database, and `tenant` in the database.
     """
     check_arguments(settings, provider, session)
     given = tools if tools is None or (callable(tools) and not isinstance(tools, Tool)) else as_tools(tools)
     if ephemeral and session != NEW:
         raise TypeError("an ephemeral session is always a new one; leave out session= or ephemeral=")
     settings = as_settings(settings)
+    check_person(store=store, tenant=tenant, user=user)
     if settings.models:
         use_model_table(with_overrides({"models": settings.models}))
     choice = None if provider else choose(settings.model, settings.environ)
@@ -163,7 +171,9 @@ async def open_agent(  # noqa: PLR0913 - the public entry point; all but the set
             assert choice is not None, "chosen above"
             provider = build_provider(choice, settings)
             stack.push_async_callback(provider.close)
-        log = None if ephemeral else await _open_log(settings, session, clock, stack)
+        place = await open_user_store(settings, stack, store=store, tenant=tenant, user=user)
+        settings = place.settings
+        log = None if ephemeral else await _open_log(place, session, clock, stack)
         cache = facts_cache(settings, choice)
         facts = cache.read() if cache else ModelFacts()
         model = choice.model if choice else settings.model or UNNAMED
@@ -322,9 +332,21 @@ def _retry(settings: Settings) -> RetrySettings:
     )
 
 
-async def _open_log(settings: Settings, wanted: str, clock: Clock, stack: AsyncExitStack) -> OpenedLog:
+async def _open_log(place: UserStore, wanted: str, clock: Clock, stack: AsyncExitStack) -> OpenedLog:
+    settings = place.settings
     branch = git_branch(settings.cwd)
-    if wanted == NEW:
+    if place.sessions is not None:
+        from nacre.session.shared_log import resume_shared, start_shared  # noqa: PLC0415 - needs a database
+
+        if wanted == NEW:
+            opened = await start_shared(
+                place.sessions, settings.home, settings.cwd, branch_name=branch, clock=clock
+            )
+        else:
+            opened = await resume_shared(
+                place.sessions, wanted, home=settings.home, branch_name=branch, clock=clock
+            )
+    elif wanted == NEW:
         opened = start(settings.home, settings.cwd, branch_name=branch, clock=clock)
     else:
         path = find_log(settings, wanted)

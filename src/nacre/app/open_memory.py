@@ -8,15 +8,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args, overload
 
 from nacre.app.memory_locations import Whose, memory_place
+from nacre.app.shared_store import (
+    COPIES,
+    SCHEMES,
+    check_person,
+    database_at,
+    open_space,
+    settings_of_person,
+    space_key,
+)
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ConfigError
 from nacre.memory.memory import Memory
 from nacre.messages.blocks import JsonObject
 from nacre.settings import Settings, load
 from nacre.settings.schema import KEYS
+from nacre.store.home import home
 
 if TYPE_CHECKING:
     from nacre.app.remote_memory import RemoteMemory
+    from nacre.store.postgres.space_rows import SpaceKey
 
 SERVER_KEY = "NACRE_SERVER_KEY"
 """Variable with the key of a server."""
@@ -27,7 +38,14 @@ async def open_memory(
     where: Settings | Mapping[str, object] | None = None,
     *,
     scope: Whose = "project",
+    user: str = "",
     clock: Clock = SYSTEM_CLOCK,
+) -> Memory: ...
+
+
+@overload
+async def open_memory(
+    where: str, *, tenant: str, user: str, space: str = "user", clock: Clock = SYSTEM_CLOCK
 ) -> Memory: ...
 
 
@@ -35,10 +53,12 @@ async def open_memory(
 async def open_memory(where: str, *, key: str = "", space: str = "user") -> RemoteMemory: ...
 
 
-async def open_memory(
+async def open_memory(  # noqa: PLR0913 - the public entry point; all but the place are given by name
     where: Settings | Mapping[str, object] | str | None = None,
     *,
     scope: Whose = "project",
+    tenant: str = "",
+    user: str = "",
     clock: Clock = SYSTEM_CLOCK,
     key: str = "",
     space: str = "user",
@@ -49,16 +69,36 @@ async def open_memory(
     some settings of files and environment. An address such as `https://memory.example.org` opens a memory on
     a server (`nacre serve`) with a key, by default that in NACRE_SERVER_KEY; `space` is `user`,
     `project:NAME`, `team:NAME` or `agent:NAME`.
+
+    A program with many users names one with `user`: the memory is that person's alone, in this home, or with
+    the address of a PostgreSQL database (`postgresql://…`) and a `tenant` in that.
     """
+    if isinstance(where, str) and where.startswith(SCHEMES):
+        check_person(store=where, tenant=tenant, user=user)
+        return await _database_memory(where, space_key(tenant, user, space), clock)
+    check_person(store="", tenant=tenant, user=user)
     if isinstance(where, str):
+        if user:
+            raise ConfigError("the key of a server names its user; leave out user=")
         from nacre.app.remote_memory import RemoteMemory  # noqa: PLC0415 - local memory needs no HTTP client
 
         return RemoteMemory(where, key or os.environ.get(SERVER_KEY, ""), space=space)
     if scope not in get_args(Whose):
         raise ConfigError(f"there is no memory scope {scope!r}; use one of {', '.join(get_args(Whose))}")
     settings = as_settings(where)
+    if user:
+        settings = settings_of_person(settings, user)
     keeps_index = scope != "project" or settings.memory.keeps_index
     return await Memory.at(memory_place(settings, scope), settings.cwd, clock=clock, keeps_index=keeps_index)
+
+
+async def _database_memory(url: str, wanted: SpaceKey, clock: Clock) -> Memory:
+    from nacre.store.postgres.schema import require_schema  # noqa: PLC0415 - local memory needs no database
+
+    # A memory is not closed, so that it keeps no connection between two calls.
+    database = database_at(url, idle=0)
+    await require_schema(database)
+    return await open_space(database, home(os.environ) / COPIES, wanted, clock=clock)
 
 
 def as_settings(given: Settings | Mapping[str, object] | None) -> Settings:

@@ -83,6 +83,7 @@ COMMANDS = {
         "verify_provider",
         "Check the simulator's assumptions against the real API.",
     ),
+    "worker": CommandEntry("nacre.cli.worker", "worker", "Run background jobs of a server."),
 }
 
 ON_SERVER = {

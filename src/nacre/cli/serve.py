@@ -83,7 +83,7 @@ def serve(
     hosts = frozenset() if behind_proxy else _own_hosts(number)
     parts = replace(parts, hosts=hosts, connections=limit)
     if flags["log"]:
-        _log_to_stderr()
+        log_to_stderr()
     store = "postgres" if database else "files"
     print(
         json.dumps({"url": url, "pid": os.getpid(), "store": store}) if flags["as_json"] else url, flush=True
@@ -107,7 +107,6 @@ def _file_parts(settings: Settings) -> ServerParts:
     """Return what serves one person's files."""
     from nacre.server.api import ServerParts
     from nacre.server.audit_log import AuditFile
-    from nacre.server.jobs import work_by_rule
     from nacre.server.keys import KeyFile
     from nacre.server.spaces import FileSpaces
 
@@ -116,7 +115,6 @@ def _file_parts(settings: Settings) -> ServerParts:
         spaces=FileSpaces(settings),
         keys=KeyFile(settings.home),
         audit=AuditFile(settings.home),
-        work=work_by_rule(settings),
         mcp=_mcp_factory(settings),
     )
 
@@ -157,7 +155,7 @@ def _mcp_factory(settings: Settings) -> Callable[[bool, bool], Starlette] | None
     return make
 
 
-def _log_to_stderr() -> None:
+def log_to_stderr() -> None:
     """Print one line of JSON per request: operation, status, time and address, no content."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
@@ -183,8 +181,10 @@ def _quiet_end() -> Iterator[None]:
 def _database_parts(url: str, settings: Settings) -> ServerParts:
     """Return keys, audit log and spaces in a database whose schema fits; nothing of this machine's person."""
     opened = open_database(url, is_server=True)
+    from nacre.app.shared_store import COPIES
     from nacre.server.api import ServerParts
     from nacre.server.postgres import AuditTable, DatabaseSpaces, KeyTable
+    from nacre.server.worker import DatabaseJobs
     from nacre.store.postgres.schema import require_schema
 
     state = asyncio.run(require_schema(open_database(url)))
@@ -193,11 +193,12 @@ def _database_parts(url: str, settings: Settings) -> ServerParts:
             "the database's address logs in with a role that could read every tenant's rows; better use one "
             "that is only a member of nacre_server"
         )
-    folder = settings.home / "server" / "copies"
+    served = replace(settings, home=settings.home / COPIES)
     return ServerParts(
-        settings=replace(settings, home=folder),
-        spaces=DatabaseSpaces(opened, folder),
+        settings=served,
+        spaces=DatabaseSpaces(opened, served),
         keys=KeyTable(opened),
         audit=AuditTable(opened),
+        jobs=DatabaseJobs(opened),
         has_home=False,
     )

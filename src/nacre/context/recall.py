@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.context.recalled import RECALLED, bytes_in_view, noted, recalled_in_view
+from nacre.errors import NacreError
 from nacre.memory.memory import Memory
 from nacre.memory.recall.base import (
     MAX_PICKS,
@@ -92,6 +93,8 @@ class RecallOptions:
     stats: RecallStats | None = None
     max_bytes: int = MAX_VIEW_BYTES
     """Bytes of memories in a view at most."""
+    catch_up: Callable[[], Awaitable[None]] | None = None
+    """Brings working copies of a database to its state, so that no forgotten memory is attached (S6)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +142,7 @@ class Recall(Layer):
         self._selector = options.selector
         self._stats = options.stats
         self._words = options.words
+        self._catch_up = options.catch_up
         self._failures = 0
         """Requests to the small model that failed since the last answer."""
         self._late: list[asyncio.Task[_LateRecall]] = []
@@ -166,6 +170,12 @@ class Recall(Layer):
             if is_prompt:
                 self.last = Recalled(query=text, skipped=skipped)
             return late
+        if self._catch_up is not None:
+            try:
+                await self._catch_up()
+            except NacreError as error:
+                self.last = Recalled(query=text, skipped=str(error))
+                return self._with_costs([])
         tools = (
             part.block.name
             for item in reversed(view.items[-4 * RECENT_TOOLS :])

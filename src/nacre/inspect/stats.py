@@ -258,7 +258,9 @@ def _places(settings: Settings, *, everywhere: bool) -> list[tuple[Path, Path]]:
     if everywhere:
         base = memory_base(memory_paths(settings))
         histories = sorted((base / "history").glob("*.git"))
-        return [(each, base / "cache" / each.name.removesuffix(".git")) for each in histories]
+        found = [(each, base / "cache" / each.name.removesuffix(".git")) for each in histories]
+        own = settings.memory.location
+        return found if own is None else [*found, (own.history, own.cache)]
     return [(each.history, each.cache) for each in memory_places(settings).all]
 
 

@@ -10,9 +10,9 @@ import math
 import re
 import secrets
 import traceback
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import product
 from typing import Any
@@ -28,9 +28,9 @@ from nacre.asgi import App, Receive, Scope, Send, bearer_token, header_values, r
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import NacreError
 from nacre.loopback import ConnectionLimit
-from nacre.server.administration import administration_operations
+from nacre.server.administration import SendMail, administration_operations, send_on_disk
 from nacre.server.audit_log import AuditLog
-from nacre.server.jobs import JobKind, Jobs, Work
+from nacre.server.jobs import Jobs, LocalJobs, work_by_rule
 from nacre.server.keys import ApiKey, KeyStore, Role, authenticate
 from nacre.server.limits import IdempotencyKeys, RateLimit, RememberedAnswer
 from nacre.server.memories import memory_operations
@@ -69,21 +69,25 @@ class ServerParts:
     """Values of the header Host that are answered, against pages that rebind a name; empty for any."""
     connections: ConnectionLimit | None = None
     """Connections of clients with a key are not dropped for those of others."""
-    work: Mapping[JobKind, Work] = field(default_factory=dict)
-    """What background jobs do."""
+    jobs: Jobs | None = None
+    """Background jobs; None runs them in the process, by rule."""
+    mail: SendMail | None = None
+    """What sends letters; None sends them to the agents of the settings' home."""
     has_home: bool = True
-    """Whether the settings' home is that of the one person served: its sessions, usage, agents and mail."""
+    """Whether agents run on this machine, below the settings' home."""
     mcp: Callable[[bool, bool], Starlette] | None = None
     """Returns the application at `/mcp` for clients that may write or not, and that are local or not."""
 
 
-def all_operations(settings: Settings, audit: AuditLog, jobs: Jobs) -> list[Operation]:
+def all_operations(
+    settings: Settings, audit: AuditLog, jobs: Jobs, mail: SendMail | None = None
+) -> list[Operation]:
     """Return every operation of the API."""
     return [
-        *memory_operations(settings.home),
-        *session_operations(settings),
+        *memory_operations(),
+        *session_operations(),
         *sync_operations(),
-        *administration_operations(settings, audit, jobs),
+        *administration_operations(settings, audit, jobs, mail or send_on_disk(settings)),
     ]
 
 
@@ -98,10 +102,10 @@ class _Api:
         self._rate = RateLimit(parts.clock)
         self._repeated = IdempotencyKeys(parts.clock)
         self._metrics = Metrics()
-        self._jobs = Jobs(parts.work, parts.clock)
+        self._jobs = parts.jobs or LocalJobs(work_by_rule(parts.settings), parts.clock)
         self._running: set[asyncio.Task[Response]] = set()
         self._mcp: dict[tuple[bool, bool], Starlette] = {}
-        operations = all_operations(parts.settings, parts.audit, self._jobs)
+        operations = all_operations(parts.settings, parts.audit, self._jobs, parts.mail)
         self.operations = [one for one in operations if parts.has_home or not one.needs_home]
         self._app = self._application()
 
@@ -119,6 +123,10 @@ class _Api:
 
     def _application(self) -> Starlette:
         document = openapi_document(self.operations, PREFIX)
+
+        async def described() -> Response:
+            return json_response(document)
+
         by_path: dict[str, dict[str, Operation]] = {}
         for one in self.operations:
             by_path.setdefault(one.path, {})[one.method] = one
@@ -130,7 +138,7 @@ class _Api:
         routes: list[BaseRoute] = [
             Route("/healthz", _health),
             Route("/readyz", self._ready),
-            Route("/openapi.json", self._with_key("reader", lambda: json_response(document))),
+            Route("/openapi.json", self._with_key("reader", described)),
             Route("/metrics", self._with_key("admin", self._figures)),
             *(
                 Route(
@@ -199,17 +207,17 @@ class _Api:
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         return json_response({"status": "ready", "version": VERSION})
 
-    def _figures(self) -> Response:
-        gauges = {"nacre_jobs_running": self._jobs.running}
+    async def _figures(self) -> Response:
+        gauges = {**await self._jobs.gauges(), **self._parts.spaces.gauges()}
         return PlainTextResponse(self._metrics.text(gauges), media_type=CONTENT_TYPE)
 
-    def _with_key(self, role: Role, answer: Callable[[], Response]) -> Any:
+    def _with_key(self, role: Role, answer: Callable[[], Awaitable[Response]]) -> Any:
         async def endpoint(request: Request) -> Response:
             try:
                 await self._authenticated(request, role)
+                return await answer()
             except NacreError as error:
                 return problem_of(error)
-            return answer()
 
         return endpoint
 

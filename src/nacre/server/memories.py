@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from http import HTTPStatus
-from pathlib import Path
 from typing import cast
 from urllib.parse import quote
 
@@ -68,15 +67,12 @@ COMMIT_CHARS = 40
 COMMIT = re.compile(rf"[0-9a-f]{{4,{COMMIT_CHARS}}}")
 
 
-def memory_operations(home: Path) -> list[Operation]:
-    """Return the operations; messages that memories came from are looked up in a home's session logs."""
+def memory_operations() -> list[Operation]:
+    """Return the operations on memories."""
     limit = whole_number("limit", "Maximum number of entries.", default=100, most=MAX_PAGE)
 
     bodies = yes_or_no("bodies", "Whether each entry has its text.")
     reason = short_text("reason", "Why, for the history.", most=MAX_NAME_CHARS)
-
-    async def why(call: Call) -> Answer:
-        return await _why(call, home)
 
     return [
         Operation(method="GET", path="/memories", id="listMemories", summary="List memories, newest first.",
@@ -111,7 +107,8 @@ def memory_operations(home: Path) -> list[Operation]:
         Operation(method="GET", path="/memories/{file}/history", id="listCommitsOfMemory",
                   parameters=(limit,), summary="List the changes of one memory, newest first.",
                   handler=_history, answer=CommitPage),
-        Operation(method="GET", path="/memories/{file}/why", id="getOrigin", handler=why, answer=MemoryOrigin,
+        Operation(method="GET", path="/memories/{file}/why", id="getOrigin", handler=_why,
+                  answer=MemoryOrigin,
                   summary="Show who wrote a memory, when and why, and the words it came from."),
         Operation(method="POST", path="/undo", id="undo", needs="member", body=UndoCommit, handler=_undo,
                   summary="Undo a change; later changes stay.", answer=Undone),
@@ -322,7 +319,7 @@ def _was_local_only(history: History, one: FileDiff) -> bool:
     return any(read_entry(one.file, data).local_only for data in versions)
 
 
-async def _why(call: Call, home: Path) -> Answer:
+async def _why(call: Call) -> Answer:
     space = await call.space()
     memory = space.memory
     file = call.path["file"]
@@ -333,7 +330,8 @@ async def _why(call: Call, home: Path) -> Answer:
         raise _no_memory(file)
     entry = read_entry(file, data or b"")
     doubted = await asyncio.to_thread(unconfirmed_changes, memory.location)
-    words = await asyncio.to_thread(original_words, {memory.location.base, home}, entry.sources)
+    homes = {memory.location.base, (await call.spaces.home(call.key)).home}
+    words = await asyncio.to_thread(original_words, homes, entry.sources)
     return Answer(
         content={
             "file": file,

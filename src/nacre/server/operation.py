@@ -83,6 +83,18 @@ def short_text(name: str, description: str, *, most: int) -> Parameter:
     return Parameter(name=name, description=description, schema=schema, convert=convert)
 
 
+def one_of(name: str, description: str, values: Sequence[str]) -> Parameter:
+    """Return a parameter that is one of some words; empty by default."""
+
+    def convert(text: str) -> str:
+        if text not in {"", *values}:
+            raise ProblemError(HTTPStatus.BAD_REQUEST, f"{name} is one of {', '.join(values)}")
+        return text
+
+    schema = {"type": "string", "enum": ["", *values], "default": ""}
+    return Parameter(name=name, description=description, schema=schema, convert=convert)
+
+
 CURSOR = Parameter(
     name="cursor",
     description="Where the next page begins: `next` of the page before.",

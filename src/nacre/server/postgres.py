@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
+from nacre.app.shared_store import copies_of_user, open_space, settings_at, space_key, space_location
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import ConfigError, StoreError
-from nacre.memory.files.location import Location
+from nacre.errors import ConfigError
+from nacre.memory.checks.local_only import LocalOnlyEntries, merge_local_only
 from nacre.memory.files.transaction import refresh
-from nacre.memory.memory import Memory
 from nacre.messages.blocks import JsonObject
 from nacre.server.keys import MAX_NAME_CHARS, ApiKey, UnknownKeyError
 from nacre.server.spaces import DEFAULT_SPACE, MAX_OPEN, Space, UnknownSpaceError
+from nacre.session.shared_log import bring_all
+from nacre.settings import Settings
 from nacre.store.postgres.database import Database, fetch
-from nacre.store.postgres.space_rows import SpaceErasedError, SpaceRows
+from nacre.store.postgres.session_rows import SessionRows
+from nacre.store.postgres.space_rows import SpaceErasedError, SpaceKey
 
-KINDS = ("user", "project", "team", "agent")
-MAX_SPACES = 1_000
-"""Spaces of one user; a space is made at its first use, so a client could make any number."""
 _KEY_COLUMNS = "id, tenant, user_name, role, spaces, local, created, expires, digest"
 
 
@@ -145,34 +145,25 @@ class AuditTable:
         ]  # fmt: skip
 
 
-class SpaceKey(NamedTuple):
-    """What identifies a space."""
-
-    tenant: str
-    owner: str | None
-    """Its user; None for a space of the whole tenant."""
-    kind: str
-    name: str
-
-
 class DatabaseSpaces:
     """Spaces of all tenants, each as a working copy below a folder of this machine."""
 
-    def __init__(self, database: Database, folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, database: Database, settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        """The settings' home is the folder with the copies."""
         self._database = database
-        self._folder = folder
+        self._settings = settings
+        self._folder = settings.home
         self._clock = clock
         self._open: OrderedDict[SpaceKey, Space] = OrderedDict()
         self._opening: dict[SpaceKey, asyncio.Lock] = {}
 
     async def open(self, key: ApiKey, name: str) -> Space:
-        kind, _, title = name.partition(":")
-        is_named = kind != "user"
-        is_valid = kind in KINDS and bool(title.strip()) == is_named and len(title) <= MAX_NAME_CHARS
-        if (key.spaces and name not in key.spaces) or not is_valid or not title.isprintable():
+        try:
+            wanted = space_key(key.tenant, key.user, name)
+        except ConfigError as error:
+            raise UnknownSpaceError(str(error)) from error
+        if key.spaces and name not in key.spaces:
             raise UnknownSpaceError(f"there is no space {name!r} for this key")
-        # The team's memory is everyone's in the tenant; all else is its user's.
-        wanted = SpaceKey(key.tenant, None if kind == "team" else key.user, kind, title)
         async with self._opening.setdefault(wanted, asyncio.Lock()):
             space = self._open.get(wanted)
             if space is not None:
@@ -200,49 +191,23 @@ class DatabaseSpaces:
         names = [DEFAULT_SPACE, *(f"{kind}:{name}" for kind, name in rows)]
         return [name for name in names if not key.spaces or name in key.spaces]
 
+    async def home(self, key: ApiKey) -> Settings:
+        rows = SessionRows(self._database, key.tenant, key.user)
+        home = copies_of_user(self._folder, rows)
+        await bring_all(rows, home, clock=self._clock)
+        place = await space_location(
+            self._database, self._folder, space_key(key.tenant, key.user, DEFAULT_SPACE)
+        )
+        return settings_at(self._settings, home, place)
+
+    async def local_only(self, key: ApiKey) -> LocalOnlyEntries:
+        whole = replace(key, spaces=(), local=False)
+        spaces = [await self.open(whole, name) for name in await self.names(whole)]
+        return merge_local_only([await one.hidden(whole) for one in spaces])
+
+    def gauges(self) -> Mapping[str, float]:
+        return {"nacre_spaces_open": len(self._open)}
+
     async def close(self) -> None:
         self._open.clear()
         await self._database.close()
-
-
-async def open_space(
-    database: Database,
-    folder: Path,
-    wanted: SpaceKey,
-    *,
-    clock: Clock = SYSTEM_CLOCK,
-) -> Memory:
-    """Open a space as a working copy below a folder; it is made if it does not exist."""
-    tenant, owner, kind, title = wanted
-    async with database.transaction(tenant) as connection:
-        query = (
-            "SELECT id::text FROM nacre.spaces WHERE tenant = %s AND owner IS NOT DISTINCT FROM %s"
-            " AND kind = %s AND name = %s"
-        )
-        found = await fetch(connection, query, [tenant, owner, kind, title])
-        if not found:
-            count = await fetch(
-                connection, "SELECT count(*) FROM nacre.spaces WHERE owner IS NOT DISTINCT FROM %s", [owner]
-            )
-            if count[0][0] >= MAX_SPACES:
-                raise StoreError(f"there are {MAX_SPACES:,} spaces already; use one of them")
-            if owner is not None:
-                await connection.execute(
-                    "INSERT INTO nacre.users (tenant, name) VALUES (%s, %s) ON CONFLICT DO NOTHING",
-                    [tenant, owner],
-                )
-            await connection.execute(
-                "INSERT INTO nacre.spaces (tenant, owner, kind, name) VALUES (%s, %s, %s, %s)"
-                " ON CONFLICT DO NOTHING",
-                [tenant, owner, kind, title],
-            )
-            found = await fetch(connection, query, [tenant, owner, kind, title])
-    space = found[0][0]
-    location = Location(
-        directory=folder / space / "memory",
-        source=kind if kind in {"user", "team", "agent"} else "path",
-        history=folder / space / "history" / "memory.git",
-        cache=folder / space / "cache" / "memory",
-        rows=SpaceRows(database, tenant, space),
-    )
-    return await Memory.at(location, folder, clock=clock)

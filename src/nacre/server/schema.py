@@ -12,6 +12,7 @@ from nacre.server.operation import Body
 
 MAX_TEXT_CHARS = 20_000
 MAX_NAME_CHARS = 200
+MAX_MESSAGES = 2_000
 MAX_QUERY_CHARS = 4_000
 
 Text = Annotated[
@@ -316,7 +317,22 @@ class MailSent(_Answer):
 
 
 class JobRequest(Body):
-    kind: Literal["dream", "index"]
+    kind: Literal["dream", "index", "extract"]
+    session: Annotated[
+        str,
+        Field(
+            max_length=MAX_NAME_CHARS,
+            pattern=r"^[A-Za-z0-9._-]*$",
+            description="To extract: the conversation's id; a job that waits for it gets the new messages.",
+        ),
+    ] = ""
+    messages: Annotated[
+        list[dict[str, Any]],
+        Field(
+            max_length=MAX_MESSAGES,
+            description="To extract: the conversation, as sent to the API of Anthropic or OpenAI.",
+        ),
+    ] = []
 
 
 class JobEntry(_Answer):
@@ -324,7 +340,8 @@ class JobEntry(_Answer):
     kind: str
     space: str
     user: str
-    status: Literal["running", "completed", "failed"]
+    status: Literal["queued", "running", "completed", "failed"]
+    attempts: int
     created: str
     finished: str | None
     error: str | None

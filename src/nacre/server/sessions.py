@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
 
-from nacre.app.memory_locations import all_places, memory_place
 from nacre.errors import SessionNotFound
-from nacre.memory.checks.local_only import LocalOnly, merge_local_only
-from nacre.memory.files.location import team_location
 from nacre.memory.secrets import redact
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.records import Record, Said
@@ -22,7 +20,6 @@ from nacre.server.operation import CURSOR, MAX_DIGITS, Answer, Call, Operation, 
 from nacre.server.schema import SearchHits, SessionPage, SessionQuery, SessionRequest, SessionWhole
 from nacre.server.spaces import DEFAULT_SPACE, Space
 from nacre.session.read_session import read_log, read_view
-from nacre.settings import Settings
 from nacre.store.sessions import Hit, LogQuery, Sessions, query, search_log
 from nacre.store.summaries import SessionSummary
 
@@ -31,101 +28,53 @@ OPAQUE = frozenset({"data", "id", "session", "signature", "tool_use_id"})
 """Fields that are no text: pictures, signatures and ids."""
 
 
-def session_operations(settings: Settings) -> list[Operation]:
-    """Return the operations on the session logs below the settings' home."""
-    logs = _SessionLogs(settings)
+def session_operations() -> list[Operation]:
+    """Return the operations on the session logs of the key's person."""
     limit = whole_number("limit", "Maximum number of entries.", default=100, most=MAX_PAGE)
     return [
         Operation(method="GET", path="/sessions", id="listSessions", parameters=(limit, CURSOR),
                   summary="List sessions, newest first; of a project, or of all in the space `user`.",
-                  handler=logs.list, answer=SessionPage, needs_home=True),
+                  handler=_list, answer=SessionPage),
         Operation(method="POST", path="/sessions/search", id="searchSessions", body=SessionQuery,
-                  summary="Find lines of session logs.", handler=logs.search, answer=SearchHits,
-                  needs_home=True),
-        Operation(method="GET", path="/sessions/{id}", id="getSession", handler=logs.show,
-                  summary="Show what the model would see if a session continued.", answer=SessionWhole,
-                  needs_home=True),
-        Operation(method="GET", path="/sessions/{id}/requests/{n}", id="getRequest", handler=logs.request,
+                  summary="Find lines of session logs.", handler=_find_lines, answer=SearchHits),
+        Operation(method="GET", path="/sessions/{id}", id="getSession", handler=_show,
+                  summary="Show what the model would see if a session continued.", answer=SessionWhole),
+        Operation(method="GET", path="/sessions/{id}/requests/{n}", id="getRequest", handler=_show_request,
                   summary="Show what the model saw at the n-th request, and its reply.",
-                  answer=SessionRequest, needs_home=True),
+                  answer=SessionRequest),
     ]  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
 class _SessionLogs:
-    """Answers calls from the logs of one home; each is read in a thread.
+    """What a call may read: the logs of the person's home in one space.
 
     The space `user` has all sessions, that of a project those of its directory, another one none. What a
     session says is shown without credentials and local-only memories, except to local clients (M27).
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._sessions = Sessions(settings.home)
-        self._local_only: dict[Path, LocalOnly] = {}
+    space: Space
+    sessions: Sessions
+    clean: Callable[[str], str]
 
-    async def list(self, call: Call) -> Answer:
+    @classmethod
+    async def of(cls, call: Call) -> _SessionLogs:
         space = await call.space()
-        found = await asyncio.to_thread(self._listed, space)
-        begin = 0
-        if after := call.query["cursor"]:
-            begin = next((place for place, one in enumerate(found, 1) if one.session == after), len(found))
-        page = found[begin : begin + call.query["limit"]]
-        more = page[-1].session if page and begin + len(page) < len(found) else None
-        content: JsonObject = {"sessions": [summary_json(one) for one in page], "next": more}
-        return Answer(content=await asyncio.to_thread(self._shown, call, content))
+        settings = await call.spaces.home(call.key)
+        clean: Callable[[str], str] = str
+        if not call.key.local:
+            hidden = await call.spaces.local_only(call.key)
+            clean = lambda text: hidden.without(redact(text))  # noqa: E731 - one of two functions
+        return cls(space, Sessions(settings.home), clean)
 
-    async def search(self, call: Call) -> Answer:
-        space = await call.space()
-
-        def find() -> JsonObject:
-            clean = self._clean(call)
-            wanted = query(call.body.query)
-            logs = [one.path for one in self._listed(space)]
-            hits = (hit for log in logs for hit in _search(log, wanted, clean))
-            return {
-                "hits": [
-                    {"session": hit.session, "line": hit.line, "role": hit.role, "snippet": hit.snippet}
-                    for hit in islice(hits, call.body.limit)
-                ]
-            }
-
-        return Answer(content=await asyncio.to_thread(find))
-
-    async def show(self, call: Call) -> Answer:
-        space = await call.space()
-
-        def read() -> JsonObject:
-            path = self._find(space, call.path["id"])
-            found = read_view(path)
-            loaded = read_log(path)
-            if found is None or loaded is None:
-                raise _too_large(path)
-            content: JsonObject = {
-                "session": path.stem,
-                "tokens": found.view.count(),
-                "requests": len(requests_of(loaded.records)),
-                "messages": [*found.view.messages],
-            }
-            return self._shown(call, content)
-
-        return Answer(content=await asyncio.to_thread(read))
-
-    async def request(self, call: Call) -> Answer:
-        space = await call.space()
-
-        def read() -> JsonObject:
-            return self._shown(call, _request(self._find(space, call.path["id"]), call.path["n"]))
-
-        return Answer(content=await asyncio.to_thread(read))
-
-    def _listed(self, space: Space) -> Sequence[SessionSummary]:
-        if space.root is None and space.name != DEFAULT_SPACE:
+    def list(self) -> Sequence[SessionSummary]:
+        if self.space.root is None and self.space.name != DEFAULT_SPACE:
             return []
-        return self._sessions.list(space.root)
+        return self.sessions.list(self.space.root)
 
-    def _find(self, space: Space, wanted: str) -> Path:
-        """Return the log of a session of a space, by its id or the beginning of it."""
-        found = [one for one in self._listed(space) if wanted and one.session.startswith(wanted)]
+    def find(self, wanted: str) -> Path:
+        """Return the log of a session of the space, by its id or the beginning of it."""
+        found = [one for one in self.list() if wanted and one.session.startswith(wanted)]
         found = [one for one in found if one.session == wanted][:1] or found
         if len(found) != 1:
             number = "several sessions" if found else "no session"
@@ -135,19 +84,67 @@ class _SessionLogs:
             )
         return found[0].path
 
-    def _shown(self, call: Call, content: JsonObject) -> JsonObject:
-        clean = self._clean(call)
-        return {name: _cleaned(value, clean) for name, value in content.items()}
+    def shown(self, content: JsonObject) -> JsonObject:
+        return {name: _cleaned(value, self.clean) for name, value in content.items()}
 
-    def _clean(self, call: Call) -> Callable[[str], str]:
-        """Return a function that removes what a client may not see from a text."""
-        if call.key.local:
-            return str
-        private = [*all_places(self._settings), memory_place(self._settings, "user")]
-        places = {one.directory: one for place in private for one in (place, team_location(place))}
-        known = [self._local_only.setdefault(path, LocalOnly(one)) for path, one in places.items()]
-        hidden = merge_local_only(one.now() for one in known)
-        return lambda text: hidden.without(redact(text))
+
+async def _list(call: Call) -> Answer:
+    logs = await _SessionLogs.of(call)
+
+    def read() -> JsonObject:
+        found = logs.list()
+        begin = 0
+        if after := call.query["cursor"]:
+            begin = next((place for place, one in enumerate(found, 1) if one.session == after), len(found))
+        page = found[begin : begin + call.query["limit"]]
+        more = page[-1].session if page and begin + len(page) < len(found) else None
+        return logs.shown({"sessions": [summary_json(one) for one in page], "next": more})
+
+    return Answer(content=await asyncio.to_thread(read))
+
+
+async def _find_lines(call: Call) -> Answer:
+    logs = await _SessionLogs.of(call)
+
+    def find() -> JsonObject:
+        wanted = query(call.body.query)
+        hits = (hit for one in logs.list() for hit in _search(one.path, wanted, logs.clean))
+        return {
+            "hits": [
+                {"session": hit.session, "line": hit.line, "role": hit.role, "snippet": hit.snippet}
+                for hit in islice(hits, call.body.limit)
+            ]
+        }
+
+    return Answer(content=await asyncio.to_thread(find))
+
+
+async def _show(call: Call) -> Answer:
+    logs = await _SessionLogs.of(call)
+
+    def read() -> JsonObject:
+        path = logs.find(call.path["id"])
+        found = read_view(path)
+        loaded = read_log(path)
+        if found is None or loaded is None:
+            raise _too_large(path)
+        return logs.shown({
+            "session": path.stem,
+            "tokens": found.view.count(),
+            "requests": len(requests_of(loaded.records)),
+            "messages": [*found.view.messages],
+        })  # fmt: skip
+
+    return Answer(content=await asyncio.to_thread(read))
+
+
+async def _show_request(call: Call) -> Answer:
+    logs = await _SessionLogs.of(call)
+
+    def read() -> JsonObject:
+        return logs.shown(_request(logs.find(call.path["id"]), call.path["n"]))
+
+    return Answer(content=await asyncio.to_thread(read))
 
 
 def _search(log: Path, wanted: LogQuery, clean: Callable[[str], str]) -> Iterator[Hit]:

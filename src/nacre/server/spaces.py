@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from nacre.app.memory_locations import all_places, memory_paths, memory_place
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ConfigError, NacreError
-from nacre.memory.checks.local_only import LocalOnly, LocalOnlyEntries
+from nacre.memory.checks.local_only import LocalOnly, LocalOnlyEntries, merge_local_only
 from nacre.memory.files.location import Location, agent_location, memory_base, team_location
 from nacre.memory.memory import Memory
 from nacre.server.keys import ApiKey
@@ -61,6 +61,15 @@ class Spaces(Protocol):
 
     async def names(self, key: ApiKey) -> Sequence[str]: ...
 
+    async def home(self, key: ApiKey) -> Settings:
+        """Return settings whose home has the sessions of the key's person, as they are now."""
+
+    async def local_only(self, key: ApiKey) -> LocalOnlyEntries:
+        """Return the local-only memories of every space of the key's person, for redaction (M27)."""
+
+    def gauges(self) -> Mapping[str, float]:
+        """Return figures for `/metrics`."""
+
     async def close(self) -> None: ...
 
 
@@ -81,6 +90,7 @@ class FileSpaces:
         self._open: OrderedDict[Path, Space] = OrderedDict()
         """By memory directory: several names may mean the same one, and its changes share a lock."""
         self._opening: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
+        self._local_only: dict[Path, LocalOnly] = {}
 
     async def open(self, key: ApiKey, name: str) -> Space:
         location = await asyncio.to_thread(self._allowed, key, name)
@@ -98,6 +108,21 @@ class FileSpaces:
 
     async def names(self, key: ApiKey) -> Sequence[str]:
         return await asyncio.to_thread(self._names, key)
+
+    async def home(self, key: ApiKey) -> Settings:
+        return self._settings
+
+    async def local_only(self, key: ApiKey) -> LocalOnlyEntries:
+        return await asyncio.to_thread(self._hidden)
+
+    def _hidden(self) -> LocalOnlyEntries:
+        private = [*all_places(self._settings), memory_place(self._settings, "user")]
+        places = {one.directory: one for place in private for one in (place, team_location(place))}
+        known = [self._local_only.setdefault(path, LocalOnly(one)) for path, one in places.items()]
+        return merge_local_only(one.now() for one in known)
+
+    def gauges(self) -> Mapping[str, float]:
+        return {"nacre_spaces_open": len(self._open)}
 
     async def close(self) -> None:
         self._open.clear()

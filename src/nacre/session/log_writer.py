@@ -98,14 +98,19 @@ class SessionLogWriter:
         return self._envelope
 
     async def write(self, records: Sequence[Record]) -> None:
+        lines, parent = self._encoded(records)
+        # One write into the page cache: a thread would cost more than it saves.
+        self._log.append(lines)
+        self._parent = parent
+
+    def _encoded(self, records: Sequence[Record]) -> tuple[bytes, str | None]:
+        """Return the lines of records, and the parent of the next one."""
         parent = self._parent
         lines = []
         for record in records:
             lines.append(encode(self._as_written(record), envelope=self._envelope, parent=parent))
             parent = chained_id(record) or parent
-        # One write into the page cache: a thread would cost more than it saves.
-        self._log.append(b"".join(lines))
-        self._parent = parent
+        return b"".join(lines), parent
 
     def _as_written(self, record: Record) -> Record:
         return record

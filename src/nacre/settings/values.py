@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from nacre.cache.models import ThinkingLevel
 from nacre.cache.warmth import KeepWarmSettings
@@ -19,6 +19,9 @@ from nacre.layers.l6_dream.policy import DreamSettings
 from nacre.messages.blocks import JsonObject
 from nacre.session.settings import SpendSettings
 from nacre.store.disk import ResultSettings
+
+if TYPE_CHECKING:
+    from nacre.memory.files.location import Location
 
 Switch: TypeAlias = "bool | Literal['auto']"
 """`auto` lets the layer decide by what it finds: a verified provider, a configured model."""
@@ -245,6 +248,8 @@ class MemorySettings:
     home: str | None = None
     """The setting `memoryHome`: the folder that memories, their history and their locks lie below, in place
     of the home; sessions stay in that. Never from a file in a project's directory."""
+    location: Location | None = None
+    """The memory of one person of many, in place of the project's; set by a program, not by a setting."""
     extra_guidelines: str | None = None
     mode: Literal["topics", "daily"] = "topics"
     """One file a memory, or one log a day that the dream sorts later (M17)."""

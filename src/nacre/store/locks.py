@@ -69,10 +69,28 @@ class LockOwner:
     def at(cls, path: Path) -> LockOwner | None:
         """Return the holder that a link names; None if it cannot be read."""
         try:
-            pid, start, token, host = os.readlink(path).split(" ", 3)  # noqa: PTH115 - the text is no path
-            return cls(host, int(pid), start, token)
-        except (OSError, ValueError):
+            return cls.parse(os.readlink(path))  # noqa: PTH115 - the text is no path
+        except OSError:
             return None
+
+    @classmethod
+    def parse(cls, text: str) -> LockOwner | None:
+        """Return the holder from its `text`; None for another text."""
+        try:
+            pid, start, token, host = text.split(" ", 3)
+            return cls(host, int(pid), start, token)
+        except ValueError:
+            return None
+
+    @classmethod
+    def claim(cls) -> LockOwner:
+        """Return a new holder of this process, which counts as alive until `disclaim`."""
+        token = SYSTEM_CLOCK.new_id()[:8]
+        _TOKENS.add(token)
+        return cls.here(token)
+
+    def disclaim(self) -> None:
+        _TOKENS.discard(self.token)
 
     @property
     def text(self) -> str:

@@ -16,7 +16,20 @@ from nacre.store.postgres.database import SERVER_ROLE, Database, fetch
 from nacre.store.postgres.schema import migrate, migrations, require_schema, schema_state
 from tests.postgres import execute, new_database
 
-WITH_TENANT = ("users", "api_keys", "audit_log", "spaces", "memory_commits", "memory_changes", "memory_files")
+ROWS = {
+    "sessions": ("id, user_name, cwd, home", "'s', 'ada', '/', '/'"),
+    "session_records": ("session, position, kind, content", "'s', 0, 'user', '{}'"),
+    "session_files": ("session, file, content", "'s', 'notes.md', 'x'"),
+    "letters": ("user_name, inbox, id, letter", "'ada', 'main', 'l', '{}'"),
+    "jobs": ("user_name, kind, space, key", "'ada', 'dream', 'user', 'k'"),
+    "usage": ("day", "current_date"),
+    "tenant_models": ("model, credential, daily_usd", "'m', 'env:KEY', 1"),
+    "repeated_writes": ("key_id, name, fingerprint", "'k', 'n', 'f'"),
+}
+"""A row of each table that belongs to no space."""
+WITH_TENANT = (
+    "users", "api_keys", "audit_log", "spaces", "memory_commits", "memory_changes", "memory_files", *ROWS,
+)  # fmt: skip
 
 AUDIT_COLUMNS = "tenant, id, at, user_name, key_id, address, operation, path, status"
 
@@ -179,3 +192,7 @@ async def _two_tenants(address: str) -> None:
                 " VALUES (%s, 'x', now(), '', '', '', '', '', 200)",
                 [tenant],
             )
+            for table, (columns, values) in ROWS.items():
+                await connection.execute(
+                    f"INSERT INTO nacre.{table} (tenant, {columns}) VALUES (%s, {values})", [tenant]
+                )

@@ -155,6 +155,12 @@ class Extract(Layer):
                 in_haste=partial(self._run, view, by_rule=True),
             )
 
+    async def run_now(self) -> SavedMemories:
+        """Extract from the messages since the cursor, and wait for it."""
+        before = self.last
+        await self._run(self.session.view)
+        return self.last if self.last is not None and self.last is not before else SavedMemories()
+
     async def _work(self, view: View) -> None:
         """Run once, and again for the messages that came meanwhile."""
         # A run that was interrupted begins again with the newest messages.

@@ -25,12 +25,18 @@ CONNECT_SECONDS = 10
 MAX_CONNECTIONS = 16
 """Connections of one process; more callers wait, because PostgreSQL has about 100 for all of them."""
 MAX_IDLE = 4
+MAX_NAME_CHARS = 100
+"""Of a tenant, a user and a space."""
 LOCK_SECONDS = 10
 """How long a change waits for another process that changes the same space."""
 
 
 def is_database_url(text: str) -> bool:
     return text.startswith(SCHEMES)
+
+
+class DatabaseUnavailableError(StoreError):
+    """Raised when the server does not answer; whether a transaction was committed may be unknown."""
 
 
 class Database:
@@ -69,6 +75,18 @@ class Database:
                 self._idle.append(connection)
             else:
                 await connection.close()
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Connection]:
+        """Yield a connection of its own in the role of a server, without a tenant and a transaction."""
+        connection = await self._connect()
+        try:
+            with _explained():
+                if self._is_server:
+                    await connection.execute(f"SET ROLE {SERVER_ROLE}")
+                yield connection
+        finally:
+            await asyncio.shield(connection.close())
 
     async def close(self) -> None:
         """Close connections; one in use is closed at the end of its transaction."""
@@ -120,6 +138,32 @@ async def fetch(
     return rows
 
 
+async def require_user(connection: Connection, tenant: str, user: str) -> None:
+    """Add the user if there is none; raises `ConfigError` if there is no such tenant."""
+    if not user.strip() or not user.isprintable() or len(user) > MAX_NAME_CHARS:
+        raise ConfigError(f"a user is named by 1 to {MAX_NAME_CHARS} printable characters")
+    if not await fetch(connection, "SELECT 1 FROM nacre.tenants WHERE name = %s", [tenant]):
+        raise ConfigError(f"there is no tenant {tenant!r}; create it with `nacre tenants create`")
+    await connection.execute(
+        "INSERT INTO nacre.users (tenant, name) VALUES (%s, %s) ON CONFLICT DO NOTHING", [tenant, user]
+    )
+
+
+def split(data: bytes | None) -> tuple[str | None, bytes | None]:
+    """Return content for a text column, or else for one of bytes."""
+    if data is None:
+        return None, None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None, data
+    return (None, data) if "\0" in text else (text, None)
+
+
+def joined(content: str | None, raw: bytes | None) -> bytes | None:
+    return raw if content is None else content.encode("utf-8")
+
+
 class _explained:  # noqa: N801 - used as a function
     """Raises errors of PostgreSQL as `StoreError` in one line, which never has the address's password."""
 
@@ -129,7 +173,10 @@ class _explained:  # noqa: N801 - used as a function
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not isinstance(error, psycopg.Error | UnicodeEncodeError):
             return
-        raise StoreError(_explain(error)) from error
+        is_gone = isinstance(error, psycopg.OperationalError) and not isinstance(
+            error, psycopg.errors.LockNotAvailable
+        )
+        raise (DatabaseUnavailableError if is_gone else StoreError)(_explain(error)) from error
 
 
 def _explain(error: psycopg.Error | UnicodeEncodeError) -> str:

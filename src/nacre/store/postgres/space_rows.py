@@ -6,13 +6,16 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nacre.errors import StoreError
-from nacre.store.postgres.database import Database, fetch
+from nacre.store.postgres.database import Database, fetch, joined, require_user, split
 
 if TYPE_CHECKING:
     from nacre.store.postgres.database import Connection
+
+MAX_SPACES = 1_000
+"""Spaces of one user; a space is made at its first use, so a client could make any number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,42 @@ class FileRow:
     data: bytes
     written: int
     """Modification time in nanoseconds."""
+
+
+class SpaceKey(NamedTuple):
+    """What identifies a space."""
+
+    tenant: str
+    owner: str | None
+    """Its user; None for a space of the whole tenant."""
+    kind: str
+    name: str
+
+
+async def space_id(database: Database, wanted: SpaceKey) -> str:
+    """Return the id of a space, which is made if it does not exist."""
+    tenant, owner = wanted.tenant, wanted.owner
+    async with database.transaction(tenant) as connection:
+        query = (
+            "SELECT id::text FROM nacre.spaces WHERE tenant = %s AND owner IS NOT DISTINCT FROM %s"
+            " AND kind = %s AND name = %s"
+        )
+        found = await fetch(connection, query, [*wanted])
+        if not found:
+            count = await fetch(
+                connection, "SELECT count(*) FROM nacre.spaces WHERE owner IS NOT DISTINCT FROM %s", [owner]
+            )
+            if count[0][0] >= MAX_SPACES:
+                raise StoreError(f"there are {MAX_SPACES:,} spaces already; use one of them")
+            if owner is not None:
+                await require_user(connection, tenant, owner)
+            await connection.execute(
+                "INSERT INTO nacre.spaces (tenant, owner, kind, name) VALUES (%s, %s, %s, %s)"
+                " ON CONFLICT DO NOTHING",
+                [*wanted],
+            )
+            found = await fetch(connection, query, [*wanted])
+    return str(found[0][0])
 
 
 class SpaceErasedError(StoreError):
@@ -106,7 +145,7 @@ class SpaceReader:
         for seq, file, content, raw in await self._fetch(
             "SELECT seq, file, content, raw FROM nacre.memory_changes WHERE space = %s AND seq > %s", begin
         ):
-            changes.setdefault(seq, {})[file] = _joined(content, raw)
+            changes.setdefault(seq, {})[file] = joined(content, raw)
         rows = await self._fetch(
             "SELECT seq, id, parent, author, reason, session, at, raw FROM nacre.memory_commits"
             " WHERE space = %s AND seq > %s ORDER BY seq",
@@ -160,7 +199,7 @@ class SpaceWriter(SpaceReader):
                 "INSERT INTO nacre.memory_changes (tenant, space, seq, file, content, raw)"
                 " VALUES (%s, %s, %s, %s, %s, %s)",
                 [
-                    (*key, seq, file, *_split(data))
+                    (*key, seq, file, *split(data))
                     for seq, one in enumerate(commits, begin)
                     for file, data in one.changes.items()
                 ],
@@ -175,7 +214,7 @@ class SpaceWriter(SpaceReader):
                 " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
                 [
                     (*key, file, row.version, row.name, row.description, row.type, row.origin,
-                     _split(row.data)[0], row.written)
+                     split(row.data)[0], row.written)
                     for file, row in files.items()
                     if row is not None
                 ],
@@ -184,18 +223,3 @@ class SpaceWriter(SpaceReader):
             "UPDATE nacre.spaces SET head = %s WHERE id = %s",
             [commits[-1].id if commits else "", self._space],
         )
-
-
-def _split(data: bytes | None) -> tuple[str | None, bytes | None]:
-    """Return content for a text column, or else for one of bytes."""
-    if data is None:
-        return None, None
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        return None, data
-    return (None, data) if "\0" in text else (text, None)
-
-
-def _joined(content: str | None, raw: bytes | None) -> bytes | None:
-    return raw if content is None else content.encode("utf-8")
