@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +52,49 @@ def test_a_wrong_address_is_one_line_without_its_password(
     assert printed.out == ""
     assert len(printed.err.splitlines()) == 1
     assert "hunter2" not in printed.err
+
+
+def test_a_home_is_copied_into_a_database_and_from_there_to_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S2: with a dry run; repeated, it leaves out what is there."""
+    home = tmp_path / "home"
+    project = tmp_path / "shop"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("NACRE_HOME", str(home))
+    assert main(["memory", "save", "I prefer tabs.", "--scope", "user"]) == 0
+    assert main(["memory", "save", "The build server is heron.", "--name", "Build server"]) == 0
+    assert main(["-p", "hello"]) == 0
+    monkeypatch.setenv("NACRE_DATABASE", new_database())
+    assert main(["tenants", "create", "acme"]) == 0
+    capsys.readouterr()
+    command = ["db", "import", str(home), "--tenant", "acme", "--user", "ada", "--json"]
+    assert main([*command, "--dry-run"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert main(command) == 0
+    done = json.loads(capsys.readouterr().out)
+    assert done["spaces"] == planned["spaces"]
+    assert {one["name"]: one["count"] for one in done["spaces"]} == {"user": 1, "project:shop": 1}
+    assert [one["count"] > 0 for one in done["sessions"]] == [True]
+    assert main(command) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert {one["count"] for kind in ("spaces", "sessions") for one in again[kind]} == {0}
+    assert main(["db", "import", str(home), "--tenant", "none", "--user", "ada"]) != 0
+    assert "nacre tenants create" in capsys.readouterr().err
+
+    assert main(["db", "backup", str(tmp_path / "all.gz"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"]["sessions"] == 1
+    assert main(["tenants", "export", "acme", str(tmp_path / "ada.gz"), "--user", "ada"]) == 0
+    capsys.readouterr()
+    assert main(["tenants", "erase", "acme", "--user", "ada", "--yes", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["left"] == {}
+    assert main(["tenants", "import", str(tmp_path / "ada.gz")]) == 0
+    monkeypatch.setenv("NACRE_DATABASE", new_database())
+    assert main(["db", "restore", str(tmp_path / "all.gz")]) == 0
+    capsys.readouterr()
+    assert main(["tenants", "list"]) == 0
+    assert capsys.readouterr().out == "acme\n"
 
 
 def test_a_schema_of_another_version_is_not_served(capsys: pytest.CaptureFixture[str]) -> None:

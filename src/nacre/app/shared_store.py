@@ -130,7 +130,12 @@ def settings_of_person(settings: Settings, user: str) -> Settings:
 
 def copies_of_user(folder: Path, rows: SessionRows) -> Path:
     """Return the home with the copies of a user's sessions."""
-    return folder / USERS / _folder_name(f"{rows.tenant}\n{rows.user}")
+    return folder / folder_of_user(rows.tenant, rows.user)
+
+
+def folder_of_user(tenant: str, user: str) -> str:
+    """Return the folder of a user's sessions among the copies; it does not tell the name."""
+    return f"{USERS}/" + _folder_name(f"{tenant}\n{user}")
 
 
 def settings_at(settings: Settings, home: Path, location: Location) -> Settings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from nacre.server.keys import MAX_NAME_CHARS, ApiKey, UnknownKeyError
 from nacre.server.spaces import DEFAULT_SPACE, MAX_OPEN, Space, UnknownSpaceError
 from nacre.session.shared_log import bring_all
 from nacre.settings import Settings
+from nacre.store.postgres.archive import erased_folders
 from nacre.store.postgres.database import Database, fetch
 from nacre.store.postgres.session_rows import SessionRows
 from nacre.store.postgres.space_rows import SpaceErasedError, SpaceKey
@@ -35,10 +37,20 @@ async def create_tenant(database: Database, name: str) -> None:
             raise ConfigError(f"there is a tenant {name!r} already")
 
 
+async def require_tenant(database: Database, name: str) -> None:
+    """Raise `ConfigError` if there is no such tenant."""
+    if name not in await tenant_names(database):
+        raise ConfigError(f"there is no tenant {name!r}; `nacre tenants list` shows them")
+
+
 async def tenant_names(database: Database) -> list[str]:
     """Return the tenants, with the address of the tables' owner."""
     async with database.transaction() as connection:
         return [name for (name,) in await fetch(connection, "SELECT name FROM nacre.tenants ORDER BY name")]
+
+
+SWEEP_SECONDS = 60.0
+"""How often a server asks which copies it must remove."""
 
 
 class KeyTable:
@@ -156,8 +168,10 @@ class DatabaseSpaces:
         self._clock = clock
         self._open: OrderedDict[SpaceKey, Space] = OrderedDict()
         self._opening: dict[SpaceKey, asyncio.Lock] = {}
+        self._swept: float | None = None
 
     async def open(self, key: ApiKey, name: str) -> Space:
+        await self._remove_erased()
         try:
             wanted = space_key(key.tenant, key.user, name)
         except ConfigError as error:
@@ -179,6 +193,17 @@ class DatabaseSpaces:
             closed, _ = self._open.popitem(last=False)
             self._opening.pop(closed, None)
         return space
+
+    async def _remove_erased(self) -> None:
+        """Remove this machine's copies of what was erased, at the first use and then once a minute."""
+        now = self._clock.seconds()
+        if self._swept is not None and now - self._swept < SWEEP_SECONDS:
+            return
+        self._swept = now
+        for name in await erased_folders(self._database):
+            folder = self._folder / name
+            if folder.is_dir():
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def names(self, key: ApiKey) -> Sequence[str]:
         async with self._database.transaction(key.tenant) as connection:

@@ -49,7 +49,7 @@ class SharedLogWriter(SessionLogWriter):
     async def write(self, records: Sequence[Record]) -> None:
         async with self._writing:
             lines, parent = self._encoded(records)
-            files, stamps = await asyncio.to_thread(_changed_files, self.folder, self._sent)
+            files, stamps = await asyncio.to_thread(changed_files, self.folder, self._sent)
             if lines or files:
                 await self._lease.append(lines, files)
             self._sent |= stamps
@@ -256,7 +256,7 @@ def _digest(path: Path) -> str:
         return ""
 
 
-def _changed_files(
+def changed_files(
     folder: Path, sent: Mapping[str, tuple[int, int]]
 ) -> tuple[dict[str, bytes], dict[str, tuple[int, int]]]:
     """Return files beside a log that differ from what was sent, and their stamps."""

@@ -60,6 +60,28 @@ async def change_rows(storage: MemoryStorage, rows: SpaceRows) -> AsyncIterator[
         await writer.append(commits, files, replaces=replaces)
 
 
+async def import_history(storage: MemoryStorage, rows: SpaceRows | None, *, is_dry: bool = False) -> int:
+    """Write the commits of a directory that is no copy to the rows of an empty space; return their number.
+
+    The caller holds the lock of the directory. Nothing is written if the rows have them already. Without rows
+    the number is that of all commits.
+    """
+    commits, _ = await in_thread(_commits_since, storage.history, "")
+    if rows is None:
+        return len(commits)
+    async with rows.changing() as writer:
+        if not commits or writer.head == commits[-1].id:
+            return 0
+        if writer.head:
+            raise StoreError(
+                "the space has other memories; merge them with `nacre memory sync --remote server:URL`"
+            )
+        if not is_dry:
+            changed = {file for one in commits for file in one.changes}
+            await writer.append(commits, await in_thread(_file_rows, storage, storage.history, changed))
+        return len(commits)
+
+
 async def _bring_to_head(storage: MemoryStorage, reader: SpaceReader) -> None:
     def settled() -> str:
         with as_store_error(storage.folder.root):

@@ -7,7 +7,7 @@ has the role `nacre_server`, whatever role the address logs in with.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -130,7 +130,7 @@ class Database:
 
 
 async def fetch(
-    connection: Connection, query: str, parameters: Sequence[object] = ()
+    connection: Connection, query: str, parameters: Sequence[object] | Mapping[str, object] = ()
 ) -> list[tuple[Any, ...]]:
     """Return all rows of a query."""
     cursor = await connection.execute(query, parameters)

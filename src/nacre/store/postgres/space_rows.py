@@ -58,15 +58,24 @@ class SpaceKey(NamedTuple):
     name: str
 
 
+_SPACE = (
+    "SELECT id::text FROM nacre.spaces WHERE tenant = %s AND owner IS NOT DISTINCT FROM %s"
+    " AND kind = %s AND name = %s"
+)
+
+
+async def find_space(database: Database, wanted: SpaceKey) -> str | None:
+    """Return the id of a space; None if it does not exist."""
+    async with database.transaction(wanted.tenant) as connection:
+        found = await fetch(connection, _SPACE, [*wanted])
+    return str(found[0][0]) if found else None
+
+
 async def space_id(database: Database, wanted: SpaceKey) -> str:
     """Return the id of a space, which is made if it does not exist."""
     tenant, owner = wanted.tenant, wanted.owner
     async with database.transaction(tenant) as connection:
-        query = (
-            "SELECT id::text FROM nacre.spaces WHERE tenant = %s AND owner IS NOT DISTINCT FROM %s"
-            " AND kind = %s AND name = %s"
-        )
-        found = await fetch(connection, query, [*wanted])
+        found = await fetch(connection, _SPACE, [*wanted])
         if not found:
             count = await fetch(
                 connection, "SELECT count(*) FROM nacre.spaces WHERE owner IS NOT DISTINCT FROM %s", [owner]
@@ -80,7 +89,7 @@ async def space_id(database: Database, wanted: SpaceKey) -> str:
                 " ON CONFLICT DO NOTHING",
                 [*wanted],
             )
-            found = await fetch(connection, query, [*wanted])
+            found = await fetch(connection, _SPACE, [*wanted])
     return str(found[0][0])
 
 
