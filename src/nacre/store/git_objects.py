@@ -32,7 +32,7 @@ _FANOUT_CHARS = 2
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}")
 SMALL_PACK = 262_144
 """Bytes. Larger packs are never rewritten: that would cost more than one more pack."""
-MERGE_FROM = 8
+MERGE_FROM = 3
 """Number of small packs that are merged: each is two files, and is searched for every object."""
 
 
@@ -193,8 +193,10 @@ class GitRepository:
         small = [pack for pack in self._known_packs(refresh=True) if pack.size <= SMALL_PACK]
         merged = small if len(small) >= MERGE_FROM else []
         # The journal of the directory restored what a power cut tore; any other object must not be lost.
-        names = [name for name in loose if self.has(name)]
-        names += sorted({name for pack in merged for name in pack.names()} - loose.keys())
+        # In the order in which they were written, so that what is alike is close together.
+        names = [name for pack in merged for name in pack.names() if name not in loose]
+        names += sorted((name for name in loose if self.has(name)), key=lambda one: _time_of(loose[one]))
+        names = list(dict.fromkeys(names))
         if names:
             from nacre.store.git_packs import write_pack  # noqa: PLC0415 - see _known_packs
 
@@ -461,3 +463,10 @@ def _encoded(file: str) -> bytes:
 
 def _decoded(path: bytes) -> str:
     return path.decode("utf-8", "surrogateescape")
+
+
+def _time_of(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0

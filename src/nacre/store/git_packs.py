@@ -8,8 +8,10 @@ import mmap
 import os
 import struct
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,6 +29,15 @@ _FAR = 0x8000_0000
 """An offset with this bit is in the index's second table: packs above 2 GB."""
 _MAX_DELTA_DEPTH = 4_096
 """git stops at 50 by default and 4,095 at most; more is a damaged pack with a cycle."""
+
+WINDOW = 4
+"""Objects of a kind that are tried as the base of a delta; memories lie between two versions of the index."""
+MAX_WRITTEN_DEPTH = 20
+"""Deltas on deltas in a pack of ours; each costs a copy of the object when it is read."""
+MIN_SHARED = 0.5
+"""Part of an object that a base must share to be worth a delta."""
+_COPY = 0xFFFF
+_INSERT = 127
 
 _DAMAGE = (IndexError, KeyError, OverflowError, RecursionError, ValueError, struct.error, zlib.error)
 """What the reading of a damaged pack raises."""
@@ -66,12 +77,11 @@ class GitPack:
         return len(self._data)
 
     def names(self) -> list[str]:
-        """Return the id of every object in it."""
+        """Return the id of every object in it, in the order in which they were written."""
         end = self._names + _NAME_BYTES * self._fan[-1]
         table = self._index[self._names : end]
-        return [
-            table[at : at + _NAME_BYTES].hex() for at in range(0, len(table) - _NAME_BYTES + 1, _NAME_BYTES)
-        ]
+        names = [table[at : at + _NAME_BYTES] for at in range(0, len(table) - _NAME_BYTES + 1, _NAME_BYTES)]
+        return [name.hex() for name in sorted(names, key=lambda one: self._offset(one) or 0)]
 
     def read(self, name: str, find: Find) -> tuple[str, bytes]:
         """Return the kind and content of an object; `find` fetches the base of a delta from elsewhere."""
@@ -192,7 +202,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 def write_pack(folder: Path, objects: Iterable[tuple[str, str, bytes]], *, count: int) -> Path:
     """Write (id, kind, content) objects as one flushed pack with its index, and return the pack.
 
-    The index is renamed last: git searches indexes, so it never sees half a pack.
+    An object that shares most of its bytes with one shortly before it is written as a delta. The index is
+    renamed last: git searches indexes, so it never sees half a pack.
     """
     disk.make_folder(folder)
     temp = folder / "tmp_pack_nacre"
@@ -202,8 +213,11 @@ def write_pack(folder: Path, objects: Iterable[tuple[str, str, bytes]], *, count
         entry = struct.pack(">4sII", b"PACK", 2, count)
         digest.update(entry)
         offset = file.write(entry)
+        recent: dict[str, deque[_Written]] = {}
         for name, kind, content in objects:
-            entry = _entry_head(_NUMBERS[kind], len(content)) + zlib.compress(content, zlib.Z_BEST_SPEED)
+            bases = recent.setdefault(kind, deque(maxlen=WINDOW))
+            entry, depth = _entry(kind, content, bases, offset)
+            bases.append(_Written(content, offset, depth))
             placed.append((name, zlib.crc32(entry), offset))
             digest.update(entry)
             offset += file.write(entry)
@@ -216,6 +230,82 @@ def write_pack(folder: Path, objects: Iterable[tuple[str, str, bytes]], *, count
     index.replace(pack.with_suffix(".idx"))
     disk.sync_folder(folder)
     return pack
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    content: bytes
+    offset: int
+    depth: int
+
+
+def _entry(kind: str, content: bytes, bases: Iterable[_Written], offset: int) -> tuple[bytes, int]:
+    """Return an object's entry, as a delta if one of the bases is much alike, and the depth of the delta."""
+    best: tuple[bytes, _Written] | None = None
+    for base in bases if kind != "commit" else ():
+        delta = _delta(base.content, content) if base.depth < MAX_WRITTEN_DEPTH else None
+        if delta is not None and (best is None or len(delta) < len(best[0])):
+            best = delta, base
+    if best is None:
+        head = _entry_head(_NUMBERS[kind], len(content))
+        return head + zlib.compress(content, zlib.Z_BEST_SPEED), 0
+    delta, base = best
+    head = _entry_head(_OFFSET_DELTA, len(delta)) + _distance(offset - base.offset)
+    return head + zlib.compress(delta, zlib.Z_BEST_SPEED), base.depth + 1
+
+
+def _delta(base: bytes, new: bytes) -> bytes | None:
+    """Return a delta of what both begin and end with; None if that is little."""
+    most = min(len(base), len(new))
+    begin = _shared(most, lambda size: base[:size] == new[:size])
+    end = _shared(most - begin, lambda size: base[len(base) - size :] == new[len(new) - size :])
+    if begin + end < MIN_SHARED * len(new):
+        return None
+    middle = new[begin : len(new) - end]
+    inserted = b"".join(
+        bytes([len(piece)]) + piece
+        for piece in (middle[at : at + _INSERT] for at in range(0, len(middle), _INSERT))
+    )
+    sizes = _as_varint(len(base)) + _as_varint(len(new))
+    return sizes + _copied(0, begin) + inserted + _copied(len(base) - end, end)
+
+
+def _shared(most: int, is_same: Callable[[int], bool]) -> int:
+    """Return the largest size at which two texts agree."""
+    low = 0
+    while low < most:
+        middle = (low + most + 1) // 2
+        low, most = (middle, most) if is_same(middle) else (low, middle - 1)
+    return low
+
+
+def _copied(start: int, length: int) -> bytes:
+    pieces = bytearray()
+    while length:
+        size = min(length, _COPY)
+        values = start.to_bytes(4, "little") + size.to_bytes(3, "little")
+        pieces.append(0x80 | sum(1 << bit for bit, value in enumerate(values) if value))
+        pieces += bytes(value for value in values if value)
+        start += size
+        length -= size
+    return bytes(pieces)
+
+
+def _as_varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*found, value])
+
+
+def _distance(value: int) -> bytes:
+    """Return how far back a base is, in the form of offset deltas."""
+    found = [value & 0x7F]
+    while value := value >> 7:
+        value -= 1
+        found.append(value & 0x7F | 0x80)
+    return bytes(reversed(found))
 
 
 @contextmanager

@@ -140,7 +140,9 @@ async def test_every_table_of_a_tenant_says_which_rows_are_a_users(filled: Datab
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"not gzip", gzip.compress(b'{"nacre": "x"}\n'), gzip.compress(b"[]")]
+    "content",
+    [b"", b"not gzip", gzip.compress(b'{"nacre": "x"}\n'), gzip.compress(b"[]")],
+    ids=["empty", "no gzip", "other rows", "a list"],
 )
 async def test_a_file_that_is_no_export_is_refused_in_one_line(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "odd.gz").write_bytes(content)

@@ -31,10 +31,10 @@ from nacre.store.git_objects import LooseObject
 from nacre.store.history import History, PreparedCommit
 from nacre.store.history import finish_purge as settle_purge
 
-PACK_AT_OPENING = 16
+PACK_AT_OPENING = 3
 """Folders of loose objects, about four saves, from which the first change of a process packs them: each
 object takes two blocks of the disk, a pack of all of them three."""
-PACK_FROM = 192
+PACK_FROM = 32
 """The same for later changes of a process, which wait longer: packing takes about as long as a save."""
 _ASIDE = "aside"
 P = ParamSpec("P")
