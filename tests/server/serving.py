@@ -64,7 +64,7 @@ async def serving(cwd: Path, *, own_hosts: bool = False, **changes: object) -> A
     if DATABASE:
         from nacre.app.shared_store import COPIES
         from nacre.server.postgres import AuditTable, DatabaseSpaces, KeyTable
-        from nacre.server.worker import DatabaseJobs
+        from nacre.server.worker import DatabaseJobs, send_by_rows
         from nacre.store.postgres.database import Database
 
         database = Database(DATABASE)
@@ -77,6 +77,7 @@ async def serving(cwd: Path, *, own_hosts: bool = False, **changes: object) -> A
             keys=KeyTable(database),
             audit=AuditTable(database),
             jobs=DatabaseJobs(database),
+            mail=send_by_rows(database),
         )
     parts = replace(parts, **changes)  # type: ignore[arg-type]
     listening = bound("127.0.0.1", 0)

@@ -184,7 +184,7 @@ def _database_parts(url: str, settings: Settings) -> ServerParts:
     from nacre.app.shared_store import COPIES
     from nacre.server.api import ServerParts
     from nacre.server.postgres import AuditTable, DatabaseSpaces, KeyTable
-    from nacre.server.worker import DatabaseJobs
+    from nacre.server.worker import DatabaseJobs, send_by_rows
     from nacre.store.postgres.schema import require_schema
 
     state = asyncio.run(require_schema(open_database(url)))
@@ -200,5 +200,6 @@ def _database_parts(url: str, settings: Settings) -> ServerParts:
         keys=KeyTable(opened),
         audit=AuditTable(opened),
         jobs=DatabaseJobs(opened),
+        mail=send_by_rows(opened),
         has_home=False,
     )
