@@ -8,10 +8,12 @@ import pytest
 
 pytest.importorskip("psycopg", reason="needs the extra `dev`")
 
-from nacre import open_agent
+from nacre import open_agent, open_memory
+from nacre.memory.format.entry import MemoryDraft
 from nacre.providers.scripted import ScriptedProvider, call, say
 from nacre.server.keys import LOCAL_TENANT
-from tests.postgres import new_database, new_tenant
+from nacre.server.spaces import MEMORY_BYTES, OPEN_BYTES
+from tests.postgres import execute, new_database, new_tenant
 from tests.server import serving
 
 
@@ -102,3 +104,86 @@ async def test_a_session_writes_to_one_on_another_machine(tmp_path: Path, addres
     last = str(provider.requests[-1].messages[-1])
     assert "The tests pass." in last
     assert f"bridge:{sender}" in last
+
+
+FACTS = {
+    "Build server": "The build server is heron, in the basement of the north wing.",
+    "Staging": "Staging runs on egret and is reset every Sunday night.",
+    "Coffee": "Ada drinks her coffee black and never after four.",
+    "Release day": "Releases go out on Thursdays, after the tests on heron have passed.",
+    "Tabs": "In this project we indent with tabs.",
+    "Invoice numbers": "Invoice numbers begin with the year and are never used twice.",
+}
+QUESTIONS = (
+    "Which server do we build on?", "When do we release?", "How does Ada take her coffee?",
+    "What is reset on Sunday?", "tabs or spaces?", "heron", "How do I number an invoice?", "Why?",
+)  # fmt: skip
+
+
+async def test_recall_equals_that_of_the_same_memories_on_files(tmp_path: Path, address: str) -> None:
+    on_files = await open_memory(user="42")
+    in_database = await open_memory(address, tenant=LOCAL_TENANT, user="42")
+    for memory in (on_files, in_database):
+        for name, body in FACTS.items():
+            await memory.save(MemoryDraft(body=body, name=name, kind="project"))
+    for question in QUESTIONS:
+        expected, found = await on_files.recall(question), await in_database.recall(question)
+        assert [(one.file, one.score) for one in found.ranked] == [
+            (one.file, one.score) for one in expected.ranked
+        ], question
+        assert [one.ranked.file for one in found.picks] == [one.ranked.file for one in expected.picks]
+
+
+async def test_indexes_stay_within_their_memory_and_are_loaded_again(tmp_path: Path, address: str) -> None:
+    entries = 3
+    each = OPEN_BYTES + entries * MEMORY_BYTES
+    most = 3 * each
+    async with serving.serving(tmp_path) as server:
+        server.parts.spaces._open._max_bytes = most  # type: ignore[attr-defined]
+        async with server.client(await server.key("admin")) as client:
+            for number in range(8):
+                for name in [*FACTS][:entries]:
+                    body = {"text": f"{FACTS[name]} This is of site {number}.", "name": name}
+                    answer = await client.post(f"/memories?space=project:{number}", json=body)
+                    assert answer.status_code == 201
+            for number in (*range(8), 0, 7, 3):
+                recalled = await client.post(
+                    f"/recall?space=project:{number}", json={"query": "Which server do we build on?"}
+                )
+                assert f"site {number}" in recalled.text
+                assert server.parts.spaces.gauges()["nacre_index_bytes"] <= most + each
+            # Beside the three that fit, the one in use.
+            assert server.parts.spaces.gauges()["nacre_spaces_open"] == 4
+            metrics = (await client.get(f"{server.url}/metrics")).text
+            for name in ("spaces_open", "index_bytes", "database_connections", "jobs_waiting"):
+                assert f"nacre_{name} " in metrics, name
+            assert "heron" not in metrics
+
+
+async def test_a_write_that_is_repeated_at_another_process_is_not_done_twice(
+    tmp_path: Path, address: str
+) -> None:
+    async with serving.serving(tmp_path) as one, serving.serving(tmp_path) as other:
+        key = await one.key()
+        async with one.client(key) as here, other.client(key) as there:
+            body = {"text": "The build server is heron.", "name": "Build server"}
+            headers = {"Idempotency-Key": "7"}
+            first = await here.post("/memories", json=body, headers=headers)
+            again = await there.post("/memories", json=body, headers=headers)
+            assert (first.status_code, first.json()) == (again.status_code, again.json())
+            other_body = await there.post("/memories", json={"text": "x y z"}, headers=headers)
+            assert other_body.status_code == 422
+            failed = await there.post("/memories", json={"text": " "}, headers={"Idempotency-Key": "8"})
+            assert failed.status_code >= 400
+            repeated = await here.post("/memories", json=body, headers={"Idempotency-Key": "8"})
+            assert repeated.status_code == 201
+    assert execute(address, "SELECT count(*) FROM nacre.memory_commits") == [(1,)]
+
+
+async def test_a_server_whose_database_has_another_schema_is_not_ready(tmp_path: Path, address: str) -> None:
+    async with serving.serving(tmp_path) as server, server.client(await server.key()) as client:
+        assert (await client.get(f"{server.url}/readyz")).status_code == 200
+        execute(address, "INSERT INTO nacre.schema_versions VALUES (9999, 'future')")
+        answer = await client.get(f"{server.url}/readyz")
+        assert (answer.status_code, "update nacre" in answer.json()["detail"]) == (503, True)
+        assert (await client.get(f"{server.url}/healthz")).status_code == 200

@@ -59,7 +59,7 @@ class DatabaseJobs:
         return _job(tenant, row)
 
     async def gauges(self) -> Mapping[str, float]:
-        return {}
+        return {f"nacre_jobs_{name}": count for name, count in (await self._rows.in_queue()).items()}
 
     async def close(self) -> None:
         """Nothing runs here."""

@@ -50,7 +50,13 @@ class Database:
         self._is_server = is_server
         self._max_idle = idle
         self._idle: list[Connection] = []
+        self._used = 0
         self._free = asyncio.Semaphore(MAX_CONNECTIONS)
+
+    @property
+    def connections(self) -> int:
+        """The number of connections that are in use or kept."""
+        return self._used + len(self._idle)
 
     @asynccontextmanager
     async def transaction(
@@ -63,6 +69,7 @@ class Database:
         """
         async with self._free:
             connection = await self._begun(tenant, key, is_snapshot=is_snapshot)
+            self._used += 1
             try:
                 with _explained():
                     yield connection
@@ -71,6 +78,8 @@ class Database:
                 # The server rolls back when the connection closes; a broken one is never used again.
                 await asyncio.shield(connection.close())
                 raise
+            finally:
+                self._used -= 1
             if len(self._idle) < self._max_idle:
                 self._idle.append(connection)
             else:
