@@ -7,13 +7,18 @@ import atexit
 import itertools
 import shutil
 import tempfile
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    import psutil
 
 TEMPLATE = "nacre_template"
 _NUMBERS = itertools.count()
@@ -49,11 +54,22 @@ class Server:
         for one in processes:
             with suppress(psutil.NoSuchProcess):
                 one.kill()
-        psutil.wait_procs(processes, timeout=10)
+        until = time.monotonic() + 10
+        while time.monotonic() < until and any(_is_alive(one) for one in processes):
+            time.sleep(0.05)
 
     def stop(self) -> None:
         self._server.cleanup()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    import psutil
+
+    # In a container a killed one may stay as a zombie, because its parent is gone.
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 @cache

@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -63,9 +64,10 @@ async def serving(cwd: Path, *, own_hosts: bool = False, **changes: object) -> A
     )
     if DATABASE:
         from nacre.app.shared_store import COPIES
-        from nacre.server.postgres import AuditTable, DatabaseSpaces, KeyTable
-        from nacre.server.worker import DatabaseJobs
+        from nacre.server.postgres import AuditTable, DatabaseSpaces, KeyTable, RepeatedWrites
+        from nacre.server.worker import DatabaseJobs, send_by_rows
         from nacre.store.postgres.database import Database
+        from nacre.store.postgres.schema import require_schema
 
         database = Database(DATABASE)
         admin_keys = KeyTable(Database(DATABASE, is_server=False, idle=0))
@@ -77,6 +79,9 @@ async def serving(cwd: Path, *, own_hosts: bool = False, **changes: object) -> A
             keys=KeyTable(database),
             audit=AuditTable(database),
             jobs=DatabaseJobs(database),
+            mail=send_by_rows(database),
+            repeated=RepeatedWrites(database),
+            check=partial(require_schema, database),
         )
     parts = replace(parts, **changes)  # type: ignore[arg-type]
     listening = bound("127.0.0.1", 0)

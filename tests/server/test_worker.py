@@ -20,13 +20,15 @@ import pytest
 pytest.importorskip("pgqueuer", reason="needs the extra `dev`")
 
 from nacre.app.shared_store import COPIES
+from nacre.devtools.sim import Simulator
 from nacre.server.keys import LOCAL_TENANT
 from nacre.server.postgres import DatabaseSpaces
 from nacre.server.worker import Worker
 from nacre.settings import load
 from nacre.store.postgres.database import Database
 from nacre.store.postgres.job_rows import JobRows
-from tests.postgres import execute, new_database, new_tenant
+from nacre.store.postgres.schema import migrate
+from tests.postgres import Server, execute, new_database, new_tenant
 from tests.scale import scaled
 from tests.server import serving
 
@@ -226,3 +228,72 @@ def test_a_worker_without_a_database_is_told_what_to_name(tmp_path: Path) -> Non
     assert ran.returncode != 0
     assert "--database" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+async def test_a_tenants_model_extracts_with_the_key_that_its_reference_names(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with client_of(tmp_path) as client:
+        await client.post("/memories", json={"text": "An older memory."})
+        [[space]] = execute(address, "SELECT id FROM nacre.spaces WHERE kind = 'user'")
+        path = tmp_path / "worker" / COPIES / str(space) / "memory" / "project_build_server.md"
+        head = "name: Build server\ndescription: The build server is heron\ntype: project"
+        content = f"---\n{head}\n---\n\nThe build server is heron.\n"
+        async with Simulator(
+            [
+                {"tool_calls": [{"name": "Write", "input": {"file_path": str(path), "content": content}}]},
+                "done",
+            ]
+        ) as sim:
+            monkeypatch.setenv("ANTHROPIC_BASE_URL", sim.url)
+            secret = tmp_path / "key"
+            secret.write_text("sk-of-the-tenant\n")
+            await JobRows(Database(address, is_server=False, idle=0)).set_model(
+                LOCAL_TENANT, "anthropic:claude-haiku-4-5", f"file:{secret}", 1.0
+            )
+            await client.post("/jobs", json={"kind": "extract", "messages": HERON})
+            async with working(address, tmp_path):
+                [job] = await ended(client)
+            assert job["status"] == "completed", job
+            assert job["result"] == {"by": "anthropic:claude-haiku-4-5", "files": [path.name], "removed": []}
+            assert sim.log
+        assert (await client.get(f"/memories/{path.name}")).json()["name"] == "Build server"
+    [[requests, usd]] = execute(address, "SELECT requests, usd FROM nacre.usage")
+    assert requests == len(sim.log)
+    assert usd > 0
+    assert execute(address, "SELECT count(*) FROM nacre.tenant_models WHERE credential LIKE '%%sk-of%%'") == [
+        (0,)
+    ]
+
+
+@pytest.mark.slow  # a server of its own that is killed and started
+async def test_jobs_are_carried_out_although_the_database_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server()
+    try:
+        await migrate(Database(server.address, is_server=False, idle=0))
+        await new_tenant(server.address, LOCAL_TENANT)
+        monkeypatch.setattr(serving, "DATABASE", server.address)
+        count = scaled(10)
+        async with client_of(tmp_path) as client:
+            for number in range(count):
+                text = f"Remember that machine {number} is called {_name(number)}."
+                body = {"kind": "extract", "messages": [{"role": "user", "content": text}]}
+                assert (await client.post("/jobs", json=body)).status_code == 202
+            worker = _worker(server.address, tmp_path, 0)
+            try:
+                await asyncio.sleep(1.5)
+                await asyncio.to_thread(server.kill)
+                await asyncio.to_thread(server.start)
+                jobs = await ended(client, seconds=60)
+                assert {one["status"] for one in jobs} == {"completed"}, jobs
+                listed = (await client.get("/memories?bodies=true&limit=500")).text
+                assert all(listed.count(_name(number)) >= 1 for number in range(count))
+                worker.send_signal(signal.SIGTERM)
+                assert await asyncio.to_thread(worker.wait, 20) == 0
+            finally:
+                worker.kill()
+                worker.communicate()
+    finally:
+        server.stop()

@@ -114,6 +114,7 @@ async def extract_with_model(
         settings,
         memory=replace(settings.memory, location=place),
         spend=replace(settings.spend, session_usd=model.left_usd),
+        extract=replace(settings.extract, non_interactive=True),
     )
     log = SessionLog.create(settings.home, work, session=job)
     writer = SessionLogWriter(log, Envelope(session_id=job, cwd=str(work)))

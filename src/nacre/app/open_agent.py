@@ -43,7 +43,7 @@ from nacre.app.model_profile import (
 from nacre.app.open_memory import as_settings
 from nacre.app.recall_once import small_model_of
 from nacre.app.restored_context import build_restorer
-from nacre.app.shared_store import UserStore, check_person, open_user_store
+from nacre.app.shared_store import UserStore, add_bridge, check_person, open_user_store
 from nacre.app.startup_context import StartupContext, adapt_to_tools, load_startup_context
 from nacre.app.switch_updates import SwitchUpdates
 from nacre.cache.models import check_thinking, use_model_table, with_overrides
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from nacre.layers.l4_compact.layer import Compact
     from nacre.layers.l5_extract.layer import Extract
     from nacre.layers.l6_dream.layer import Dream
+    from nacre.store.postgres.session_rows import SessionRows
 
 SYSTEM = prompts.load(__package__, "system")
 LATEST = "latest"
@@ -182,7 +183,7 @@ async def open_agent(  # noqa: PLR0913 - the public entry point; all but the set
             facts = await ask_window(settings, choice, facts)
         settings = adapt_to_model(settings, model, facts, is_local=is_local)
         provider = with_text_calls(provider, choice, facts, None if ephemeral else cache)
-        setup = _Setup(settings, choice, provider, log, given, ask, clock, facts, cache)
+        setup = _Setup(settings, choice, provider, log, given, ask, clock, facts, cache, place.sessions)
         yield await _open(setup, stack)
 
 
@@ -200,6 +201,8 @@ class _Setup:
     facts: ModelFacts
     """What earlier sessions measured about the model."""
     facts_cache: ModelFactsCache | None
+    sessions: SessionRows | None
+    """The rows of the person's sessions, if they are in a database."""
 
 
 async def _open(setup: _Setup, stack: AsyncExitStack) -> OpenedAgent:
@@ -236,6 +239,8 @@ async def _open(setup: _Setup, stack: AsyncExitStack) -> OpenedAgent:
     extract = add_extract(agent, startup, settings, services, is_remote=is_remote)
     dream = await add_dream(agent, startup, toolset, settings, forks, stack)
     mail = await add_mail(agent, services, settings, stack, team=team, folder=folder)
+    if mail is not None and setup.sessions is not None and log is not None:
+        add_bridge(mail, setup.sessions, session.id)
     cost = session.announce_base_change()
     opened = log.notices if log else ()
     return OpenedAgent(

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import ConfigError
+from nacre.errors import ConfigError, MailError
 from nacre.formatting import how_to_install
+from nacre.layers.l7_mail.post import Bridge
 from nacre.memory.files.location import Location
 from nacre.memory.memory import Memory
 from nacre.settings import Settings
 
 if TYPE_CHECKING:
+    from nacre.agents.mail_room import MailRoom
+    from nacre.layers.l7_mail.inbox import Inbox
     from nacre.store.postgres.database import Database
     from nacre.store.postgres.session_rows import SessionRows
     from nacre.store.postgres.space_rows import SpaceKey
@@ -104,6 +107,33 @@ async def open_user_store(
     location = await space_location(database, folder, space_key(tenant, user, "user"))
     rows = SessionRows(database, tenant, user)
     return UserStore(settings=settings_at(settings, copies_of_user(folder, rows), location), sessions=rows)
+
+
+def add_bridge(mail: MailRoom, rows: SessionRows, session: str) -> None:
+    """Let a session get letters through the database, and write to the person's sessions elsewhere."""
+
+    async def find(wanted: str) -> Inbox:
+        return (await inbox_of(rows, wanted))[1]
+
+    mail.mailing.inboxes.append(_inbox(rows, session))
+    mail.post.bridge = Bridge(find=find, reply_address=f"bridge:{session}")
+
+
+async def inbox_of(rows: SessionRows, wanted: str) -> tuple[str, Inbox]:
+    """Return a session of the person by its id or the beginning of it, and its inbox."""
+    found = [one.id for one in await rows.list() if one.id.startswith(wanted)]
+    found = [one for one in found if one == wanted] or found
+    if len(found) != 1:
+        number = "several sessions begin" if found else "no session begins"
+        raise MailError(f"{number} with {wanted[:100]!r}; write to one by its whole id")
+    return found[0], _inbox(rows, found[0])
+
+
+def _inbox(rows: SessionRows, session: str) -> Inbox:
+    from nacre.layers.l7_mail.shared_inbox import SharedInbox  # noqa: PLC0415 - only with a database
+    from nacre.store.postgres.letter_rows import LetterRows  # noqa: PLC0415 - as above
+
+    return SharedInbox(LetterRows(rows.database, rows.tenant, rows.user, session))
 
 
 def check_person(*, store: str, tenant: str, user: str) -> None:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,14 @@ MCP_MODULES = ("mcp", "mcp_types")
     "--behind-proxy", is_flag=True, help="A reverse proxy encrypts: allow an address other than loopback."
 )
 @click.option("--log", is_flag=True, help="Print a line of JSON to stderr for each request, without content.")
+@click.option(
+    "--index-memory",
+    type=click.IntRange(16),
+    default=512,
+    show_default=True,
+    metavar="MB",
+    help="Memory for the search indexes of open spaces; the one used longest ago is closed.",
+)
 @database_option
 @click.option("--json", "as_json", is_flag=True, help="Print the address as one JSON document.")
 @click.pass_obj
@@ -57,6 +66,7 @@ def serve(
     port: int,
     behind_proxy: bool,
     database: str | None,
+    index_memory: int,
     **flags: bool,
 ) -> None:
     """Serve memories and sessions over HTTP until Ctrl-C: REST at /v1 (GET /openapi.json describes it), MCP
@@ -73,7 +83,8 @@ def serve(
     from nacre.server.keys import LOCAL_TENANT, create_key, new_key
 
     settings = load_settings(options)
-    parts = _database_parts(database, settings) if database else _file_parts(settings)
+    most = index_memory * 1024 * 1024
+    parts = _database_parts(database, settings, most) if database else _file_parts(settings, most)
     # A key file that cannot be read is reported before the address.
     has_key = bool(database) or bool(asyncio.run(parts.keys.list()))
     listening = bound(host, port)
@@ -103,7 +114,7 @@ def serve(
     sys.stdout.flush()
 
 
-def _file_parts(settings: Settings) -> ServerParts:
+def _file_parts(settings: Settings, max_bytes: int) -> ServerParts:
     """Return what serves one person's files."""
     from nacre.server.api import ServerParts
     from nacre.server.audit_log import AuditFile
@@ -112,7 +123,7 @@ def _file_parts(settings: Settings) -> ServerParts:
 
     return ServerParts(
         settings=settings,
-        spaces=FileSpaces(settings),
+        spaces=FileSpaces(settings, max_bytes=max_bytes),
         keys=KeyFile(settings.home),
         audit=AuditFile(settings.home),
         mcp=_mcp_factory(settings),
@@ -178,13 +189,13 @@ def _quiet_end() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _database_parts(url: str, settings: Settings) -> ServerParts:
+def _database_parts(url: str, settings: Settings, max_bytes: int) -> ServerParts:
     """Return keys, audit log and spaces in a database whose schema fits; nothing of this machine's person."""
     opened = open_database(url, is_server=True)
     from nacre.app.shared_store import COPIES
     from nacre.server.api import ServerParts
-    from nacre.server.postgres import AuditTable, DatabaseSpaces, KeyTable
-    from nacre.server.worker import DatabaseJobs
+    from nacre.server.postgres import AuditTable, DatabaseSpaces, KeyTable, RepeatedWrites
+    from nacre.server.worker import DatabaseJobs, send_by_rows
     from nacre.store.postgres.schema import require_schema
 
     state = asyncio.run(require_schema(open_database(url)))
@@ -196,9 +207,12 @@ def _database_parts(url: str, settings: Settings) -> ServerParts:
     served = replace(settings, home=settings.home / COPIES)
     return ServerParts(
         settings=served,
-        spaces=DatabaseSpaces(opened, served),
+        spaces=DatabaseSpaces(opened, served, max_bytes=max_bytes),
         keys=KeyTable(opened),
         audit=AuditTable(opened),
         jobs=DatabaseJobs(opened),
+        mail=send_by_rows(opened),
+        repeated=RepeatedWrites(opened),
+        check=partial(require_schema, opened),
         has_home=False,
     )

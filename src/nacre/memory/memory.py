@@ -189,6 +189,15 @@ class Memory:
         await self._refresh()
         await asyncio.to_thread(self._ranker.refresh)
 
+    @property
+    def indexed(self) -> int:
+        """The number of memories in the loaded index."""
+        return len(self._ranker)
+
+    async def release(self) -> None:
+        """Free what the index holds; the next use loads it again."""
+        await asyncio.to_thread(self._ranker.close)
+
     async def recall(self, message: str, *, limit: int = MAX_PICKS, with_local: bool = False) -> Recalled:
         """Return the few memories that help with a message, as text to attach to it, and those left out.
 

@@ -10,7 +10,7 @@ import math
 import re
 import secrets
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -32,7 +32,7 @@ from nacre.server.administration import SendMail, administration_operations, sen
 from nacre.server.audit_log import AuditLog
 from nacre.server.jobs import Jobs, LocalJobs, work_by_rule
 from nacre.server.keys import ApiKey, KeyStore, Role, authenticate
-from nacre.server.limits import IdempotencyKeys, RateLimit, RememberedAnswer
+from nacre.server.limits import IdempotencyKeys, LocalIdempotencyKeys, RateLimit, RememberedAnswer
 from nacre.server.memories import memory_operations
 from nacre.server.metrics import CONTENT_TYPE, Metrics
 from nacre.server.openapi import openapi_document
@@ -73,6 +73,10 @@ class ServerParts:
     """Background jobs; None runs them in the process, by rule."""
     mail: SendMail | None = None
     """What sends letters; None sends them to the agents of the settings' home."""
+    repeated: IdempotencyKeys | None = None
+    """Answers to writes that a client repeats; None keeps them in this process."""
+    check: Callable[[], Awaitable[object]] | None = None
+    """Raises `NacreError` while the store cannot be used; None looks for the keys."""
     has_home: bool = True
     """Whether agents run on this machine, below the settings' home."""
     mcp: Callable[[bool, bool], Starlette] | None = None
@@ -100,7 +104,7 @@ class _Api:
     def __init__(self, parts: ServerParts) -> None:
         self._parts = parts
         self._rate = RateLimit(parts.clock)
-        self._repeated = IdempotencyKeys(parts.clock)
+        self._repeated = parts.repeated or LocalIdempotencyKeys(parts.clock)
         self._metrics = Metrics()
         self._jobs = parts.jobs or LocalJobs(work_by_rule(parts.settings), parts.clock)
         self._running: set[asyncio.Task[Response]] = set()
@@ -202,7 +206,7 @@ class _Api:
 
     async def _ready(self, _: Request) -> Response:
         try:
-            await self._parts.keys.list()
+            await (self._parts.check or self._parts.keys.list)()
         except NacreError as error:
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         return json_response({"status": "ready", "version": VERSION})
@@ -260,11 +264,12 @@ class _Api:
         fingerprint = hashlib.sha256(
             f"{request.method} {request.url.path}?{request.url.query}\n".encode() + body
         ).hexdigest()
-        if repeat is not None and (known := self._repetition(key, repeat, fingerprint)) is not None:
+        if repeat is not None and (known := await self._repetition(key, repeat, fingerprint)) is not None:
             return known
-        task = asyncio.create_task(self._performed(operation, request, key, body))
+        performed = self._performed(operation, request, key, body)
         if repeat is not None:
-            task.add_done_callback(lambda done: self._remember(key, repeat, fingerprint, done))
+            performed = self._remembered(performed, key, repeat, fingerprint)
+        task = asyncio.create_task(performed)
         # A client that leaves, and the end of the server, do not interrupt a change.
         self._running.add(task)
         task.add_done_callback(self._ended)
@@ -282,13 +287,13 @@ class _Api:
         if not task.cancelled():
             task.exception()  # a request whose client has left may fail, too
 
-    def _repetition(self, key: ApiKey, repeat: str, fingerprint: str) -> Response | None:
+    async def _repetition(self, key: ApiKey, repeat: str, fingerprint: str) -> Response | None:
         """Return the answer to a repeated write; None for the first."""
         if not 0 < len(repeat) <= MAX_IDEMPOTENCY_CHARS:
             raise ProblemError(
                 HTTPStatus.BAD_REQUEST, f"Idempotency-Key has 1 to {MAX_IDEMPOTENCY_CHARS} characters"
             )
-        known = self._repeated.begin(key.id, repeat, fingerprint)
+        known = await self._repeated.begin(key, repeat, fingerprint)
         if known is None:
             return None
         if known.fingerprint != fingerprint:
@@ -304,16 +309,23 @@ class _Api:
             )
         return Response(known.content, known.status, headers=dict(known.headers))
 
-    def _remember(self, key: ApiKey, repeat: str, fingerprint: str, done: asyncio.Task[Response]) -> None:
+    async def _remembered(
+        self, performed: Coroutine[Any, Any, Response], key: ApiKey, repeat: str, fingerprint: str
+    ) -> Response:
         """Keep the answer to a write; one that failed changed nothing and may be repeated."""
-        if done.cancelled() or done.exception() is not None:
-            self._repeated.forget(key.id, repeat)
-            return
-        response = done.result()
+        try:
+            response = await performed
+        except BaseException:
+            await self._repeated.forget(key, repeat)
+            raise
         headers = tuple((name, value) for name, value in response.headers.items() if name != "content-length")
         now = self._parts.clock.seconds()
         answer = RememberedAnswer(fingerprint, now, response.status_code, headers, bytes(response.body))
-        self._repeated.finish(key.id, repeat, answer)
+        try:
+            await self._repeated.finish(key, repeat, answer)
+        except NacreError as error:
+            _LOG.error(json.dumps({"event": "answer not kept", "error": str(error)}))
+        return response
 
     async def _authenticated(self, request: Request, role: Role, *, needs_all_spaces: bool = False) -> ApiKey:
         token = bearer_token(request.scope["headers"])

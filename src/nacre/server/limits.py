@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import Protocol
 
 from nacre.clock import Clock
+from nacre.server.keys import ApiKey
 
 REQUESTS_PER_MINUTE = 6_000
 BURST = 200
@@ -58,29 +60,39 @@ class RememberedAnswer:
     content: bytes = b""
 
 
-class IdempotencyKeys:
+class IdempotencyKeys(Protocol):
     """Answers to writes of the last day, by API key and idempotency key."""
+
+    async def begin(self, key: ApiKey, name: str, fingerprint: str) -> RememberedAnswer | None:
+        """Return what is known about an earlier request; None if this is the first, which now begins."""
+
+    async def finish(self, key: ApiKey, name: str, answer: RememberedAnswer) -> None: ...
+
+    async def forget(self, key: ApiKey, name: str) -> None:
+        """The request failed without a change: a repeated one is tried again."""
+
+
+class LocalIdempotencyKeys:
+    """Those of one process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._answers: OrderedDict[tuple[str, str], RememberedAnswer] = OrderedDict()
 
-    def begin(self, key: str, name: str, fingerprint: str) -> RememberedAnswer | None:
-        """Return what is known about an earlier request; None if this is the first, which now begins."""
+    async def begin(self, key: ApiKey, name: str, fingerprint: str) -> RememberedAnswer | None:
         now = self._clock.seconds()
-        found = self._answers.get((key, name))
+        found = self._answers.get((key.id, name))
         if found is not None and now - found.at <= REMEMBERED_SECONDS:
             return found
-        self._answers[key, name] = RememberedAnswer(fingerprint, now)
-        self._answers.move_to_end((key, name))
+        self._answers[key.id, name] = RememberedAnswer(fingerprint, now)
+        self._answers.move_to_end((key.id, name))
         while len(self._answers) > MAX_REMEMBERED:
             self._answers.popitem(last=False)
         return None
 
-    def finish(self, key: str, name: str, answer: RememberedAnswer) -> None:
-        if (key, name) in self._answers:
-            self._answers[key, name] = answer
+    async def finish(self, key: ApiKey, name: str, answer: RememberedAnswer) -> None:
+        if (key.id, name) in self._answers:
+            self._answers[key.id, name] = answer
 
-    def forget(self, key: str, name: str) -> None:
-        """The request failed without a change: a repeated one is tried again."""
-        self._answers.pop((key, name), None)
+    async def forget(self, key: ApiKey, name: str) -> None:
+        self._answers.pop((key.id, name), None)

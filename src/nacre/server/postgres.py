@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 from nacre.app.shared_store import copies_of_user, open_space, settings_at, space_key, space_location
 from nacre.clock import SYSTEM_CLOCK, Clock
@@ -16,7 +17,8 @@ from nacre.memory.checks.local_only import LocalOnlyEntries, merge_local_only
 from nacre.memory.files.transaction import refresh
 from nacre.messages.blocks import JsonObject
 from nacre.server.keys import MAX_NAME_CHARS, ApiKey, UnknownKeyError
-from nacre.server.spaces import DEFAULT_SPACE, MAX_OPEN, Space, UnknownSpaceError
+from nacre.server.limits import REMEMBERED_SECONDS, RememberedAnswer
+from nacre.server.spaces import DEFAULT_SPACE, MAX_INDEX_BYTES, OpenSpaces, Space, UnknownSpaceError
 from nacre.session.shared_log import bring_all
 from nacre.settings import Settings
 from nacre.store.postgres.archive import erased_folders
@@ -24,6 +26,8 @@ from nacre.store.postgres.database import Database, fetch
 from nacre.store.postgres.session_rows import SessionRows
 from nacre.store.postgres.space_rows import SpaceErasedError, SpaceKey
 
+ABANDONED_SECONDS = 300
+"""Age of a write in progress whose process must have been killed: its answer takes a minute at most."""
 _KEY_COLUMNS = "id, tenant, user_name, role, spaces, local, created, expires, digest"
 
 
@@ -157,17 +161,76 @@ class AuditTable:
         ]  # fmt: skip
 
 
+class RepeatedWrites:
+    """Answers to writes as rows, which every process of the server finds."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def begin(self, key: ApiKey, name: str, fingerprint: str) -> RememberedAnswer | None:
+        where = [key.tenant, key.id, name]
+        async with self._database.transaction(key.tenant) as connection:
+            # One that is in progress for long was begun by a process that was killed.
+            await connection.execute(
+                "DELETE FROM nacre.repeated_writes WHERE at < now() - make_interval(secs => %s)"
+                " OR (status = 0 AND at < now() - make_interval(secs => %s))",
+                [REMEMBERED_SECONDS, ABANDONED_SECONDS],
+            )
+            added = await fetch(
+                connection,
+                "INSERT INTO nacre.repeated_writes (tenant, key_id, name, fingerprint)"
+                " VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING 1",
+                [*where, fingerprint],
+            )
+            if added:
+                return None
+            rows = await fetch(
+                connection,
+                "SELECT fingerprint, extract(epoch FROM at)::float8, status, headers, content"
+                " FROM nacre.repeated_writes WHERE tenant = %s AND key_id = %s AND name = %s",
+                where,
+            )
+        if not rows:  # forgotten since
+            return RememberedAnswer(fingerprint, 0.0)
+        kept, at, status, headers, content = rows[0]
+        return RememberedAnswer(
+            kept, at, status, tuple((one, value) for one, value in headers), bytes(content)
+        )
+
+    async def finish(self, key: ApiKey, name: str, answer: RememberedAnswer) -> None:
+        async with self._database.transaction(key.tenant) as connection:
+            await connection.execute(
+                "UPDATE nacre.repeated_writes SET status = %s, headers = %s::jsonb, content = %s"
+                " WHERE tenant = %s AND key_id = %s AND name = %s",
+                [answer.status, json.dumps(answer.headers), answer.content, key.tenant, key.id, name],
+            )
+
+    async def forget(self, key: ApiKey, name: str) -> None:
+        async with self._database.transaction(key.tenant) as connection:
+            await connection.execute(
+                "DELETE FROM nacre.repeated_writes WHERE tenant = %s AND key_id = %s AND name = %s",
+                [key.tenant, key.id, name],
+            )
+
+
 class DatabaseSpaces:
     """Spaces of all tenants, each as a working copy below a folder of this machine."""
 
-    def __init__(self, database: Database, settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        max_bytes: int = MAX_INDEX_BYTES,
+    ) -> None:
         """The settings' home is the folder with the copies."""
         self._database = database
         self._settings = settings
         self._folder = settings.home
         self._clock = clock
-        self._open: OrderedDict[SpaceKey, Space] = OrderedDict()
-        self._opening: dict[SpaceKey, asyncio.Lock] = {}
+        self._open = OpenSpaces[SpaceKey](max_bytes)
+        self._opening: WeakValueDictionary[SpaceKey, asyncio.Lock] = WeakValueDictionary()
         self._swept: float | None = None
 
     async def open(self, key: ApiKey, name: str) -> Space:
@@ -187,11 +250,8 @@ class DatabaseSpaces:
                     space = None
             if space is None:
                 memory = await open_space(self._database, self._folder, wanted, clock=self._clock)
-                space = self._open[wanted] = Space(name, memory)
-        self._open.move_to_end(wanted)
-        while len(self._open) > MAX_OPEN:
-            closed, _ = self._open.popitem(last=False)
-            self._opening.pop(closed, None)
+                space = Space(name, memory)
+            await self._open.add(wanted, space)
         return space
 
     async def _remove_erased(self) -> None:
@@ -231,7 +291,7 @@ class DatabaseSpaces:
         return merge_local_only([await one.hidden(whole) for one in spaces])
 
     def gauges(self) -> Mapping[str, float]:
-        return {"nacre_spaces_open": len(self._open)}
+        return {**self._open.gauges(), "nacre_database_connections": self._database.connections}
 
     async def close(self) -> None:
         self._open.clear()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from nacre.app.memory_locations import all_places, memory_paths, memory_place
@@ -20,12 +20,19 @@ from nacre.memory.memory import Memory
 from nacre.server.keys import ApiKey
 from nacre.settings import Settings
 
+Key = TypeVar("Key", bound=Hashable)
 DEFAULT_SPACE = "user"
 NAMED_KINDS = ("project", "team", "agent")
 AGENT_MEMORY = "agent-memory"
 MAX_SHOWN_CHARS = 200
-MAX_OPEN = 64
-"""Memories whose index is kept in memory; the one used longest ago is closed first."""
+MAX_OPEN = 512
+"""Open memories: each has an open file."""
+MAX_INDEX_BYTES = 512 * 1024 * 1024
+"""What the indexes of open memories may take; the one used longest ago is closed first."""
+OPEN_BYTES = 64 * 1024
+MEMORY_BYTES = 16 * 1024
+"""What an open memory takes, and each of its entries: 12 to 17 KB were measured, of which tables of words are
+most."""
 
 
 class UnknownSpaceError(NacreError):
@@ -73,6 +80,41 @@ class Spaces(Protocol):
     async def close(self) -> None: ...
 
 
+class OpenSpaces(Generic[Key]):
+    """Open spaces within limits of number and memory; the one used longest ago is closed first (S6)."""
+
+    def __init__(self, max_bytes: int = MAX_INDEX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._spaces: OrderedDict[Key, Space] = OrderedDict()
+
+    def get(self, key: Key) -> Space | None:
+        """Return an open space, which counts as used now."""
+        if key in self._spaces:
+            self._spaces.move_to_end(key)
+        return self._spaces.get(key)
+
+    async def add(self, key: Key, space: Space) -> None:
+        """Add a space, and close others above the limits, except those that are being changed."""
+        self._spaces[key] = space
+        self._spaces.move_to_end(key)
+        for other in [*self._spaces][:-1]:
+            if self.bytes <= self._max_bytes and len(self._spaces) <= MAX_OPEN:
+                return
+            if not self._spaces[other].changing.locked():
+                await self._spaces.pop(other).memory.release()
+
+    @property
+    def bytes(self) -> int:
+        """The estimated memory of all indexes."""
+        return sum(OPEN_BYTES + MEMORY_BYTES * one.memory.indexed for one in self._spaces.values())
+
+    def gauges(self) -> Mapping[str, float]:
+        return {"nacre_spaces_open": len(self._spaces), "nacre_index_bytes": self.bytes}
+
+    def clear(self) -> None:
+        self._spaces.clear()
+
+
 def check_space_name(name: str) -> str:
     """Return a space as a key may name it; raises `ConfigError`."""
     kind, colon, title = name.partition(":")
@@ -84,10 +126,12 @@ def check_space_name(name: str) -> str:
 class FileSpaces:
     """The memories below one home: of the person, and of each project with its team and agent types."""
 
-    def __init__(self, settings: Settings, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self, settings: Settings, *, clock: Clock = SYSTEM_CLOCK, max_bytes: int = MAX_INDEX_BYTES
+    ) -> None:
         self._settings = settings
         self._clock = clock
-        self._open: OrderedDict[Path, Space] = OrderedDict()
+        self._open = OpenSpaces[Path](max_bytes)
         """By memory directory: several names may mean the same one, and its changes share a lock."""
         self._opening: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
         self._local_only: dict[Path, LocalOnly] = {}
@@ -99,11 +143,8 @@ class FileSpaces:
         if kind in {"team", "agent"} and not key.allows("member") and not location.directory.is_dir():
             raise _unknown(name)
         async with self._opening.setdefault(location.directory, asyncio.Lock()):
-            if location.directory not in self._open:
-                self._open[location.directory] = await self._opened(name, kind, location)
-        self._open.move_to_end(location.directory)
-        space = self._open[location.directory]
-        self._close_oldest()
+            space = self._open.get(location.directory) or await self._opened(name, kind, location)
+            await self._open.add(location.directory, space)
         return space
 
     async def names(self, key: ApiKey) -> Sequence[str]:
@@ -122,7 +163,7 @@ class FileSpaces:
         return merge_local_only(one.now() for one in known)
 
     def gauges(self) -> Mapping[str, float]:
-        return {"nacre_spaces_open": len(self._open)}
+        return self._open.gauges()
 
     async def close(self) -> None:
         self._open.clear()
@@ -132,12 +173,6 @@ class FileSpaces:
         cwd = location.root or Path.home()
         memory = await Memory.at(location, cwd, clock=self._clock, keeps_index=keeps_index)
         return Space(name, memory, location.root if kind == "project" else None)
-
-    def _close_oldest(self) -> None:
-        """Close spaces above the limit, except those whose lock is in use."""
-        unused = [place for place, space in self._open.items() if not space.changing.locked()]
-        for place in unused[: max(0, len(self._open) - MAX_OPEN)]:
-            del self._open[place]
 
     def _allowed(self, key: ApiKey, name: str) -> Location:
         """Return the location of a space that a key may use."""

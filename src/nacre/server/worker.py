@@ -12,20 +12,28 @@ import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import cast
 
 from nacre.app.extract_once import ModelForJob, conversation, extract_with_model
+from nacre.app.shared_store import inbox_of
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import NacreError
+from nacre.errors import MailError, NacreError
+from nacre.layers.l7_mail.letter import EVERYONE, MAIN, OTHER
+from nacre.layers.l7_mail.post import Post
 from nacre.messages.blocks import JsonObject
+from nacre.server.administration import SendMail, sender_name
 from nacre.server.jobs import MAX_JOBS, Job, JobInput, JobStatus, work_by_rule
 from nacre.server.keys import ApiKey
+from nacre.server.operation import ProblemError
+from nacre.server.schema import MailText
 from nacre.server.spaces import Space, Spaces
 from nacre.settings import Settings
 from nacre.store.postgres.database import Database, DatabaseUnavailableError
 from nacre.store.postgres.job_rows import JobRow, JobRows, TakenJob
 from nacre.store.postgres.queue import RetryLaterError, work
+from nacre.store.postgres.session_rows import SessionRows
 
 RETRY_WAITS = (2.0, 10.0, 60.0, 300.0)
 """Seconds before each further attempt of a job that failed; after the last one it is a dead letter."""
@@ -51,10 +59,29 @@ class DatabaseJobs:
         return _job(tenant, row)
 
     async def gauges(self) -> Mapping[str, float]:
-        return {}
+        return {f"nacre_jobs_{name}": count for name, count in (await self._rows.in_queue()).items()}
 
     async def close(self) -> None:
         """Nothing runs here."""
+
+
+def send_by_rows(database: Database) -> SendMail:
+    """Return what sends letters to sessions in a database."""
+
+    async def send(key: ApiKey, text: MailText) -> JsonObject:
+        if text.team or ":" in text.to or text.to == EVERYONE:
+            raise ProblemError(
+                HTTPStatus.UNPROCESSABLE_ENTITY, "write to a session by its id or the beginning of it"
+            )
+        try:
+            session, inbox = await inbox_of(SessionRows(database, key.tenant, key.user), text.to)
+        except MailError as error:
+            raise ProblemError(HTTPStatus.NOT_FOUND, str(error)) from error
+        post = Post(f"{OTHER}{sender_name(key.user)}", find=lambda _: inbox, everyone=lambda: ())
+        sent = await post.send(MAIN, text.text, summary=text.summary)
+        return {"to": [session], "ids": [*sent.ids], "waits": True}
+
+    return send
 
 
 def _job(tenant: str, row: JobRow) -> Job:

@@ -1,4 +1,4 @@
-"""One contract for both kinds of inbox: on disk and in memory (A3, A5)."""
+"""One contract for all kinds of inbox: on disk, in memory and in a database (A3, A5)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,26 @@ from nacre.layers.l7_mail.inbox import Inbox, InboxPosition, MemoryInbox
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.layers.l7_mail.policy import MailSettings
 from tests.layers.l7_mail.letters import letter, receive, texts
+from tests.postgres import execute, new_database
 
 Make: TypeAlias = Callable[[MailSettings], Inbox]
 
 
-@pytest.fixture(params=["mailbox", "tray"])
+@pytest.fixture(params=["mailbox", "tray", "rows"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    if request.param == "rows":
+        address = new_database()
+        execute(
+            address,
+            "BEGIN; SET LOCAL nacre.tenant = 'acme'; INSERT INTO nacre.tenants VALUES ('acme');"
+            " INSERT INTO nacre.users VALUES ('acme', 'bob'); COMMIT",
+        )
+        from nacre.layers.l7_mail.shared_inbox import SharedInbox
+        from nacre.store.postgres.database import Database
+        from nacre.store.postgres.letter_rows import LetterRows
+
+        rows = LetterRows(Database(address), "acme", "bob", "session-1")
+        return lambda settings: SharedInbox(rows, settings=settings)
     if request.param == "tray":
         return lambda settings: MemoryInbox(settings=settings)
     return lambda settings: Mailbox(tmp_path / "inboxes" / "bob.jsonl", settings=settings)

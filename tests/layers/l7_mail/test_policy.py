@@ -29,7 +29,7 @@ def test_an_address_is_one_of_four_kinds(to: str, meant: object) -> None:
         "**",
         "uds:",
         "bridge: ",
-        "bridge:7f",
+        "bridge:7\nf",
         "tcp:host",
         ":x",
         "uds:/a\0b",

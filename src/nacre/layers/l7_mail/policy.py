@@ -57,7 +57,14 @@ class SocketAddress:
     path: str
 
 
-Address: TypeAlias = AgentAddress | AllAgents | SocketAddress
+@dataclass(frozen=True, slots=True)
+class BridgeAddress:
+    """Another session of the same user, on any machine, by its id or the beginning of it."""
+
+    session: str
+
+
+Address: TypeAlias = AgentAddress | AllAgents | SocketAddress | BridgeAddress
 
 
 def address(to: str) -> Address:
@@ -69,12 +76,10 @@ def address(to: str) -> Address:
     scheme, colon, rest = to.partition(":")
     if not colon:
         return AgentAddress(check_name(to))
-    if scheme == "bridge":
-        raise MailError("no bridge to other hosts is set up here; write to a name, '*' or 'uds:<path>'")
-    if scheme != "uds":
+    if scheme not in {"uds", "bridge"}:
         raise MailError(f"{to[:80]!r} is no address; write to a name, '*' or 'uds:<path>'")
     if len(to) > MAX_ADDRESS_CHARS or not rest.strip() or not rest.isprintable():
         raise MailError(
             f"{to[:80]!r} is no address: what follows {scheme}: is empty, too long or unprintable"
         )
-    return SocketAddress(rest)
+    return SocketAddress(rest) if scheme == "uds" else BridgeAddress(rest)

@@ -51,6 +51,15 @@ class PlanApproval:
             self.request = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bridge:
+    """Finds the inboxes of sessions on other machines."""
+
+    find: Callable[[str], Awaitable[Inbox]]
+    reply_address: str
+    """Address of this session, so that others can answer."""
+
+
 class Post:
     """Sends the letters of one agent."""
 
@@ -70,6 +79,8 @@ class Post:
         self._clock = clock
         self._reply_address = self.sender
         self.plan = PlanApproval()
+        self.bridge: Bridge | None = None
+        """Finds sessions on other machines, if there is a store that they share."""
 
     def answer_at(self, address: str) -> None:
         """Use this address as the sender of letters to other sessions, so that they can answer."""
@@ -114,6 +125,12 @@ class Post:
                 from nacre.layers.l7_mail import uds  # noqa: PLC0415 - few letters go to another process
 
                 await uds.send(path, replace(letter, sender=self._reply_address))
+            case policy.BridgeAddress(session):
+                if self.bridge is None:
+                    raise MailError(
+                        "no bridge to other hosts is set up here; write to a name, '*' or 'uds:<path>'"
+                    )
+                await _put(await self.bridge.find(session), replace(letter, sender=self.bridge.reply_address))
             case other:
                 assert_never(other)
         return SentLetters((to,), (letter.id,))

@@ -80,6 +80,10 @@ class MemoryWakeup:
                 self._was_notified = False
         return was_notified
 
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
     def notify(self) -> None:
         """Wake the waiter, now or at its next `wait`."""
         with self._lock:

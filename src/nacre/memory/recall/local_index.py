@@ -101,6 +101,10 @@ class LocalIndex:
         if (meaning := self.__dict__.get("_meaning")) is not None:
             meaning.writes = writes
 
+    def __len__(self) -> int:
+        """Return the number of indexed memories."""
+        return len(self._stamps)
+
     def refresh(self) -> None:
         """Read the files whose stamp changed."""
         self.catch_up(seconds=math.inf)

@@ -7,8 +7,8 @@ has the role `nacre_server`, whatever role the address logs in with.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
@@ -50,7 +50,13 @@ class Database:
         self._is_server = is_server
         self._max_idle = idle
         self._idle: list[Connection] = []
+        self._used = 0
         self._free = asyncio.Semaphore(MAX_CONNECTIONS)
+
+    @property
+    def connections(self) -> int:
+        """The number of connections that are in use or kept."""
+        return self._used + len(self._idle)
 
     @asynccontextmanager
     async def transaction(
@@ -63,6 +69,7 @@ class Database:
         """
         async with self._free:
             connection = await self._begun(tenant, key, is_snapshot=is_snapshot)
+            self._used += 1
             try:
                 with _explained():
                     yield connection
@@ -71,10 +78,23 @@ class Database:
                 # The server rolls back when the connection closes; a broken one is never used again.
                 await asyncio.shield(connection.close())
                 raise
+            finally:
+                self._used -= 1
             if len(self._idle) < self._max_idle:
                 self._idle.append(connection)
             else:
                 await connection.close()
+
+    @contextmanager
+    def blocking_transaction(self, tenant: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+        """Run statements for one tenant on a connection of their own, for callers in a thread."""
+        with (
+            _explained(),
+            psycopg.connect(self._checked_url(), connect_timeout=CONNECT_SECONDS) as connection,
+        ):
+            query, values = self._settings_of(tenant, "")
+            connection.execute(query, values)
+            yield connection
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Connection]:
@@ -112,21 +132,30 @@ class Database:
     async def _begin(self, connection: Connection, tenant: str, key: str, *, is_snapshot: bool) -> None:
         level = "REPEATABLE READ" if is_snapshot else "READ COMMITTED"
         await connection.execute(f"BEGIN ISOLATION LEVEL {level}")
+        query, values = self._settings_of(tenant, key)
+        await connection.execute(query, values)
+
+    def _settings_of(self, tenant: str, key: str) -> tuple[str, list[str]]:
+        """Return the statement that limits a transaction to a tenant, and its parameters."""
         settings = {"nacre.tenant": tenant, "nacre.key": key, "lock_timeout": f"{LOCK_SECONDS}s"}
         if self._is_server:
             settings["role"] = SERVER_ROLE
         calls = ", ".join("set_config(%s, %s, true)" for _ in settings)
-        await connection.execute(f"SELECT {calls}", [each for pair in settings.items() for each in pair])
+        return f"SELECT {calls}", [each for pair in settings.items() for each in pair]
 
     async def _connect(self) -> Connection:
+        url = self._checked_url()
+        with _explained():
+            return await psycopg.AsyncConnection.connect(
+                url, autocommit=True, connect_timeout=CONNECT_SECONDS
+            )
+
+    def _checked_url(self) -> str:
         try:
             psycopg.conninfo.conninfo_to_dict(self._url)
         except psycopg.ProgrammingError:  # its message repeats the address
             raise ConfigError(ADDRESS_FORM) from None
-        with _explained():
-            return await psycopg.AsyncConnection.connect(
-                self._url, autocommit=True, connect_timeout=CONNECT_SECONDS
-            )
+        return self._url
 
 
 async def fetch(

@@ -150,6 +150,16 @@ class JobRows:
         except _ReplacedError:
             await self.finish(job, error=f"replaced by a newer job; {error}")
 
+    async def in_queue(self) -> dict[str, int]:
+        """Return how many jobs of all tenants wait and run."""
+        async with self._database.transaction() as connection:
+            [row] = await fetch(
+                connection,
+                "SELECT count(*) FILTER (WHERE status = 'queued'), count(*) FILTER (WHERE status = 'picked')"
+                " FROM nacre_queue.pgqueuer",
+            )
+        return {"waiting": row[0], "running": row[1]}
+
     async def model(self, tenant: str) -> TenantModel | None:
         """Return the model of a tenant's jobs, if it has named one."""
         async with self._database.transaction(tenant) as connection:
