@@ -177,7 +177,7 @@ async def test_the_end_of_a_long_turn_rings(
     async with staged(tmp_path, provider, clock=clock) as stage:
         monkeypatch.setattr(stage.app, "bell", lambda: rung.append(True))
         written: list[str] = []
-        monkeypatch.setattr(stage.app, "_write", written.append)
+        monkeypatch.setattr(stage.app._title, "_write", written.append)
         await stage.say("go")
         assert rung == []
         play = stage.app.talk.play

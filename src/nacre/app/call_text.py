@@ -49,7 +49,11 @@ def call_line(call: ToolCall) -> str:
     main = given.get(_MAIN.get(call.name, ""))
     if isinstance(main, str):
         where = given.get("path")
-        below = f" in {short_path(where)}" if isinstance(where, str) and where else ""
+        below = (
+            f" in {short_path(where)}"
+            if isinstance(where, str) and where not in {"", str(Path.cwd())}
+            else ""
+        )
         return f"{call.name} {shorten(main, MAX_ARGUMENT_CHARS)}{below}"
     arguments = ", ".join(f"{name}={_short(value)}" for name, value in given.items())
     return f"{call.name}({shorten(arguments, MAX_ARGUMENT_CHARS)})"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual.app import ComposeResult
@@ -54,6 +56,11 @@ def preview_of(question: PermissionQuestion) -> Content:
     if question.tool == "Bash":
         return Content("\n").join(coloured("\n".join(lines), "bash"))
     return Content("\n".join(lines))
+
+
+def _relative(reason: str) -> str:
+    """Return a reason with the paths below this directory relative to it."""
+    return reason.replace(f"{Path.cwd()}{os.sep}", "")
 
 
 def numbered_hunks(lines: Sequence[str]) -> list[tuple[str, str]]:
@@ -113,7 +120,8 @@ class QuestionDialog(ModalScreen["PermissionAnswer"]):
         with Vertical(classes="dialog docked"):
             yield Static(
                 Content.assemble(
-                    (question.tool, "bold"), f" needs your permission ({printable(question.reason)})"
+                    (question.tool, "bold"),
+                    f" needs your permission ({printable(_relative(question.reason))})",
                 ),
                 classes="heading",
             )
@@ -126,10 +134,12 @@ class QuestionDialog(ModalScreen["PermissionAnswer"]):
                 for answer, label in _BUTTONS:
                     yield Button(label, id=answer, compact=True)
                 yield Button(BECAUSE, id="because", compact=True)
-            yield Input(placeholder="what to do instead", id="reason", compact=True)
+            with Horizontal(id="because-line"):
+                yield Static(Content.styled("because ", "dim"), id="because-sign")
+                yield Input(placeholder="what to do instead · Enter sends it", id="reason", compact=True)
 
     def on_mount(self) -> None:
-        self.query_one("#reason").display = False
+        self.query_one("#because-line").display = False
         self.query_one("#no", Button).focus()
         seconds = self._dock_at.settle_seconds
         self.set_timer(seconds, self._settle) if seconds else self._settle()
@@ -179,7 +189,7 @@ class QuestionDialog(ModalScreen["PermissionAnswer"]):
     def action_because(self) -> None:
         if self._is_settled:
             reason = self.query_one("#reason", Input)
-            reason.display = True
+            self.query_one("#because-line").display = True
             reason.focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -26,7 +26,7 @@ COLOURS = {
     "system": "$primary",
     "memory": "$success",
     "words": "$secondary",
-    "results": "$warning",
+    "results": "$results",
     "other": "dim",
 }
 BAR_CELLS = 16

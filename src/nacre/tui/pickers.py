@@ -44,6 +44,8 @@ class PickerRow:
 
     value: str
     line: str
+    is_now: bool = False
+    """Whether it is what is in force, and highlighted at first."""
 
 
 Preview: TypeAlias = Callable[[str], Awaitable[Content]]
@@ -95,7 +97,14 @@ class Picker(ModalScreen[str | None]):
             keys = "↑↓ choose · Enter takes it" + " · PgUp PgDn scroll" * bool(self._preview) + " · Esc close"
             yield Static(Content.styled(keys if self._rows else "there is nothing to choose · Esc", "dim"))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to choose."""
+        return not self._rows
+
     def on_mount(self) -> None:
+        self.query_one(".dialog").set_class(self.is_empty, "-empty")
+        self.query_one("#wanted").display = bool(self._rows)
         self.query_one("#rows").can_focus = False
         self._list(self._wanted, ())
         self.query_one("#wanted").focus()
@@ -115,7 +124,8 @@ class Picker(ModalScreen[str | None]):
     def _list(self, text: str, also: Collection[str]) -> None:
         """Show the rows that match: all words in the row, or a value that was found otherwise."""
         words = text.casefold().split()
-        before = self._found[at].value if (at := self._at) is not None else ""
+        now = next((row.value for row in self._rows if row.is_now), "")
+        before = self._found[at].value if (at := self._at) is not None else now
         self._found = [
             row
             for row in self._rows

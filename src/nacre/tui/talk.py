@@ -309,7 +309,7 @@ class Talk:
         assert self._place is not None, "a model is that of a session"
         session = self._place.ready.agent.session
         models = offered_models(session, self.settings.environ)
-        rows = [PickerRow(f"/model {one.name}", one.line) for one in models]
+        rows = [PickerRow(f"/model {one.name}", one.line, one.name == session.base.model) for one in models]
 
         async def preview(command: str) -> Content:
             return Content(printable(switch_note(session, command.partition(" ")[2])))
@@ -324,14 +324,15 @@ class Talk:
         levels = session.profile.thinking_levels
         now = session.settings.thinking or AUTO
         rows = [
-            PickerRow(f"/think {level}", f"{'●' if level == now else ' '} {level}")
+            PickerRow(f"/think {level}", f"{'●' if level == now else ' '} {level}", level == now)
             for level in (*levels, *((AUTO,) if levels else ()))
         ]
 
         async def preview(command: str) -> Content:
             return Content(thinking_note(session, command.partition(" ")[2]))
 
-        return Picker("How much the model thinks, in this chat", rows, preview=preview, is_note=True)
+        title = "How much the model thinks, in this chat"
+        return Picker(title, rows, preview=preview, is_note=True)
 
     def measure(self) -> None:
         """Return the context usage."""

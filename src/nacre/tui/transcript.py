@@ -95,8 +95,11 @@ class CallRow(Static, can_focus=True):
 
     def _show(self) -> None:
         verb, _, rest = self.called.line.partition(" ")
+        mark = "$secondary"
+        if self.resulted is not None:
+            mark = "$error" if self.resulted.is_error else "$success"
         parts: list[Content] = [
-            Content.assemble((f"{'▾' if self.is_open else '▸'} ", "$secondary"), (verb, "bold"), f" {rest}")
+            Content.assemble((f"{'▾' if self.is_open else '▸'} ", mark), (verb, "bold"), f" {rest}")
         ]
         if self.is_open and self.called.detail and not self._has_diff:
             parts.append(Content.styled(_indented(self.called.detail), "dim"))
