@@ -442,7 +442,7 @@ class ChatApp(ThemedApp):
         """Choose how much the model thinks."""
         picker = self.talk.level_picker()
         if picker.is_empty:
-            self._later(NoticeLine("this model has no levels of thinking to choose from"))
+            self._show_hint("this model has no levels of thinking")
         else:
             self.push_screen(picker, self._run_next)
 

@@ -21,6 +21,7 @@ from textual.widgets.option_list import Option
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import NacreError
 from nacre.formatting import human_count, printable, shorten, usd_text
+from nacre.tui.commands import key_hints
 from nacre.tui.meter import coloured_bars
 from nacre.tui.pieces import NoticeLine
 
@@ -273,7 +274,7 @@ class Editor(ModalScreen[bool]):
         with Vertical(classes="dialog tall"):
             yield Static(Content.styled(printable(self._title), "bold"), classes="heading")
             yield TextArea(self._text, id="text", compact=True, soft_wrap=True)
-            yield Static(Content.styled("Ctrl+S keeps it · Esc leaves it as it was", "dim"), id="status")
+            yield Static(key_hints("Ctrl+S save · Esc leave it as it was"), id="status")
 
     def on_mount(self) -> None:
         self.query_one(TextArea).focus()
@@ -325,7 +326,7 @@ class OutputDialog(ModalScreen[None]):
                 for one in self._notices:
                     is_error = one.level == "error"
                     yield Static(Content.styled(one.text, "$error") if is_error else coloured_bars(one.text))
-            yield Static(Content.styled("↑↓ PgUp PgDn scroll · Esc closes", "dim"))
+            yield Static(key_hints("↑↓ PgUp/PgDn scroll · Esc close"))
 
     def action_scroll(self, lines: int) -> None:
         self.query_one(".preview").scroll_relative(y=lines, animate=False)
@@ -418,7 +419,7 @@ class WorkDialog(ModalScreen[None]):
             yield OptionList(id="rows", compact=True, markup=False)
             with VerticalScroll(classes="preview", can_focus=False):
                 yield Static(id="detail", markup=False)
-            yield Static(Content.styled("↑↓ choose · PgUp PgDn scroll · k end it · Esc", "dim"), id="status")
+            yield Static(key_hints("↑↓ choose · PgUp/PgDn scroll · k stop it · Esc close"), id="status")
 
     def on_mount(self) -> None:
         self._look()
@@ -428,6 +429,9 @@ class WorkDialog(ModalScreen[None]):
     def _look(self) -> None:
         rows = rows_of(self._ready, self._clock)
         shown = self.query_one("#rows", OptionList)
+        self.query_one(".dialog").set_class(not rows, "-empty")
+        if not rows:
+            self.query_one("#detail", Static).update("nothing is running, and nothing has ended yet")
         if rows == self._rows:
             return
         at = self._place(rows, shown.highlighted or 0)
@@ -436,8 +440,6 @@ class WorkDialog(ModalScreen[None]):
             Option(Content(f"{RUNNING if row.is_running else ENDED_MARK} {row.line}")) for row in rows
         )
         shown.highlighted = at
-        if not rows:
-            self.query_one("#detail", Static).update("nothing goes on, and nothing has yet")
 
     def _place(self, rows: Sequence[WorkRow], at: int) -> int | None:
         """Return the current index of the selected row: `k` must never stop another one because the list

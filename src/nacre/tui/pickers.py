@@ -17,6 +17,7 @@ from textual.widgets import Input, OptionList, Static
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.formatting import clean, human_age, human_count, printable, shorten
+from nacre.tui.commands import key_hints
 
 if TYPE_CHECKING:
     from nacre.session.rewind import RewindPoint
@@ -94,8 +95,10 @@ class Picker(ModalScreen[str | None]):
             if self._preview:
                 with VerticalScroll(classes=f"preview{' note' * self._is_note}", can_focus=False):
                     yield Static(id="detail", markup=False)
-            keys = "↑↓ choose · Enter takes it" + " · PgUp PgDn scroll" * bool(self._preview) + " · Esc close"
-            yield Static(Content.styled(keys if self._rows else "there is nothing to choose · Esc", "dim"))
+            keys = "↑↓ choose · Enter take it" + " · PgUp/PgDn scroll" * bool(self._preview) + " · Esc close"
+            if not self._rows:
+                yield Static("there is nothing to choose")
+            yield Static(key_hints(keys if self._rows else "Esc close"))
 
     @property
     def is_empty(self) -> bool:
@@ -266,13 +269,18 @@ class RewindPicker(ModalScreen[str | None]):
                 for one in self._points
             ]
             yield OptionList(*(Content(row) for row in rows), id="rows", compact=True, markup=False)
-            words = "Enter both · c conversation only · f files only · Esc (shell commands stay)"
-            yield Static(Content.styled(words if rows else "there is no message yet · Esc", "dim"))
+            if rows:
+                yield Static(Content.styled("what shell commands did stays", "dim"))
+            else:
+                yield Static("there is no message yet")
+            words = "Enter both · c conversation only · f files only · Esc close"
+            yield Static(key_hints(words if rows else "Esc close"))
 
     def on_mount(self) -> None:
         rows = self.query_one("#rows", OptionList)
         rows.focus()
         rows.highlighted = len(self._points) - 1 if self._points else None
+        self.query_one(".dialog").set_class(not self._points, "-empty")
 
     def on_option_list_option_selected(self) -> None:
         self.action_choose("")

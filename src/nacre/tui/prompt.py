@@ -397,10 +397,6 @@ class Prompt(Vertical):
             return True
         return is_last and self._recalled(self.past.down())
 
-    def show_cursor(self, *, is_shown: bool) -> None:
-        """Show where typed text goes, while no dialog takes the keys."""
-        self._area.show_cursor = is_shown
-
     def _recalled(self, text: str | None) -> bool:
         if text is not None:
             self.text = text
@@ -412,8 +408,8 @@ class ChatScreen(Screen[None]):
     """The screen below the dialogs; its input has no cursor while one is open."""
 
     def on_screen_suspend(self) -> None:
-        self.query_one(Prompt).show_cursor(is_shown=False)
+        self.query_one(Prompt).add_class("-below")
 
     def on_screen_resume(self) -> None:
         for prompt in self.query(Prompt):  # not there yet when the chat starts
-            prompt.show_cursor(is_shown=True)
+            prompt.remove_class("-below")
