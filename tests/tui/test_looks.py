@@ -7,6 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 from rich.segment import Segment
+from textual import events
 
 from nacre.messages.blocks import Text
 from nacre.providers.scripted import Scripted
@@ -95,11 +96,13 @@ async def test_a_no_with_a_reason_is_told_to_the_model(tmp_path: Path, provider:
         await stage.pilot.press("enter")
         await stage.see("Bash needs your permission (rm may change something)")
         assert "❯" in stage.text  # the input stays visible below the question
-        await stage.pilot.press("b")
-        await stage.type("use any other way")
+        for key in "byarn":  # all at once: the y is no yes
+            stage.app.post_message(events.Key(key, key))
+        await stage.until(lambda: "because yarn" in stage.text, "the reason")
+        await stage.type(" any other way")
         await stage.pilot.press("enter")
         await stage.until(lambda: stage.app.is_idle, "the turn ends")
-        assert "the user said no: use any other way" in str(provider.requests[-1].body)
+        assert "the user said no: yarn any other way" in str(provider.requests[-1].body)
 
 
 async def test_the_bars_of_context_have_the_colours_of_the_meter(

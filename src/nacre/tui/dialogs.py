@@ -100,7 +100,8 @@ class QuestionDialog(ModalScreen["PermissionAnswer"]):
         Binding("y", "answer('once')", "once"),
         Binding("a", "answer('always')", "always"),
         Binding("n,escape", "answer('no')", "no"),
-        Binding("b", "because", "no, because"),
+        # With priority: the keys right after it are letters of the reason, not answers.
+        Binding("b", "because", "no, because", priority=True),
         Binding("left", "app.focus_previous", show=False),
         Binding("right", "app.focus_next", show=False),
         Binding("up", "scroll(-1)", show=False),
@@ -191,7 +192,7 @@ class QuestionDialog(ModalScreen["PermissionAnswer"]):
         if self._is_settled:
             reason = self.query_one("#reason", Input)
             self.query_one("#because-line").display = True
-            reason.focus()
+            self.set_focus(reason)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         from nacre.tools import guard

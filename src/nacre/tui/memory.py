@@ -271,7 +271,8 @@ class MemoryBrowser(ModalScreen[None]):
         Binding("u", "undo", "undo"),
         Binding("a", "accept", "accept"),
         Binding("x", "reject", "reject"),
-        Binding("slash", "search", "search"),
+        # With priority: the keys right after it are letters of the search, not commands.
+        Binding("slash", "search", "search", priority=True),
         Binding("space", "scroll(1)", show=False),
         Binding("pagedown", "scroll(1)", show=False, priority=True),
         Binding("pageup", "scroll(-1)", show=False, priority=True),
@@ -307,7 +308,11 @@ class MemoryBrowser(ModalScreen[None]):
     def action_search(self) -> None:
         if self._mode == "entries":
             self.query_one("#wanted").display = True
-            self.query_one("#wanted").focus()
+            self.set_focus(self.query_one("#wanted"))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """In the search, a slash is a letter."""
+        return not (action == "search" and isinstance(self.focused, Input))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._wanted = event.value.strip()

@@ -27,7 +27,7 @@ from nacre.messages.blocks import Image, ToolCall
 from nacre.messages.events import Notice, Reply, TurnDone
 from nacre.messages.records import Record, Said, Undone
 from nacre.process import kill_group
-from nacre.providers.choose import preload
+from nacre.providers.choose import ModelChoice, preload
 from nacre.session.log_writer import SessionLogWriter
 from nacre.session.session import Session
 from nacre.store.summaries import SessionSummary
@@ -143,7 +143,13 @@ class Talk:
         await self._greet()
         choice = self._place.ready.choice
         if choice is not None:
-            self._loading = asyncio.create_task(asyncio.to_thread(preload, choice))
+            self._loading = asyncio.create_task(self._load(choice))
+        else:
+            self._start.on_loaded()
+
+    async def _load(self, choice: ModelChoice) -> None:
+        await asyncio.to_thread(preload, choice)
+        self._start.on_loaded()
 
     async def play(self, text: str | None, pictures: Sequence[Image] = ()) -> None:
         """Run one turn; cancellation stops it and keeps what was said so far."""
