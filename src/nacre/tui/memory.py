@@ -17,6 +17,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
+from textual.worker import Worker
 
 from nacre.app.editor import put_aside
 from nacre.clock import SYSTEM_CLOCK, Clock
@@ -316,7 +317,7 @@ class MemoryBrowser(ModalScreen[None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._wanted = event.value.strip()
-        self.run_worker(self._narrow(), group="search", exclusive=True)
+        _: Worker[None] = self.run_worker(self._narrow, group="search", exclusive=True)
 
     async def _narrow(self) -> None:
         await asyncio.sleep(SEARCH_SECONDS if self._wanted else 0)

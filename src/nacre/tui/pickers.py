@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -14,6 +15,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
+from textual.worker import Worker
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.formatting import clean, human_age, human_count, printable, shorten
@@ -115,7 +117,9 @@ class Picker(ModalScreen[str | None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         self._list(event.value, ())
         if self._search is not None and len(event.value.strip()) >= LEAST_SEARCHED:
-            self.run_worker(self._look_for(event.value), group="search", exclusive=True)
+            _: Worker[None] = self.run_worker(
+                partial(self._look_for, event.value), group="search", exclusive=True
+            )
         else:
             self.workers.cancel_group(self, "search")
 
@@ -151,7 +155,7 @@ class Picker(ModalScreen[str | None]):
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         if self._preview is not None and event.option_index < len(self._found):
             value = self._found[event.option_index].value
-            self.run_worker(self._look(value), group="preview", exclusive=True)
+            _: Worker[None] = self.run_worker(partial(self._look, value), group="preview", exclusive=True)
 
     async def _look(self, value: str) -> None:
         assert self._preview is not None, "only called with a preview"
