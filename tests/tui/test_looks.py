@@ -10,9 +10,11 @@ from rich.segment import Segment
 from textual import events
 
 from nacre.messages.blocks import Text
+from nacre.messages.events import Waiting
 from nacre.providers.scripted import Scripted
 from nacre.testing import ScriptedProvider, call, say, together
 from nacre.tui.dialogs import numbered_hunks
+from nacre.tui.events import piece_of
 from nacre.tui.themes import NAMES, theme_for
 from nacre.version import VERSION
 from tests.tui.stage import Stage, staged
@@ -229,3 +231,15 @@ async def test_an_empty_list_is_a_small_dialog(tmp_path: Path, provider: Scripte
             await stage.see(words)
             assert stage.app.screen.query_one(".dialog").outer_size.height <= 10
             await stage.pilot.press("escape")
+
+
+async def test_a_repeated_request_is_one_line_however_often(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with staged(tmp_path, provider) as stage:
+        for seconds in (1, 2, 4):
+            shown = piece_of(Waiting(seconds, "overloaded"))
+            assert shown is not None
+            await stage.app.transcript.add(shown)
+        await stage.see("trying again in 4 s")
+        assert stage.text.count("overloaded") == 1

@@ -162,6 +162,7 @@ THINKING = "dim italic"
 _MARKS = {
     "info": ("· ", "dim"),
     "warning": ("! ", "$warning"),
+    "waiting": ("", "$warning"),
     "error": ("! ", "$error"),
     "bold": ("", "bold"),
 }
@@ -263,11 +264,20 @@ class TranscriptPane(VerticalScroll, can_focus=False):
                 await self._put(Line(Content.styled(f"… starting over: {reason}", "$warning")))
             case Resulted():
                 self._widget(piece)
+            case NoticeLine(level="waiting") if self._is_waiting:
+                await self._finish()
+                await self.children[-1].remove()
+                await self._put(self._widget(piece))
             case _:
                 await self._finish()
                 await self._put(self._widget(piece))
                 if isinstance(piece, UserText):
                     self.anchor()
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether the last line says that a request is repeated."""
+        return bool(self.children) and self.children[-1].has_class("waiting")
 
     async def show_earlier(self, pieces: Iterable[Piece]) -> None:
         """Show earlier items at once: one by one, everything would be laid out each time."""
