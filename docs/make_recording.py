@@ -7,6 +7,7 @@ the screen that stay the same are drawn once; each is shown for as long as it wa
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 import sys
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
+os.environ.update(COLORTERM="truecolor", TERM="xterm-256color")
 
 from rich.color import Color  # noqa: E402
 from rich.style import Style  # noqa: E402

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import re
 import shutil
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
+os.environ.update(COLORTERM="truecolor", TERM="xterm-256color")
 
 import anyio  # noqa: E402
 from rich.console import Console  # noqa: E402

@@ -34,6 +34,7 @@ def test_a_call_is_named_by_what_it_is_about(name: str, given: JsonObject, line:
     [
         ("Bash", "a\nb\nc\nd\ne", "… 2 lines before\nc\nd\ne"),
         ("Bash", "a\nb", "a\nb"),
+        ("Bash", "a\nb\nc\nhal\n[9 more characters left out; all are in /x.]", "… 1 line before\nb\nc\n…"),
         ("Read", "1\ta\n2\tb", "2 lines"),
         ("Grep", "a:1\nb:2", "a:1 (+1 line)"),
         ("TaskList", "1. [x] one\n2. [ ] two", "1. [x] one\n2. [ ] two"),
@@ -48,3 +49,8 @@ def test_a_change_has_the_numbers_of_its_lines() -> None:
     call = ToolCall("c", "Edit", {"old_string": "a\nb\nc", "new_string": "a\nB\nc"})
     first = first_line_of("Edited billing.py: 1 place, line 6.")
     assert numbered(call_diff(call), first) == [("6", " a"), ("7", "-b"), ("7", "+B"), ("8", " c")]
+
+
+def test_a_search_in_this_directory_does_not_name_it() -> None:
+    for path, line in ((Path.cwd(), "Grep x"), (Path.cwd() / "src", "Grep x in src")):
+        assert call_line(ToolCall("c", "Grep", {"pattern": "x", "path": str(path)})) == line

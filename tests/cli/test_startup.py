@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.program import started
+from tests.cli.program import ended, started, world
 
 LISTED = """
 import sys
@@ -41,8 +43,8 @@ HEAVY = {
 
 
 def imported(cwd: Path, *args: str) -> set[str]:
-    ended = started(cwd, "-c", LISTED, *args)
-    return set(ended.stderr.splitlines()[-1].split())
+    done = started(cwd, "-c", LISTED, *args)
+    return set(done.stderr.splitlines()[-1].split())
 
 
 def test_version_imports_nothing_but_the_package(tmp_path: Path) -> None:
@@ -60,13 +62,13 @@ def test_quick_commands_import_no_vendor_no_ui_and_no_event_loop(tmp_path: Path,
 
 
 def test_settings_load_without_the_command_line_or_a_vendor(tmp_path: Path) -> None:
-    ended = started(
+    done = started(
         tmp_path,
         "-c",
         "import sys, nacre.settings, pathlib; nacre.settings.load(pathlib.Path('.'), {'HOME': '/nowhere'}); "
         "print(*sorted({n.partition('.')[0] for n in sys.modules}))",
     )
-    assert {"click", "difflib", "tempfile", *HEAVY} & set(ended.stdout.split()) == set()
+    assert {"click", "difflib", "tempfile", *HEAVY} & set(done.stdout.split()) == set()
 
 
 @pytest.mark.slow
@@ -136,3 +138,43 @@ def test_the_screen_is_there_before_what_opens_a_session_is_imported(tmp_path: P
         "mcp",
     } == set()
     assert len([name for name in loaded if name.partition(".")[0] == "nacre"]) <= MAX_SCREEN_MODULES
+
+
+HELLO = "".join(
+    f"{json.dumps({'jsonrpc': '2.0', **message})}\n"
+    for message in (
+        {
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            },
+        },
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/list"},
+    )
+)
+NOT_FOR_A_LIST_OF_TOOLS = {
+    "anthropic",
+    "openai",
+    "numpy",
+    "nacre.agents.directory",
+    "nacre.app.open_agent",
+    "nacre.context.privacy",
+    "nacre.loop",
+    "nacre.session.session",
+}
+"""A client waits for the list of tools only for a moment."""
+MAX_MCP_MODULES = 150
+"""Modules of nacre that the MCP server imports until then."""
+
+
+@pytest.mark.slow
+def test_the_mcp_server_imports_no_session_before_a_tool_is_called(tmp_path: Path) -> None:
+    listed = ended([sys.executable, "-c", LISTED, "mcp"], tmp_path, world(tmp_path), given=HELLO)
+    assert '"memory_recall"' in listed.stdout
+    loaded = set(listed.stderr.splitlines()[-1].split())
+    assert loaded & NOT_FOR_A_LIST_OF_TOOLS == set()
+    assert len([name for name in loaded if name.partition(".")[0] == "nacre"]) <= MAX_MCP_MODULES

@@ -21,6 +21,7 @@ async def test_the_model_is_chosen_from_a_list_that_says_what_it_costs(
         session = stage.ready.agent.session.id
         await stage.say("/model")
         await stage.see("Continue with another model")
+        await stage.see("answers now")  # the current model is the highlighted one
         assert "● claude-sonnet-5-5" in stage.text and "gpt-6" not in stage.text  # no key for these
         await stage.type("haiku-5-5")
         await stage.see("tokens without the prompt cache")

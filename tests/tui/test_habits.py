@@ -10,6 +10,7 @@ import pytest
 from nacre.messages.blocks import Image
 from nacre.testing import FrozenClock, ScriptedProvider, call, say
 from nacre.tui.prompt import path_completions
+from nacre.tui.terminal_title import RESTORE
 from tests.app.test_pictures import PNG
 from tests.tui.stage import staged
 
@@ -61,6 +62,22 @@ async def test_a_long_paste_is_folded_and_sent_whole(tmp_path: Path, provider: S
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+async def test_a_terminal_that_pastes_line_ends_as_enter_pastes_lines(
+    tmp_path: Path, provider: ScriptedProvider, end: str
+) -> None:
+    provider.script(say("Long."))
+    async with staged(tmp_path, provider) as stage:
+        await stage.paste(f"a{end}b{end}")
+        assert stage.app.prompt.text == "a\nb\n"
+        await stage.paste(end.join(f"line {n}" for n in range(5_000)))
+        await stage.paste("x" * 3_000)
+        assert stage.app.prompt.text == "a\nb\n[paste 1: 5,000 lines][paste 2: 3,000 characters]"
+        await stage.pilot.press("enter")
+        await stage.until(lambda: bool(provider.requests), "it is sent")
+        assert "line 4998\\nline 4999" in str(provider.requests[0].body)
+
+
 async def test_a_command_of_the_user_is_run_and_not_sent(tmp_path: Path, provider: ScriptedProvider) -> None:
     async with staged(tmp_path, provider) as stage:
         await stage.say("!echo here; exit 3")
@@ -177,7 +194,7 @@ async def test_the_end_of_a_long_turn_rings(
     async with staged(tmp_path, provider, clock=clock) as stage:
         monkeypatch.setattr(stage.app, "bell", lambda: rung.append(True))
         written: list[str] = []
-        monkeypatch.setattr(stage.app, "_write", written.append)
+        monkeypatch.setattr(stage.app._title, "_write", written.append)
         await stage.say("go")
         assert rung == []
         play = stage.app.talk.play
@@ -190,6 +207,27 @@ async def test_the_end_of_a_long_turn_rings(
         await stage.say("go")
         assert rung == [True]
         assert [one for one in written if one.startswith("\x1b]9;")] == ["\x1b]9;nacre waits for you\x07"]
+
+
+async def test_the_title_says_what_the_chat_waits_for_and_is_given_back(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    provider.script(call("Bash", command="touch a"), say("Done."))
+    titles: list[str] = []
+    async with staged(tmp_path, provider) as stage:
+        stage.app._title._write = titles.append
+        stage.app._title.restore()
+        await stage.say("/context")
+        await stage.paste("go")
+        await stage.pilot.press("enter")
+        await stage.see("Bash needs your permission")
+        await stage.pilot.press("y")
+        await stage.see("Done.")
+        await stage.until(lambda: stage.app.is_idle, "the turn ends")
+    shown = [one.partition("\x1b]0;")[2].partition("\x07")[0] for one in titles]
+    name = "nacre · work"
+    assert shown[-5:] == [f"{name} · working", f"{name} · waits for you", f"{name} · working", name, ""]
+    assert titles[-1].endswith(RESTORE)
 
 
 async def test_a_line_with_a_number_sign_is_saved_and_not_sent(

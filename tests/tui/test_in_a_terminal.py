@@ -54,6 +54,12 @@ class Screen:
             assert time.monotonic() < deadline, self.written[-2_000:]
             self._read()
 
+    def sees_after(self, keys: bytes, words: bytes) -> None:
+        """Type keys, and wait for words that were not there before."""
+        self.written = b""
+        self.type(keys)
+        self.see(words)
+
     def see_last(self, words: bytes) -> None:
         """Wait until these are the last bytes: an input line is read only after its prompt."""
         deadline = time.monotonic() + SAFETY_SECONDS
@@ -112,7 +118,7 @@ def test_a_conversation_with_the_engine_that_needs_no_key(tmp_path: Path) -> Non
     with screen(tmp_path, "-m", "nacre", "chat") as person:
         person.see(b"Say something")
         person.type(b"/help\r")
-        person.see(b"F2 memory")
+        person.see(b"F2 F3 F4")
         person.type(b"remember that we deploy on Mondays\r")
         person.see(b"Saved to")
         person.type(b"\x04")
@@ -121,6 +127,60 @@ def test_a_conversation_with_the_engine_that_needs_no_key(tmp_path: Path) -> Non
         assert b"continue it with: nacre --resume" in person.written[person.written.rindex(ALTERNATE_OFF) :]
     assert (tmp_path / "home" / "chat_history").read_text() == "/help\nremember that we deploy on Mondays\n"
     assert len(list((tmp_path / "home" / "projects").rglob("*.jsonl"))) == 1
+
+
+PASTED = b"\x1b[200~" + b"\r".join(b"line %d" % n for n in range(5_000)) + b"\x1b[201~"
+F2, F3, CTRL_C, CTRL_G, CTRL_R, SHIFT_TAB, ESCAPE = (
+    b"\x1bOQ",
+    b"\x1bOR",
+    b"\x03",
+    b"\x07",
+    b"\x12",
+    b"\x1b[Z",
+    b"\x1b",
+)
+
+
+@pytest.mark.slow
+def test_habits_from_other_terminals_work_in_a_real_one(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "billing.py").write_text("a = 1\n")
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nprintf 'from the editor' > \"$1\"\n")
+    editor.chmod(0o755)
+    with screen(tmp_path, "-m", "nacre", "chat", VISUAL=str(editor)) as person:
+        person.see(b"nothing is remembered")
+        person.sees_after(b"!echo he$((1))ron\r", b"he1ron")
+        person.sees_after(b"#we deploy on Mondays\r", b"saved project_deploy_mondays.md")
+        person.sees_after(b"look at @sr", b"@src/")
+        person.sees_after(b"\t", b"@src/billing.py")
+        person.sees_after(CTRL_C, b"ay something")
+        person.sees_after(PASTED, b"[paste 1: 5,000 lines]")
+        person.sees_after(CTRL_C, b"ay something")
+        for mode in (b"accept edits", b"plan", b"read only"):
+            person.sees_after(SHIFT_TAB, mode + b" (Shift+Tab)")
+        person.type(SHIFT_TAB)
+        person.sees_after(CTRL_R, b"Earlier input")
+        person.sees_after(b"mond\r", b"#we deploy on Mondays")
+        person.sees_after(CTRL_C, b"ay something")
+        person.sees_after(CTRL_G, b"from the editor")
+        person.sees_after(CTRL_C, b"ay something")
+        person.sees_after(b"/theme light\r", b"theme light")
+        person.sees_after(F2, b"we deploy on Mondays")
+        person.sees_after(b"/heron", b"no memory has these words")
+        person.sees_after(ESCAPE, b"deploy_mondays")
+        person.sees_after(ESCAPE, b"ay something")
+        person.sees_after(F3, b"there is nothing to choose")
+        person.sees_after(ESCAPE, b"ay something")
+        person.sees_after(
+            b"what files are here?\r", b"\x1b]0;nacre \xc2\xb7 " + tmp_path.name.encode() + b"\x07"
+        )
+        person.sees_after(b"/rewind\r", b"Go back to before a message")
+        person.sees_after(b"\r", b"was rewound to before")
+        person.sees_after(CTRL_C, b"ay something")
+        person.type(b"\x04")
+        assert person.ends() == 0
+        assert b"\x1b[23;2t" in person.written, "the title is given back"
 
 
 @pytest.mark.slow

@@ -6,14 +6,18 @@ from pathlib import Path
 
 import anyio
 import pytest
+from rich.segment import Segment
+from textual import events
 
 from nacre.messages.blocks import Text
+from nacre.messages.events import Waiting
 from nacre.providers.scripted import Scripted
 from nacre.testing import ScriptedProvider, call, say, together
 from nacre.tui.dialogs import numbered_hunks
+from nacre.tui.events import piece_of
 from nacre.tui.themes import NAMES, theme_for
 from nacre.version import VERSION
-from tests.tui.stage import staged
+from tests.tui.stage import Stage, staged
 
 
 async def test_an_empty_session_shows_where_one_is_and_what_to_try(
@@ -94,11 +98,13 @@ async def test_a_no_with_a_reason_is_told_to_the_model(tmp_path: Path, provider:
         await stage.pilot.press("enter")
         await stage.see("Bash needs your permission (rm may change something)")
         assert "❯" in stage.text  # the input stays visible below the question
-        await stage.pilot.press("b")
-        await stage.type("use any other way")
+        for key in "byarn":  # all at once: the y is no yes
+            stage.app.post_message(events.Key(key, key))
+        await stage.until(lambda: "because yarn" in stage.text, "the reason")
+        await stage.type(" any other way")
         await stage.pilot.press("enter")
         await stage.until(lambda: stage.app.is_idle, "the turn ends")
-        assert "the user said no: use any other way" in str(provider.requests[-1].body)
+        assert "the user said no: yarn any other way" in str(provider.requests[-1].body)
 
 
 async def test_the_bars_of_context_have_the_colours_of_the_meter(
@@ -149,3 +155,91 @@ async def test_a_long_output_is_shown_from_its_beginning(tmp_path: Path, provide
         assert "model claude-sonnet-5-5" in stage.text
         await stage.say("on")  # a message goes to the end again
         assert "There." in stage.text and "> /context" not in stage.text
+
+
+def segments(stage: Stage) -> list[Segment]:
+    return [one for strip in stage.app.screen._compositor.render_strips() for one in strip]
+
+
+async def test_high_contrast_is_opaque_and_nothing_in_it_is_dim(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    provider.script(say("> quoted\n\nplain"))
+    async with staged(tmp_path, provider, theme=NAMES["contrast"]) as stage:
+        await stage.say("hello")
+        await stage.see("quoted")
+        drawn = [one for one in segments(stage) if one.style is not None]
+        assert not [one for one in drawn if one.style is not None and one.style.dim]
+        see_through = [
+            one for one in drawn if one.style and not (one.style.bgcolor and one.style.bgcolor.triplet)
+        ]
+        assert not see_through
+
+
+@pytest.mark.parametrize(("colours", "is_tinted"), [("truecolor", True), ("", False)])
+async def test_changed_lines_have_a_background_where_the_terminal_has_24_bit_colours(
+    tmp_path: Path,
+    provider: ScriptedProvider,
+    monkeypatch: pytest.MonkeyPatch,
+    colours: str,
+    is_tinted: bool,
+) -> None:
+    monkeypatch.setenv("COLORTERM", colours)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    provider.script(call("Write", file_path=str(tmp_path / "work" / "a.txt"), content="herons"), say("Done."))
+    async with staged(tmp_path, provider) as stage:
+        await stage.paste("write")
+        await stage.pilot.press("enter")
+        await stage.see("Write needs your permission")
+        await stage.see("herons")
+        (line,) = [one for one in segments(stage) if "herons" in one.text]
+        assert line.style is not None
+        ground = line.style.bgcolor
+        assert (ground is not None and ground.triplet is not None) == is_tinted
+        cursor = [one for one in segments(stage) if one.text == "S" and one.style and one.style.reverse]
+        assert not cursor, "the input looks as if it had the keys"
+        await stage.pilot.press("n")
+
+
+async def test_a_low_and_narrow_terminal_shows_the_input_below_the_menu_and_the_cost(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with staged(tmp_path, provider, size=(40, 12)) as stage:
+        assert "$0.0000" in await stage.see("$0.0000")
+        await stage.type("/")
+        shown = await stage.see("/help")
+        assert "❯ /" in shown
+
+
+async def test_commands_and_keys_stand_out_in_the_help(tmp_path: Path, provider: ScriptedProvider) -> None:
+    async with staged(tmp_path, provider, size=(100, 60)) as stage:
+        await stage.say("/help")
+        await stage.see("Ctrl-C     stops")
+        names = [one.text for one in segments(stage) if one.style and one.style.color and one.text.strip()]
+        assert {"/context", "/theme", "Ctrl+J", "F2 F3 F4"} <= set(names)
+
+
+async def test_an_empty_list_is_a_small_dialog(tmp_path: Path, provider: ScriptedProvider) -> None:
+    async with staged(tmp_path, provider, size=(100, 40)) as stage:
+        for key, words in (
+            ("f2", "no memories yet"),
+            ("f3", "nothing to choose"),
+            ("f4", "nothing is running"),
+        ):
+            await stage.pilot.press(key)
+            await stage.see(words)
+            assert stage.app.screen.query_one(".dialog").outer_size.height <= 10
+            await stage.pilot.press("escape")
+
+
+async def test_a_repeated_request_is_one_line_however_often(
+    tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with staged(tmp_path, provider) as stage:
+        for seconds in (1, 2, 4):
+            shown = piece_of(Waiting(seconds, "overloaded"))
+            assert shown is not None
+            await stage.app.transcript.add(shown)
+        await stage.see("trying again in 4 s")
+        assert stage.text.count("overloaded") == 1

@@ -47,7 +47,7 @@ RESULT = ToolResult("c1", (Text("one\ntwo\n"),))
             Called("c1", "Bash echo one echo two", "command: echo one\necho two\ntimeout: 5", "Bash"),
         ),
         (ToolResultEvent(CALL, RESULT), Resulted("c1", "one\ntwo", "one\ntwo")),
-        (Waiting(2.0, "busy"), NoticeLine("… busy; trying again in 2 s", "warning")),
+        (Waiting(2.0, "busy"), NoticeLine("… busy; trying again in 2 s", "waiting")),
         (StartedOver("cut\noff"), Void("cut off")),
         (Notice("saved tea.md"), NoticeLine("saved tea.md")),
         (Reply(message=Message("assistant", (Text("x"),)), usage=Usage()), None),

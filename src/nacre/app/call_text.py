@@ -20,6 +20,7 @@ MAX_RESULT_CHARS = 100
 """Maximum length of a result's line."""
 TAIL_LINES = 3
 """Last lines shown of a command's output."""
+_LEFT_OUT = re.compile(r"\[[\d,]+ more characters left out\b")
 MAX_LISTED = 20
 """Tasks shown of a list."""
 _PATHS = frozenset({"Read", "Edit", "Write"})
@@ -49,7 +50,11 @@ def call_line(call: ToolCall) -> str:
     main = given.get(_MAIN.get(call.name, ""))
     if isinstance(main, str):
         where = given.get("path")
-        below = f" in {short_path(where)}" if isinstance(where, str) and where else ""
+        below = (
+            f" in {short_path(where)}"
+            if isinstance(where, str) and where not in {"", str(Path.cwd())}
+            else ""
+        )
         return f"{call.name} {shorten(main, MAX_ARGUMENT_CHARS)}{below}"
     arguments = ", ".join(f"{name}={_short(value)}" for name, value in given.items())
     return f"{call.name}({shorten(arguments, MAX_ARGUMENT_CHARS)})"
@@ -75,9 +80,11 @@ def result_line(result: ToolResult, tool: str = "") -> str:
     if tool == "Read" and not result.is_error:
         return f"{len(lines)} line{'s' * (len(lines) != 1)}"
     if tool == "Bash":
+        if _LEFT_OUT.match(lines[-1]):
+            lines = [*lines[:-2], "…"]  # the line before it is cut
         tail = [shorten(line, MAX_RESULT_CHARS) for line in lines[-TAIL_LINES:]]
         before = len(lines) - len(tail)
-        return "\n".join([*([f"… {before} lines before"] if before else []), *tail])
+        return "\n".join([*([f"… {counted(before, 'line')} before"] if before else []), *tail])
     more = f" (+{counted(len(lines) - 1, 'line')})" if len(lines) > 1 else ""
     return shorten(lines[0].strip(), MAX_RESULT_CHARS) + more
 

@@ -9,8 +9,8 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.timer import Timer
 from textual.worker import Worker, WorkerCancelled, WorkerFailed
 
@@ -18,7 +18,7 @@ from nacre.app.endings import Leave, Reopen, Rewound
 from nacre.errors import NacreError
 from nacre.formatting import printable
 from nacre.store.input_history import read_typed, remember_command, write_typed
-from nacre.tui.commands import LEAVES, OPENS_AT_ONCE, OWN_COMMANDS, OWN_HELP
+from nacre.tui.commands import KEY_BINDINGS, LEAVES, OPENS_AT_ONCE, OWN_COMMANDS, OWN_HELP
 from nacre.tui.dialogs import (
     SETTLE_SECONDS,
     ClosingScreen,
@@ -32,10 +32,11 @@ from nacre.tui.dialogs import (
 from nacre.tui.meter import StatusLines, pill_words
 from nacre.tui.pickers import RewindPicker, session_picker, typed_picker
 from nacre.tui.pieces import NoticeLine, Piece
-from nacre.tui.prompt import Prompt
+from nacre.tui.prompt import ChatScreen, Prompt
 from nacre.tui.start import Start
 from nacre.tui.start_panel import ActivityLine, StartPanel
-from nacre.tui.themes import CONTRAST, NAMES, PLAIN, keep_theme, theme_line
+from nacre.tui.terminal_title import TerminalTitle
+from nacre.tui.themes import NAMES, ThemedApp, keep_theme, theme_line
 from nacre.tui.transcript import TranscriptPane
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ STOP_SECONDS = 10.0
 """How long a turn may take to stop its tools when the program ends."""
 DIALOG_COLUMNS = 100
 """Below this width a dialog uses all columns."""
+LOW_ROWS = 18
+"""Below this height the menu of completions shows three rows."""
 HOW_TO_LEAVE = "Ctrl-C again, Ctrl-D or /exit leaves"
 LONG_TURN_SECONDS = 10.0
 """The end of a turn that took longer rings the bell."""
@@ -58,32 +61,18 @@ AGAIN_SECONDS = 3.0
 """A second Ctrl-C within this time leaves."""
 
 
-class ChatApp(App[int]):
+class ChatApp(ThemedApp):
     """The Textual app of the chat."""
 
     CSS_PATH = "style.tcss"
     ENABLE_COMMAND_PALETTE = False
     TITLE = "nacre"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (DIALOG_COLUMNS, "-wide")]
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+c", "stop", "stop", show=False, priority=True),
-        Binding("ctrl+d", "leave_or_delete", "leave", show=False, priority=True),
-        Binding("ctrl+q", "leave", "leave", show=False, priority=True),
-        Binding("ctrl+o", "toggle_last", "open the newest call", show=False, priority=True),
-        Binding("shift+tab", "next_mode", "mode", show=False, priority=True),
-        Binding("ctrl+up", "app.focus_previous", "calls", show=False, priority=True),
-        Binding("ctrl+g", "edit_prompt", "your editor", show=False, priority=True),
-        Binding("ctrl+r", "search_typed", "earlier input", show=False, priority=True),
-        Binding("f2", "memories", "memory", show=False),
-        Binding("f3", "sessions", "sessions", show=False),
-        Binding("f4", "work", "background", show=False),
-        Binding("f5", "confirm", "confirm what was saved last", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
-    ]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (LOW_ROWS, "-high")]
+    BINDINGS: ClassVar[list[BindingType]] = KEY_BINDINGS
 
     def __init__(self, start: Start, *, settle_seconds: float = SETTLE_SECONDS) -> None:
-        super().__init__(ansi_color=True)  # else NO_COLOR means black on black
+        super().__init__()
         self.crash: BaseException | None = None
         """The error that ended the app, if any."""
         self.last_words: list[str] = []
@@ -96,8 +85,7 @@ class ChatApp(App[int]):
         self.transcript = TranscriptPane(self.prompt.take)
         self.panel = StartPanel(start.settings.cwd)
         self.activity = ActivityLine()
-        for theme in (CONTRAST, PLAIN):
-            self.register_theme(theme)
+        self._title = TerminalTitle(printable(start.settings.cwd.name), self._write)
         self._talk: Talk | None = None
         """The conversation; loaded after the screen is there."""
         self._start = start
@@ -256,10 +244,7 @@ class ChatApp(App[int]):
             if mode is not None:
                 self._begin(partial(self._carry_out, plan, mode))
 
-        self.push_screen(
-            PlanDialog(self._dock),
-            settle,
-        )
+        self.push_screen(PlanDialog(self._dock), settle)
 
     async def _carry_out(self, plan: str, mode: PermissionMode) -> None:
         assert self.ready is not None, "a plan is that of a session"
@@ -279,11 +264,10 @@ class ChatApp(App[int]):
         self._show_hint(f"theme {name}")
 
     def _announce_end(self) -> None:
-        """Say in the terminal's title that a turn has ended; after a long one, also ring and notify."""
-        self._write("\x1b]0;nacre · waits for you\x07")
+        """Ring and notify after a long turn."""
         if self._start.clock.seconds() - self._since >= LONG_TURN_SECONDS:
             self.bell()
-            self._write("\x1b]9;nacre waits for you\x07")  # OSC 9; terminals that do not know it ignore it
+            self._title.notify("nacre waits for you")
 
     def _write(self, sequence: str) -> None:
         if self._driver is not None:
@@ -330,7 +314,8 @@ class ChatApp(App[int]):
         self._is_stopped = False
         self._hinted_at = None
         self._since = self._start.clock.seconds()
-        self._write("\x1b]0;nacre · working\x07")
+        if self.ready is not None:
+            self._title.show("working")
 
         async def worked() -> None:
             self._task = asyncio.current_task()
@@ -338,6 +323,7 @@ class ChatApp(App[int]):
                 await work()
             finally:
                 self._work = None
+                self._title.show()
             self.call_later(self._next)
 
         self._work = self.run_worker(worked, group="conversation", exit_on_error=True)
@@ -454,7 +440,11 @@ class ChatApp(App[int]):
 
     def action_think(self) -> None:
         """Choose how much the model thinks."""
-        self.push_screen(self.talk.level_picker(), self._run_next)
+        picker = self.talk.level_picker()
+        if picker.is_empty:
+            self._show_hint("this model has no levels of thinking")
+        else:
+            self.push_screen(picker, self._run_next)
 
     def _run_next(self, command: str | None) -> None:
         """Run a command that was chosen from a list, after what runs now."""
@@ -511,6 +501,9 @@ class ChatApp(App[int]):
             return
         self.push_screen(Editor("The plan of this session", now, keep))
 
+    def on_unmount(self) -> None:
+        self._title.restore()
+
     def end_by(self, code: int) -> None:
         """End at once but in order, on a signal."""
         self.exit(code, return_code=code)
@@ -543,10 +536,12 @@ class ChatApp(App[int]):
 
         dialog = QuestionDialog(question, self._dock)
         self.push_screen(dialog, settle)
+        self._title.show("waits for you")
         self._refresh()
         try:
             return await answered
         finally:
+            self._title.show("working" if self._work is not None else "")
             if not answered.done() or answered.cancelled():
                 dialog.withdraw()
 
@@ -561,6 +556,9 @@ class ChatApp(App[int]):
             await self.transcript.mount(self.panel, before=0)
         self.panel.tell(model, remembered)
         return True
+
+    def get_default_screen(self) -> ChatScreen:
+        return ChatScreen(id="_default")
 
     def _later(self, piece: Piece) -> None:
         self.call_later(self.transcript.add, piece)

@@ -51,10 +51,20 @@ def diff_lines(rows: Sequence[tuple[str, str]], path: str) -> list[Content]:
         Content.assemble(
             (f"{number:>{width}} ", "dim"),
             (f"{line[:1]} ", DIFF_STYLES.get(line[:1], "")),
-            Content(line[1:]).stylize("$error") if line.startswith("-") else text,
+            _tinted(line, text),
         )
         for (number, line), text in zip(rows, code, strict=True)
     ]
+
+
+def _tinted(line: str, code: Content) -> Content:
+    match line[:1]:
+        case "+":
+            return code.stylize_before("$added")
+        case "-":
+            return Content(code.plain).stylize("$removed")
+        case _:
+            return code
 
 
 def language_of(path: str) -> str:

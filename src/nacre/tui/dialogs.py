@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual.app import ComposeResult
@@ -19,6 +21,7 @@ from textual.widgets.option_list import Option
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import NacreError
 from nacre.formatting import human_count, printable, shorten, usd_text
+from nacre.tui.commands import key_hints
 from nacre.tui.meter import coloured_bars
 from nacre.tui.pieces import NoticeLine
 
@@ -54,6 +57,11 @@ def preview_of(question: PermissionQuestion) -> Content:
     if question.tool == "Bash":
         return Content("\n").join(coloured("\n".join(lines), "bash"))
     return Content("\n".join(lines))
+
+
+def _relative(reason: str) -> str:
+    """Return a reason with the paths below this directory relative to it."""
+    return reason.replace(f"{Path.cwd()}{os.sep}", "")
 
 
 def numbered_hunks(lines: Sequence[str]) -> list[tuple[str, str]]:
@@ -92,7 +100,8 @@ class QuestionDialog(ModalScreen["PermissionAnswer"]):
         Binding("y", "answer('once')", "once"),
         Binding("a", "answer('always')", "always"),
         Binding("n,escape", "answer('no')", "no"),
-        Binding("b", "because", "no, because"),
+        # With priority: the keys right after it are letters of the reason, not answers.
+        Binding("b", "because", "no, because", priority=True),
         Binding("left", "app.focus_previous", show=False),
         Binding("right", "app.focus_next", show=False),
         Binding("up", "scroll(-1)", show=False),
@@ -113,7 +122,8 @@ class QuestionDialog(ModalScreen["PermissionAnswer"]):
         with Vertical(classes="dialog docked"):
             yield Static(
                 Content.assemble(
-                    (question.tool, "bold"), f" needs your permission ({printable(question.reason)})"
+                    (question.tool, "bold"),
+                    f" needs your permission ({printable(_relative(question.reason))})",
                 ),
                 classes="heading",
             )
@@ -126,10 +136,12 @@ class QuestionDialog(ModalScreen["PermissionAnswer"]):
                 for answer, label in _BUTTONS:
                     yield Button(label, id=answer, compact=True)
                 yield Button(BECAUSE, id="because", compact=True)
-            yield Input(placeholder="what to do instead", id="reason", compact=True)
+            with Horizontal(id="because-line"):
+                yield Static(Content.styled("because ", "dim"), id="because-sign")
+                yield Input(placeholder="what to do instead · Enter sends it", id="reason", compact=True)
 
     def on_mount(self) -> None:
-        self.query_one("#reason").display = False
+        self.query_one("#because-line").display = False
         self.query_one("#no", Button).focus()
         seconds = self._dock_at.settle_seconds
         self.set_timer(seconds, self._settle) if seconds else self._settle()
@@ -179,8 +191,8 @@ class QuestionDialog(ModalScreen["PermissionAnswer"]):
     def action_because(self) -> None:
         if self._is_settled:
             reason = self.query_one("#reason", Input)
-            reason.display = True
-            reason.focus()
+            self.query_one("#because-line").display = True
+            self.set_focus(reason)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         from nacre.tools import guard
@@ -263,7 +275,7 @@ class Editor(ModalScreen[bool]):
         with Vertical(classes="dialog tall"):
             yield Static(Content.styled(printable(self._title), "bold"), classes="heading")
             yield TextArea(self._text, id="text", compact=True, soft_wrap=True)
-            yield Static(Content.styled("Ctrl+S keeps it · Esc leaves it as it was", "dim"), id="status")
+            yield Static(key_hints("Ctrl+S save · Esc leave it as it was"), id="status")
 
     def on_mount(self) -> None:
         self.query_one(TextArea).focus()
@@ -315,7 +327,7 @@ class OutputDialog(ModalScreen[None]):
                 for one in self._notices:
                     is_error = one.level == "error"
                     yield Static(Content.styled(one.text, "$error") if is_error else coloured_bars(one.text))
-            yield Static(Content.styled("↑↓ PgUp PgDn scroll · Esc closes", "dim"))
+            yield Static(key_hints("↑↓ PgUp/PgDn scroll · Esc close"))
 
     def action_scroll(self, lines: int) -> None:
         self.query_one(".preview").scroll_relative(y=lines, animate=False)
@@ -408,7 +420,7 @@ class WorkDialog(ModalScreen[None]):
             yield OptionList(id="rows", compact=True, markup=False)
             with VerticalScroll(classes="preview", can_focus=False):
                 yield Static(id="detail", markup=False)
-            yield Static(Content.styled("↑↓ choose · PgUp PgDn scroll · k end it · Esc", "dim"), id="status")
+            yield Static(key_hints("↑↓ choose · PgUp/PgDn scroll · k stop it · Esc close"), id="status")
 
     def on_mount(self) -> None:
         self._look()
@@ -418,6 +430,9 @@ class WorkDialog(ModalScreen[None]):
     def _look(self) -> None:
         rows = rows_of(self._ready, self._clock)
         shown = self.query_one("#rows", OptionList)
+        self.query_one(".dialog").set_class(not rows, "-empty")
+        if not rows:
+            self.query_one("#detail", Static).update("nothing is running, and nothing has ended yet")
         if rows == self._rows:
             return
         at = self._place(rows, shown.highlighted or 0)
@@ -426,8 +441,6 @@ class WorkDialog(ModalScreen[None]):
             Option(Content(f"{RUNNING if row.is_running else ENDED_MARK} {row.line}")) for row in rows
         )
         shown.highlighted = at
-        if not rows:
-            self.query_one("#detail", Static).update("nothing goes on, and nothing has yet")
 
     def _place(self, rows: Sequence[WorkRow], at: int) -> int | None:
         """Return the current index of the selected row: `k` must never stop another one because the list

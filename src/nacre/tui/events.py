@@ -40,7 +40,7 @@ def piece_of(event: Event) -> Piece | None:
         case ToolResultEvent(call, result):
             return _resulted(result, call.name)
         case Waiting(seconds, reason):
-            return NoticeLine(printable(f"… {reason}; trying again in {seconds:.0f} s"), "warning")
+            return NoticeLine(printable(f"… {reason}; trying again in {seconds:.0f} s"), "waiting")
         case StartedOver(reason):
             return Void(printable(reason))
         case Notice(text, level):

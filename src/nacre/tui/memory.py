@@ -17,6 +17,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
+from textual.worker import Worker
 
 from nacre.app.editor import put_aside
 from nacre.clock import SYSTEM_CLOCK, Clock
@@ -28,9 +29,10 @@ from nacre.memory.checks.review import Proposal, accept, reject, rejected_line, 
 from nacre.memory.files.folder import Folder, version_of
 from nacre.memory.files.transaction import pick_up
 from nacre.memory.files.undo import newest_in_force, unconfirmed_changes, undo
-from nacre.memory.format.entry import MemoryChange, read_entry
+from nacre.memory.format.entry import Entry, MemoryChange, read_entry
 from nacre.memory.memory import Memory
 from nacre.store.history import Commit
+from nacre.tui.commands import key_hints
 from nacre.tui.dialogs import Editor
 from nacre.tui.own_editor import edited_elsewhere
 
@@ -77,6 +79,7 @@ class SessionMemories:
     async def entries(self) -> list[MemoryRow]:
         """Return every memory, newest first in each directory."""
         rows = []
+        scopes = {_WHOSE.get(memory.location.source, "here") for memory in self.memories}
         for memory in self.memories:
             doubted = await self._doubted(memory)
             for each in (await memory.scan()).entries:
@@ -87,8 +90,8 @@ class SessionMemories:
                 )
                 about = shorten(f"{marks}{each.description or '-'}", DESCRIPTION_CHARS)
                 whose = _WHOSE.get(memory.location.source, "here")
-                kind = each.kind or "-"
-                line = f"{whose:<8}{kind:<10}{age:>9}  {_in_cells(each.file)}  {about}"
+                scope = f"{whose:<6} " * (len(scopes) > 1)
+                line = f"{scope}{each.kind or '-':<9} {age:>6}  {_in_cells(_short_name(each))}  {about}"
                 rows.append(MemoryRow(memory, each.file, printable(line)))
         return rows
 
@@ -196,7 +199,10 @@ class SessionMemories:
 
     def size(self, row: MemoryRow, text: str) -> str:
         """Return the heading of a memory."""
-        return f"{row.memory.location.directory / row.file} ({human_count(len(text.encode()))} bytes)"
+        path = str(row.memory.location.directory / row.file)
+        below_home = path.removeprefix(f"{Path.home()}/")
+        path = path if below_home == path else f"~/{below_home}"
+        return f"{path} ({human_count(len(text.encode()))} bytes)"
 
     def _by_hand(self, reason: str) -> MemoryChange:
         return MemoryChange(author="user", reason=reason, session=self.session)
@@ -219,6 +225,11 @@ def shown_memory(file: str, text: str) -> str:
     return "\n\n".join(part for part in (" · ".join(facts), about, body) if part)
 
 
+def _short_name(entry: Entry) -> str:
+    """Return the name of a memory's file without its type, which has a column of its own."""
+    return entry.file.removesuffix(".md").removeprefix(f"{entry.kind}_")
+
+
 def _in_cells(name: str) -> str:
     """Pad names to equal width: Chinese characters take two columns."""
     return Content(name).truncate(NAME_CELLS, ellipsis=True, pad=True).plain
@@ -232,8 +243,8 @@ def _newest(memory: Memory) -> Commit | None:
 
 Mode: TypeAlias = Literal["entries", "changes", "proposals"]
 KEYS = {
-    "entries": "/ search · w why · h history · e edit (E yours) · d forget · u undo · r review · Esc",
-    "changes": "↑↓ what each change did · u takes it back · Esc to the list",
+    "entries": "/ search · w why · h history · e/E edit · d forget · u undo · r review · Esc",
+    "changes": "↑↓ what each change did · u take it back · Esc to the list",
     "proposals": "↑↓ what each would do · a accept · x reject · Esc to the list",
 }
 TITLES = {"entries": "Memory", "changes": "Changes of {file}", "proposals": "Proposed for memory"}
@@ -261,7 +272,8 @@ class MemoryBrowser(ModalScreen[None]):
         Binding("u", "undo", "undo"),
         Binding("a", "accept", "accept"),
         Binding("x", "reject", "reject"),
-        Binding("slash", "search", "search"),
+        # With priority: the keys right after it are letters of the search, not commands.
+        Binding("slash", "search", "search", priority=True),
         Binding("space", "scroll(1)", show=False),
         Binding("pagedown", "scroll(1)", show=False, priority=True),
         Binding("pageup", "scroll(-1)", show=False, priority=True),
@@ -297,11 +309,15 @@ class MemoryBrowser(ModalScreen[None]):
     def action_search(self) -> None:
         if self._mode == "entries":
             self.query_one("#wanted").display = True
-            self.query_one("#wanted").focus()
+            self.set_focus(self.query_one("#wanted"))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """In the search, a slash is a letter."""
+        return not (action == "search" and isinstance(self.focused, Input))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._wanted = event.value.strip()
-        self.run_worker(self._narrow(), group="search", exclusive=True)
+        _: Worker[None] = self.run_worker(self._narrow, group="search", exclusive=True)
 
     async def _narrow(self) -> None:
         await asyncio.sleep(SEARCH_SECONDS if self._wanted else 0)
@@ -337,6 +353,7 @@ class MemoryBrowser(ModalScreen[None]):
         count = f" · {len(self._rows):,}{of_all}" if mode == "entries" else ""
         self.query_one("#title", Static).update(Content.assemble((printable(title), "bold"), (count, "dim")))
         self._show_status(message)
+        self.query_one(".dialog").set_class(not self._rows and not self._wanted, "-empty")
         if self._rows:
             shown.highlighted = at
             await self._look()
@@ -360,7 +377,7 @@ class MemoryBrowser(ModalScreen[None]):
                 return self._memories.proposals()
 
     def _show_status(self, line: str, style: str = "$warning") -> None:
-        message = Content.styled(printable(line), style) if line else Content.styled(KEYS[self._mode], "dim")
+        message = Content.styled(printable(line), style) if line else key_hints(KEYS[self._mode])
         self.query_one("#status", Static).update(message)
 
     async def on_option_list_option_highlighted(self) -> None:
@@ -381,9 +398,14 @@ class MemoryBrowser(ModalScreen[None]):
                 self._detail(await self._memories.why(row))
             else:
                 text = await self._memories.text(row)
-                self._detail(f"{self._memories.size(row, text)}\n\n{shown_memory(row.file, text)}")
+                self._show_memory(self._memories.size(row, text), shown_memory(row.file, text))
         except NacreError as error:
             self._show_status(str(error), "$error")
+
+    def _show_memory(self, place: str, text: str) -> None:
+        shown = "\n".join(printable(line) for line in text.splitlines())
+        self.query_one("#detail", Static).update(Content.assemble((printable(place), "dim"), "\n", shown))
+        self.query_one(".preview").scroll_home(animate=False)
 
     def _detail(self, text: str, *, is_diff: bool = False) -> None:
         styles = _STYLES if is_diff else {}
@@ -404,7 +426,10 @@ class MemoryBrowser(ModalScreen[None]):
         if search.display:
             search.value = ""
             search.display = False
+            self._shows = "text"
             self.query_one("#rows").focus()
+        elif self._mode == "entries" and self._shows == "why":
+            await self.action_show("text")
         elif self._mode == "entries":
             self.dismiss()
         else:

@@ -9,6 +9,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from nacre.formatting import human_count, printable, shorten
+from nacre.tui.commands import coloured_help
 
 if TYPE_CHECKING:
     from nacre.inspect.context_usage import Contents
@@ -26,7 +27,7 @@ COLOURS = {
     "system": "$primary",
     "memory": "$success",
     "words": "$secondary",
-    "results": "$warning",
+    "results": "$results",
     "other": "dim",
 }
 BAR_CELLS = 16
@@ -58,14 +59,16 @@ def bar(groups: Mapping[str, int], window: int, cells: int = BAR_CELLS) -> list[
 
 
 def coloured_bars(text: str) -> Content:
-    """Return lines whose bars have the colour of the kind of content that the line begins with."""
+    """Return a command's output; bars have the colour of the kind of content that the line begins with."""
     lines = []
     for line in text.split("\n"):
         begin = line.find(FULL)
         name = "_".join(line[:begin].split("  ")[0].split()) if begin >= 0 else ""
         group = next((each for each, of_it in GROUPS.items() if name in of_it), "")
-        shown = Content(line)
-        lines.append(shown.stylize(COLOURS.get(group, "$accent"), begin) if begin >= 0 else shown)
+        is_bar = begin >= 0
+        lines.append(
+            Content(line).stylize(COLOURS.get(group, "$accent"), begin) if is_bar else coloured_help(line)
+        )
     return Content("\n").join(lines)
 
 
@@ -75,9 +78,10 @@ def meter_line(contents: Contents, width: int) -> Content:
     window = contents.thresholds.window
     meter = contents.meter
     price = meter.price()
-    words = (
-        f" {human_count(used)}/{human_count(window)} ({used / window:.0%}) · cache {meter.usage.hit_rate:.0%}"
-    )
+    words = f" {human_count(used)}/{human_count(window)} ({used / window:.0%})"
+    cache = f" · cache {meter.usage.hit_rate:.0%}"
+    if LEAST_CELLS + len(f"{words}{cache} · {price}") <= width:
+        words += cache
     room = width - len(words) - len(f" · {price}")
     rest = next(
         (f" · {each}" for each in saved_words(contents.layers) if len(each) + 3 + LEAST_CELLS <= room), ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -14,9 +15,11 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
+from textual.worker import Worker
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.formatting import clean, human_age, human_count, printable, shorten
+from nacre.tui.commands import key_hints
 
 if TYPE_CHECKING:
     from nacre.session.rewind import RewindPoint
@@ -44,6 +47,8 @@ class PickerRow:
 
     value: str
     line: str
+    is_now: bool = False
+    """Whether it is what is in force, and highlighted at first."""
 
 
 Preview: TypeAlias = Callable[[str], Awaitable[Content]]
@@ -92,10 +97,19 @@ class Picker(ModalScreen[str | None]):
             if self._preview:
                 with VerticalScroll(classes=f"preview{' note' * self._is_note}", can_focus=False):
                     yield Static(id="detail", markup=False)
-            keys = "↑↓ choose · Enter takes it" + " · PgUp PgDn scroll" * bool(self._preview) + " · Esc close"
-            yield Static(Content.styled(keys if self._rows else "there is nothing to choose · Esc", "dim"))
+            keys = "↑↓ choose · Enter take it" + " · PgUp/PgDn scroll" * bool(self._preview) + " · Esc close"
+            if not self._rows:
+                yield Static("there is nothing to choose")
+            yield Static(key_hints(keys if self._rows else "Esc close"))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to choose."""
+        return not self._rows
 
     def on_mount(self) -> None:
+        self.query_one(".dialog").set_class(self.is_empty, "-empty")
+        self.query_one("#wanted").display = bool(self._rows)
         self.query_one("#rows").can_focus = False
         self._list(self._wanted, ())
         self.query_one("#wanted").focus()
@@ -103,7 +117,9 @@ class Picker(ModalScreen[str | None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         self._list(event.value, ())
         if self._search is not None and len(event.value.strip()) >= LEAST_SEARCHED:
-            self.run_worker(self._look_for(event.value), group="search", exclusive=True)
+            _: Worker[None] = self.run_worker(
+                partial(self._look_for, event.value), group="search", exclusive=True
+            )
         else:
             self.workers.cancel_group(self, "search")
 
@@ -115,7 +131,8 @@ class Picker(ModalScreen[str | None]):
     def _list(self, text: str, also: Collection[str]) -> None:
         """Show the rows that match: all words in the row, or a value that was found otherwise."""
         words = text.casefold().split()
-        before = self._found[at].value if (at := self._at) is not None else ""
+        now = next((row.value for row in self._rows if row.is_now), "")
+        before = self._found[at].value if (at := self._at) is not None else now
         self._found = [
             row
             for row in self._rows
@@ -138,7 +155,7 @@ class Picker(ModalScreen[str | None]):
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         if self._preview is not None and event.option_index < len(self._found):
             value = self._found[event.option_index].value
-            self.run_worker(self._look(value), group="preview", exclusive=True)
+            _: Worker[None] = self.run_worker(partial(self._look, value), group="preview", exclusive=True)
 
     async def _look(self, value: str) -> None:
         assert self._preview is not None, "only called with a preview"
@@ -256,13 +273,18 @@ class RewindPicker(ModalScreen[str | None]):
                 for one in self._points
             ]
             yield OptionList(*(Content(row) for row in rows), id="rows", compact=True, markup=False)
-            words = "Enter both · c conversation only · f files only · Esc (shell commands stay)"
-            yield Static(Content.styled(words if rows else "there is no message yet · Esc", "dim"))
+            if rows:
+                yield Static(Content.styled("what shell commands did stays", "dim"))
+            else:
+                yield Static("there is no message yet")
+            words = "Enter both · c conversation only · f files only · Esc close"
+            yield Static(key_hints(words if rows else "Esc close"))
 
     def on_mount(self) -> None:
         rows = self.query_one("#rows", OptionList)
         rows.focus()
         rows.highlighted = len(self._points) - 1 if self._points else None
+        self.query_one(".dialog").set_class(not self._points, "-empty")
 
     def on_option_list_option_selected(self) -> None:
         self.action_choose("")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Level: TypeAlias = Literal["info", "warning", "error", "bold", "plain"]
+Level: TypeAlias = Literal["info", "warning", "error", "bold", "plain", "waiting"]
+"""`waiting`: a failed request is repeated; the next such notice replaces it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
+from textual.screen import Screen
 from textual.widgets import OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
@@ -159,6 +160,8 @@ class Area(TextArea):
         """Show pictures and long pastes by a label; they are sent whole."""
         from nacre.app.pictures import dropped_pictures
 
+        # Many terminals paste line ends as Enter.
+        event.text = event.text.replace("\r\n", "\n").replace("\r", "\n")
         if pictures := dropped_pictures(event.text):
             event.prevent_default().stop()
             self.insert(self.prompt.attach(pictures))
@@ -334,8 +337,9 @@ class Prompt(Vertical):
 
     def fold(self, text: str) -> str:
         """Keep a long paste and return what is shown of it."""
-        lines = text.count("\n") + 1
-        shown = f"[paste {len(self._folded) + 1}: {lines:,} lines]"
+        lines = len(text.splitlines())
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        shown = f"[paste {len(self._folded) + 1}: {size}]"
         self._folded[shown] = text
         return shown
 
@@ -398,3 +402,14 @@ class Prompt(Vertical):
             self.text = text
             self._area.call_next(self.hide_menu)  # it was whole when it was typed
         return text is not None
+
+
+class ChatScreen(Screen[None]):
+    """The screen below the dialogs; its input has no cursor while one is open."""
+
+    def on_screen_suspend(self) -> None:
+        self.query_one(Prompt).add_class("-below")
+
+    def on_screen_resume(self) -> None:
+        for prompt in self.query(Prompt):  # not there yet when the chat starts
+            prompt.remove_class("-below")

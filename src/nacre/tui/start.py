@@ -52,4 +52,6 @@ class Start:
     """Whether the input history may be stored."""
     open_chat: OpenChat | None = None
     """None: `nacre.app.chat_session.open_chat`."""
+    on_loaded: Callable[[], object] = lambda: None
+    """Called when all that a turn needs is imported."""
     clock: Clock = SYSTEM_CLOCK

@@ -27,7 +27,7 @@ from nacre.messages.blocks import Image, ToolCall
 from nacre.messages.events import Notice, Reply, TurnDone
 from nacre.messages.records import Record, Said, Undone
 from nacre.process import kill_group
-from nacre.providers.choose import preload
+from nacre.providers.choose import ModelChoice, preload
 from nacre.session.log_writer import SessionLogWriter
 from nacre.session.session import Session
 from nacre.store.summaries import SessionSummary
@@ -143,7 +143,13 @@ class Talk:
         await self._greet()
         choice = self._place.ready.choice
         if choice is not None:
-            self._loading = asyncio.create_task(asyncio.to_thread(preload, choice))
+            self._loading = asyncio.create_task(self._load(choice))
+        else:
+            self._start.on_loaded()
+
+    async def _load(self, choice: ModelChoice) -> None:
+        await asyncio.to_thread(preload, choice)
+        self._start.on_loaded()
 
     async def play(self, text: str | None, pictures: Sequence[Image] = ()) -> None:
         """Run one turn; cancellation stops it and keeps what was said so far."""
@@ -309,7 +315,7 @@ class Talk:
         assert self._place is not None, "a model is that of a session"
         session = self._place.ready.agent.session
         models = offered_models(session, self.settings.environ)
-        rows = [PickerRow(f"/model {one.name}", one.line) for one in models]
+        rows = [PickerRow(f"/model {one.name}", one.line, one.name == session.base.model) for one in models]
 
         async def preview(command: str) -> Content:
             return Content(printable(switch_note(session, command.partition(" ")[2])))
@@ -324,14 +330,15 @@ class Talk:
         levels = session.profile.thinking_levels
         now = session.settings.thinking or AUTO
         rows = [
-            PickerRow(f"/think {level}", f"{'●' if level == now else ' '} {level}")
+            PickerRow(f"/think {level}", f"{'●' if level == now else ' '} {level}", level == now)
             for level in (*levels, *((AUTO,) if levels else ()))
         ]
 
         async def preview(command: str) -> Content:
             return Content(thinking_note(session, command.partition(" ")[2]))
 
-        return Picker("How much the model thinks, in this chat", rows, preview=preview, is_note=True)
+        title = "How much the model thinks, in this chat"
+        return Picker(title, rows, preview=preview, is_note=True)
 
     def measure(self) -> None:
         """Return the context usage."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rich.segment import Segment
+from rich.style import Style
+from textual.app import App
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.theme import Theme
 
 from nacre.store import disk
@@ -48,6 +53,53 @@ PLAIN = Theme(
     panel="ansi_default",
     dark=True,
 )
+
+
+VARIABLES = {
+    "ansi-dark": {"results": "ansi_yellow", "added": "ansi_default", "removed": "ansi_red"},
+    "ansi-light": {"results": "ansi_magenta", "added": "ansi_default", "removed": "ansi_red"},
+    "nacre-contrast": {"results": "#ffaf00", "added": "#ffffff on #004d00", "removed": "#ffffff on #660000"},
+    "nacre-plain": {"results": "ansi_default", "added": "ansi_default", "removed": "ansi_default"},
+}
+"""Of each theme: the colour of tool results in the bars, and the styles of added and removed lines."""
+TINTED = {
+    "ansi-dark": {"added": "#d7e8dc on #1c3527", "removed": "#f0c4c4 on #402024"},
+    "ansi-light": {"added": "#1f2a22 on #d9f5e0", "removed": "#8c1d18 on #ffe1df"},
+}
+"""The same where the terminal has 24-bit colours.
+
+The foreground is set, too, since the background of the terminal is not known."""
+NOT_DIM = Style(dim=False)
+
+
+class Undim(LineFilter):
+    """Draws dim text like any other."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        return [
+            Segment(text, style + NOT_DIM if style is not None and style.dim else style, control)
+            for text, style, control in segments
+        ]
+
+
+UNDIM = Undim()
+
+
+class ThemedApp(App[int]):
+    """An app with these themes."""
+
+    def __init__(self) -> None:
+        super().__init__(ansi_color=True)  # else NO_COLOR means black on black
+        for theme in (CONTRAST, PLAIN):
+            self.register_theme(theme)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        tinted = TINTED.get(self.theme, {}) if self.console.color_system == "truecolor" else {}
+        return {**VARIABLES.get(self.theme, VARIABLES["ansi-dark"]), **tinted}
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        filters = super().get_line_filters()
+        return [*filters, UNDIM] if self.theme == NAMES["contrast"] else filters
 
 
 def theme_for(environ: Mapping[str, str], home: Path) -> str:

@@ -95,8 +95,11 @@ class CallRow(Static, can_focus=True):
 
     def _show(self) -> None:
         verb, _, rest = self.called.line.partition(" ")
+        mark = "$secondary"
+        if self.resulted is not None:
+            mark = "$error" if self.resulted.is_error else "$success"
         parts: list[Content] = [
-            Content.assemble((f"{'▾' if self.is_open else '▸'} ", "$secondary"), (verb, "bold"), f" {rest}")
+            Content.assemble((f"{'▾' if self.is_open else '▸'} ", mark), (verb, "bold"), f" {rest}")
         ]
         if self.is_open and self.called.detail and not self._has_diff:
             parts.append(Content.styled(_indented(self.called.detail), "dim"))
@@ -159,6 +162,7 @@ THINKING = "dim italic"
 _MARKS = {
     "info": ("· ", "dim"),
     "warning": ("! ", "$warning"),
+    "waiting": ("", "$warning"),
     "error": ("! ", "$error"),
     "bold": ("", "bold"),
 }
@@ -260,11 +264,20 @@ class TranscriptPane(VerticalScroll, can_focus=False):
                 await self._put(Line(Content.styled(f"… starting over: {reason}", "$warning")))
             case Resulted():
                 self._widget(piece)
+            case NoticeLine(level="waiting") if self._is_waiting:
+                await self._finish()
+                await self.children[-1].remove()
+                await self._put(self._widget(piece))
             case _:
                 await self._finish()
                 await self._put(self._widget(piece))
                 if isinstance(piece, UserText):
                     self.anchor()
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether the last line says that a request is repeated."""
+        return bool(self.children) and self.children[-1].has_class("waiting")
 
     async def show_earlier(self, pieces: Iterable[Piece]) -> None:
         """Show earlier items at once: one by one, everything would be laid out each time."""

@@ -10,7 +10,7 @@ from nacre.messages.blocks import Json, JsonObject, Message, Text, ToolCall
 from nacre.messages.events import ProviderEvent, Reply, TextDelta, ToolCallEvent
 from nacre.messages.wire import render_blocks
 from nacre.providers.base import Provider, Request, complete
-from nacre.providers.embedded.provider import SENTENCES, EmbeddedProvider
+from nacre.providers.embedded.provider import HERE, SENTENCES, EmbeddedProvider
 
 
 def tool(name: str, *required: str, optional: JsonObject | None = None) -> JsonObject:
@@ -157,8 +157,8 @@ async def test_two_requests_become_two_calls_with_different_ids() -> None:
     ("said", "name", "arguments"),
     [
         ("read README.md", "Read", {"file_path": "README.md"}),
-        ("list files", "Glob", {"pattern": "*"}),
-        ("list the files in src", "Glob", {"pattern": "*", "path": "src"}),
+        ("list files", "Glob", {"pattern": HERE}),
+        ("list the files in src", "Glob", {"pattern": HERE, "path": "src"}),
         ("find *.py", "Glob", {"pattern": "**/*.py"}),
         (
             "search for f(x) in src/",

@@ -9,11 +9,9 @@ import asyncio
 import base64
 import binascii
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from nacre import prompts
-from nacre.agents.directory import MailTarget, find, post_of, team_of
-from nacre.agents.team_roster import Roster, TeamMember, member_here
 from nacre.errors import MailError, ToolError
 from nacre.integrations.mcp_server.base import CALLER, PROJECT, Offered
 from nacre.integrations.mcp_server.project import Project, Projects
@@ -25,6 +23,10 @@ from nacre.memory.checks.local_only import LocalOnlyEntries
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.untrusted_text import neutralise
 from nacre.tools.base import Tool, tool
+
+if TYPE_CHECKING:
+    from nacre.agents.directory import MailTarget
+    from nacre.agents.team_roster import Roster, TeamMember
 
 SEND = prompts.load(__package__, "tool_mail_send")
 READ = prompts.load(__package__, "tool_mail_read")
@@ -103,6 +105,8 @@ class MailTools:
     async def _sent(
         self, project: Project, to: str, text: str, *, team: str, summary: str
     ) -> tuple[SentLetters, MailTarget | None]:
+        from nacre.agents.directory import find, post_of  # noqa: PLC0415 - only mail needs sessions
+
         home = project.settings.home
         cwd = project.settings.cwd
         target = None if to == EVERYONE else await asyncio.to_thread(find, home, cwd, to, team=team)
@@ -116,6 +120,9 @@ class MailTools:
 
     async def _member(self, project: Project, team: str, name: str = "") -> tuple[Roster, TeamMember]:
         """Return the client's membership in a team, created on its first message there."""
+        from nacre.agents.directory import team_of  # noqa: PLC0415 - only mail needs sessions
+        from nacre.agents.team_roster import member_here  # noqa: PLC0415 - see above
+
         caller = CALLER.get()
         known = self._joined.get((caller.key, team))
         if known and known[0].exists:

@@ -11,13 +11,13 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from nacre.app.memory_locations import MemoryPlaces, Whose, memory_places
 from nacre.app.recall_once import drift_of
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.context.privacy import LocalOnlyFilter
 from nacre.errors import StoreError, ToolError
 from nacre.integrations.mcp_server.base import CALLER, ServerOptions
 from nacre.memory.agent_memory import open_live
@@ -31,6 +31,9 @@ from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import AlreadySeen, recall
 from nacre.messages.untrusted_text import neutralise
 from nacre.settings import Settings, load
+
+if TYPE_CHECKING:
+    from nacre.context.privacy import LocalOnlyFilter
 
 USER_PREFIX = "user:"
 """Prefix of memories of all projects; file names contain no colon."""
@@ -54,7 +57,6 @@ class Project:
         self.places: MemoryPlaces = memory_places(settings)
         self.clock = clock
         self._options = options
-        self._stays = LocalOnlyFilter(*self.places.all)
         self._stack = AsyncExitStack()
         self._held: dict[Whose, Memory] = {}
         self._opening = asyncio.Lock()
@@ -62,6 +64,12 @@ class Project:
         """Held during a change: many at once would compete for the lock on disk and some would give up."""
         self._rankers: dict[Location, LocalIndex] = {}
         self._indexing: asyncio.Task[None] | None = None
+
+    @cached_property
+    def _stays(self) -> LocalOnlyFilter:
+        from nacre.context.privacy import LocalOnlyFilter  # noqa: PLC0415 - what only lists tools needs none
+
+        return LocalOnlyFilter(*self.places.all)
 
     def begin(self) -> None:
         """Start to update the index in the background."""

@@ -96,6 +96,8 @@ MAX_RESULT_CHARS = 4_000
 MAX_RESULT_LINES = 80
 """As above, for results of many short lines."""
 
+HERE = "{*,*/*}"
+"""The pattern of a list of files without one; Glob finds no folders, but their files show them."""
 _FILE_TOOLS = {Intent.READ: "Read", Intent.LIST: "Glob", Intent.SEARCH: "Grep"}
 
 
@@ -136,6 +138,7 @@ def _report_results(conversation: Conversation) -> str:
         if path:
             quoted += "\n" + _say(language, "kept.cut" if is_incomplete else "kept", path=path)
         key = f"{topic}.{'error' if result.is_error else 'done'}"
+        key = "list.here" if key == "list.done" and _main_argument(call) == HERE else key
         lines.append(_say(language, key, words=_main_argument(call), result=quoted))
     if asked.requests and asked.has_rest:
         lines.append(_say(language, "rest"))
@@ -306,9 +309,11 @@ def _bare_name(name: str) -> str:
 def _arguments(request: ParsedRequest, tool: ToolShape) -> JsonObject | None:
     query = request.query
     if request.intent is Intent.LIST:
-        query = query or "*"
-        # A bare pattern means anywhere below; "list files" means here.
-        query = f"**/{query}" if query != "*" and "/" not in query else query
+        # A bare pattern means anywhere below; "list files" means here, with what is in the folders.
+        if query in {"", "*"}:
+            query = HERE
+        elif "/" not in query:
+            query = f"**/{query}"
     if request.intent is Intent.SEARCH:
         query = _REGEX_CHARACTERS.sub(r"\\\1", query)
     words = {"text": request.text, "query": query, "path": request.path}
@@ -393,6 +398,7 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "recall.done": "I asked memory about “{words}”. It answered: {result}",
         "read.done": "{words}:\n{result}",
         "list.done": "Files matching {words}:\n{result}",
+        "list.here": "Files here and in the folders:\n{result}",
         "search.done": "Lines matching {words}:\n{result}",
         "other.done": "{words} answered: {result}",
         "remember.error": "“{words}” was not saved. The memory tool reported an error: {result}",
@@ -446,6 +452,7 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "recall.done": "我向记忆查询了“{words}”。它回答：{result}",
         "read.done": "{words}：\n{result}",
         "list.done": "匹配 {words} 的文件：\n{result}",
+        "list.here": "这里和各文件夹中的文件：\n{result}",
         "search.done": "匹配 {words} 的行：\n{result}",
         "other.done": "{words} 回答：{result}",
         "remember.error": "“{words}”没有存下来。记忆工具报告了错误：{result}",
