@@ -300,6 +300,7 @@ _KEYS = (
     SettingKey("offload.perTool", NumberTable()),
     SettingKey("results.maxBytes", Number(low=100_000, high=1_000_000_000_000)),
     SettingKey("microcompact.keep", Number()),
+    SettingKey("microcompact.editedTokens", Number(low=0)),
     SettingKey("microcompact.idleSeconds", SECONDS),
     SettingKey("microcompact.namesTokens", Number(low=0, high=10_000)),
     SettingKey("microcompact.pinTool", Flag()),
