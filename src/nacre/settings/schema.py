@@ -312,6 +312,7 @@ _KEYS = (
     SettingKey("notes.sectionTokens", Number(low=100, high=100_000)),
     SettingKey("notes.totalTokens", Number(low=1_000, high=200_000)),
     SettingKey("compaction.tailTokens", Number(high=1_000_000)),
+    SettingKey("compaction.roomTokens", Number(high=1_000_000)),
     SettingKey("compaction.wordsTokens", Number(high=1_000_000)),
     SettingKey("compaction.pastTokens", Number(high=1_000_000)),
     SettingKey("compaction.namesTokens", Number(low=0, high=1_000_000)),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from nacre.cache.models import profile
 from nacre.cache.warmth import Warmth
 from nacre.layers.l2_microcompact.policy import ClearInputs
-from nacre.messages.blocks import Block, JsonObject, Text, Thinking, ToolCall, ToolResult
+from nacre.messages.blocks import Block, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.records import Noted, Record, Said
 from nacre.messages.view import View
 
@@ -36,9 +36,7 @@ def work_on(*calls: tuple[str, str], chars: int = 4_000) -> View:
     """A view in which tools were called with files, in this order; the ids are c0, c1 and so on."""
     records: list[Record] = [_said("u", 0, "user", Text("go"))]
     for n, (tool, path) in enumerate(calls):
-        path, _, first = path.partition(":")
-        lines: JsonObject = {"offset": int(first), "limit": 9} if first else {}
-        call = ToolCall(f"c{n}", tool, {"file_path": path, **lines})
+        call = ToolCall(f"c{n}", tool, {"file_path": path})
         records += [
             _said(f"a{n}", 10 * n + 1, "assistant", call),
             _said(f"r{n}", 10 * n + 2, "user", ToolResult(call.id, (Text(words(n, chars)),))),

@@ -80,12 +80,6 @@ def test_the_newest_read_of_a_file_that_was_edited_stays() -> None:
     assert calls(view, moment(), replace(one, edited_tokens=0)) == ["c0", "c1", "c2", "c3", "c4"]
 
 
-def test_reads_of_some_lines_stay_back_to_one_of_the_whole_file() -> None:
-    """C9."""
-    view = work_on(("Read", "a:5"), ("Read", "a"), ("Read", "a:50"), ("Edit", "a"), ("Bash", ""))
-    assert calls(view, moment(), replace(NACRE, keep=1)) == ["c0", "c3"]
-
-
 def test_of_edited_files_the_one_edited_last_stays_first() -> None:
     """C9: within `edited_tokens`, a thousand tokens each."""
     view = work_on(("Read", "a"), ("Read", "b"), ("Edit", "b"), ("Write", "a"), ("Bash", ""))

@@ -28,8 +28,6 @@ __all__ = [
 OFFLOADED = "<persisted-output>"
 """Start of a result that layer 1 already moved to disk; clearing it would free little."""
 READER = "Read"
-LINES = frozenset({"offset", "limit"})
-"""Arguments of a Read of some lines only."""
 EDITORS = frozenset({"Edit", "MultiEdit", "Write"})
 DUPLICATE = "duplicate"
 REREAD = "reread"
@@ -79,28 +77,24 @@ def clearable_results(
 
 
 def _reads_of_edited(results: Sequence[AnsweredCall], tokens: int) -> frozenset[str]:
-    """Return the newest reads of files that were edited, within a limit, the file edited last first.
-
-    Of each file these are the reads of some lines back to one of the whole file.
-    """
-    reads: defaultdict[str, list[AnsweredCall]] = defaultdict(list)
+    """Return the newest read of each file that was edited, within a limit, the file edited last first."""
+    reads: dict[str, AnsweredCall] = {}
     edited: dict[str, None] = {}
     for one in results:
         path = one.call.input.get("file_path")
         if not isinstance(path, str) or one.result.is_error:
             continue
         if one.call.name == READER:
-            if one.call.input.keys().isdisjoint(LINES):
-                reads[path].clear()
-            reads[path].append(one)
+            reads[path] = one
         elif one.call.name in EDITORS:
             edited.pop(path, None)
             edited[path] = None
     found: set[str] = set()
-    for one in (read for path in reversed(edited) for read in reversed(reads[path])):
-        if one.tokens <= tokens:
-            tokens -= one.tokens
-            found.add(one.id)
+    for path in reversed(edited):
+        read = reads.get(path)
+        if read is not None and read.tokens <= tokens:
+            tokens -= read.tokens
+            found.add(read.id)
     return frozenset(found)
 
 
