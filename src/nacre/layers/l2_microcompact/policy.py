@@ -28,6 +28,8 @@ __all__ = [
 OFFLOADED = "<persisted-output>"
 """Start of a result that layer 1 already moved to disk; clearing it would free little."""
 READER = "Read"
+EDITED_SHARE = 0.5
+"""Share of a conversation that reads of edited files may take when all else is cleared."""
 EDITORS = frozenset({"Edit", "MultiEdit", "Write"})
 DUPLICATE = "duplicate"
 REREAD = "reread"
@@ -176,7 +178,7 @@ def due(view: View, moment: ClearInputs, settings: MicrocompactSettings = NACRE)
             tools=settings.tools,
             keep=settings.keep,
             pointer_tokens=moment.pointer_tokens,
-            edited_tokens=settings.edited_tokens,
+            edited_tokens=min(settings.edited_tokens, int(view.estimate * EDITED_SHARE)),
         )
         return _decided("idle", choice, moment) if choice.old else None
     if moment.fits or not settings.full:
