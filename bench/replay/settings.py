@@ -32,7 +32,7 @@ from nacre.layers.l4_compact.policy import CompactSettings
 
 
 def _layers(*, tail_tokens: int = 20_000, room_share: float = 0.5, room_tokens: int = 200_000) -> ByLayers:
-    """Compaction by rule with fewer words and actions, so much of the newest rounds, and of the room in all."""
+    """Compaction by rule with fewer words and actions, and so much of the newest rounds and of the room."""
     return ByLayers(
         settings=CompactSettings(
             past_tokens=8_000, tail_tokens=tail_tokens, room_share=room_share, room_tokens=room_tokens

@@ -17,8 +17,8 @@ class MicrocompactSettings:
     keep: int = 10
     """The newest results that stay; at least one always does."""
     edited_tokens: int = 24_000
-    """The newest reads of files that were edited, which stay when the cache has gone cold, the file edited last first:
-    another edit needs their exact text. 0: none."""
+    """The newest read of each file that was edited stays when the cache has gone cold, the file edited last
+    first, up to so much in all: another edit needs its exact text. 0: none stays."""
     idle_seconds: float | None = None
     """A pause that counts as cold whatever the provider says; unset, its cache's own lifetime."""
     full: bool = True
