@@ -163,7 +163,6 @@ def test_what_stands_before_the_span_stays_byte_for_byte(
     assert [item.record_id for item in after.items[:place]] == ahead
 
 
-@pytest.mark.parametrize("room", [800, 1_600, 3_200])
 @pytest.mark.parametrize(
     ("threshold", "room"), [(83_000, 34_000), (95_000, 40_000), (167_000, 40_000), (967_000, 40_000)]
 )
@@ -173,6 +172,7 @@ def test_what_stands_is_half_of_the_room_and_no_more_in_a_larger_window(threshol
     assert room_for(threshold=threshold, base=15_000, ratio=2.0, settings=CompactSettings()) == room // 2
 
 
+@pytest.mark.parametrize("room", [800, 1_600, 3_200])
 def test_what_stands_fits_its_room(room: int) -> None:
     """C21: summary, words, actions and tail together."""
     after, shares, _ = compacted(conversation(60), room=room)
