@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
 from bench.compaction.blocking import (
     ROUND_SECONDS,
@@ -28,6 +29,7 @@ from bench.compaction.lossy import lossy
 from bench.compaction.ours import environment, is_for_summary
 from bench.machine import bar
 from nacre import prompts
+from nacre.app import model_layers
 from nacre.app.open_agent import OpenedAgent, open_agent
 from nacre.cache.models import profile
 from nacre.devtools.cache_models.anthropic_render import estimate
@@ -65,7 +67,7 @@ STATE = 1
 BEGINS = UPDATE.partition("\n")[0]
 """How the request for an update begins."""
 EXTRACTION_BEGINS = prompts.load("nacre.layers.l5_extract", "extract").partition("\n")[0]
-LIMIT_SHARE = 0.1
+LIMIT_SHARE = 0.05
 """Of the cost of the conversation itself."""
 ON = {
     "NACRE_DISABLE_AUTO_MEMORY": "0",
@@ -74,14 +76,22 @@ ON = {
     "NACRE_EXTRACT": "true",
     "NACRE_EXTRACT_NON_INTERACTIVE": "true",
 }
+SMALL = "claude-haiku-5-5"
+"""The vendor's small model, which a chat with a key of the vendor uses by default where that costs less."""
+WITH_SMALL = {
+    "ANTHROPIC_API_KEY": "not used",
+    "NACRE_SMALL_MODEL": SMALL,
+    "NACRE_RECALL_SELECTOR": "false",
+}
 WAYS: dict[str, dict[str, str]] = {
-    "default": ON,
+    "default": {**ON, **WITH_SMALL},
+    "no small model": ON,
     "at once": {**ON, "NACRE_BACKGROUND_IDLE_SECONDS": "0"},
     "summary made ahead": {"NACRE_NOTES": "false", "NACRE_COMPACT_PREPARE": "true"},
     "summary when needed": {"NACRE_NOTES": "false", "NACRE_COMPACT_PREPARE": "false"},
 }
-"""Notes and extraction in one request per pause, each as soon as it is due, neither of them but a summary
-begun before the window is full, and a summary requested when it is needed."""
+"""Notes and extraction in one request per pause, to the small model or as a fork of the session; each as soon
+as it is due; neither of them but a summary begun before the window is full, and one requested when needed."""
 PAUSE_TURNS = 5
 PAUSE_SECONDS = 240.0
 """After every fifth turn the person is away for four minutes and a half."""
@@ -132,11 +142,14 @@ class Noter(Slow):
 
     file: NotesFile | None = None
     updates: int = 0
+    side_requests: int = 0
+    """To the small model."""
     extractions: int = 0
     paid: dict[str, float] = field(default_factory=dict)
     """Dollars by what they were paid for."""
     used: dict[str, Usage] = field(default_factory=dict)
-    cache: Cache = field(default_factory=Cache)
+    caches: dict[str, Cache] = field(default_factory=dict)
+    """One for each model."""
 
     async def stream(self, request: Request) -> AsyncGenerator[ProviderEvent, None]:
         kind, seconds, blocks = self._answer(request)
@@ -204,9 +217,12 @@ class Noter(Slow):
             end=now,
             output_tokens=sum(_tokens(render_block(block)) for block in blocks),
         )
-        outcome = simulate(self.cache, call, profile=profile(MODEL), count=_tokens)
+        model = request.model
+        cache = self.caches.get(model, Cache())
+        outcome = simulate(cache, call, profile=profile(model), count=_tokens)
         assert outcome.refusal is None, outcome.refusal
-        self.cache = outcome.cache
+        self.caches[model] = outcome.cache
+        self.side_requests += model == SMALL
         self.paid[kind] = self.paid.get(kind, 0.0) + (outcome.cost_usd or 0.0)
         self.used[kind] = self.used.get(kind, Usage()) + outcome.usage
         self.largest = max(self.largest, outcome.prompt_tokens)
@@ -222,19 +238,26 @@ async def _run(sizes: Sizes, window: int, way: str) -> JsonObject:
         environ = environment(folder, window) | WAYS[way]
         settings = load(folder / "project", environ, cli={"model": MODEL})
         look = look_tool(clock, sizes.growth)
-        async with open_agent(
+        tools = {"Edit", "Read", "Write"}
+        opened = open_agent(
             settings,
             provider=noter,
-            tools=lambda usual: [*(one for one in usual if one.name in {"Edit", "Read", "Write"}), look],
+            tools=lambda usual: [*(one for one in usual if one.name in tools), look],
             clock=clock,
-        ) as ready:
-            writer = ready.agent.session.writer
-            assert isinstance(writer, SessionLogWriter)
-            noter.file = NotesFile.of(writer.folder)
-            playing = asyncio.create_task(_play(ready, clock, sizes.turns))
-            await watched(playing, noter, waits, still_ticks=PATIENCE)
-            records = ready.agent.session.view.records
-            made = [str(one.extra.get("by")) for one in records if isinstance(one, Compacted)]
+        )
+        # Requests to the small model are answered and billed by the same object.
+        with patch.object(model_layers, "build", lambda choice, environ: noter):
+            async with opened as ready:
+                writer = ready.agent.session.writer
+                assert isinstance(writer, SessionLogWriter)
+                noter.file = NotesFile.of(writer.folder)
+                if way == DEFAULT:
+                    # As in a chat, whose refreshes make it needless that a fork renews the cache.
+                    ready.agent.session.keep_warm = settings.keep_warm
+                playing = asyncio.create_task(_play(ready, clock, sizes.turns))
+                await watched(playing, noter, waits, still_ticks=PATIENCE)
+                records = ready.agent.session.view.records
+                made = [str(one.extra.get("by")) for one in records if isinstance(one, Compacted)]
     return {"window": window, "way": way, **_told(noter, sizes.turns, made, waits)}
 
 
@@ -258,6 +281,7 @@ def _told(noter: Noter, turns: int, made: list[str], waits: list[float]) -> Json
         "largest_request": noter.largest,
         "conversation_usd": round(conversation, 4),
         "updates": noter.updates,
+        "side_requests": noter.side_requests,
         "notes_usd": round(notes, 4),
         "notes_usd_per_100_turns": round(notes * PER / turns, 4),
         "notes_hit_rate": round(used.hit_rate, 4),

@@ -516,8 +516,9 @@ def _notes() -> str:
         f"{result['growth_tokens']:,} tokens in each, billed by the cache rules; a summary takes",
         f"{result['summary_seconds']:.0f} s, an update of the notes {result['notes_seconds']:.0f}.",
         "After every fifth turn there is a pause. “Default” updates the notes and extracts memories by one",
-        "request in such a pause; “at once” does each as soon as it is due. An extraction finds nothing,",
-        "which is its minimum cost.",
+        "request in such a pause, which the vendor's small model gets where that costs less; with “no small",
+        "model” it is a fork of the session; “at once” does each as soon as it is due. An extraction finds",
+        "nothing, which is its minimum cost.",
         "",
         *_table(head, rows),
     ]

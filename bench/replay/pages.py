@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench.replay.goals import beaten_by
 from nacre.messages.blocks import JsonObject
 
 COLUMNS = (
@@ -53,15 +54,48 @@ def page(figures: JsonObject) -> str:
     parts = [HEAD, _sessions(found)]
     for cell in found["cells"]:
         parts.append(f"## {cell['title']}\n\n{_table(cell['policies'])}")
-    if "pauses" in found:
+    if found["bound"]:
         parts.append(_pauses(found["pauses"]))
         parts.append(_bound(found["bound"]))
+    if any(cell["sessions"] == "recorded" for cell in found["cells"]):
+        parts.append(_beaten(found))
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _beaten(found: Any) -> str:
+    """Return a table of the setting that keeps most of those that cost no more than each library."""
+    cells = [cell for cell in found["cells"] if cell["sessions"] == "recorded"]
+    lines = [
+        "| library | " + " | ".join(cell["title"].removeprefix("recorded, ") for cell in cells) + " |",
+        "|" + "---|" * (len(cells) + 1),
+    ]
+    for peer in found["peers"]:
+        best = []
+        for cell in cells:
+            rows = {row["policy"]: row for row in cell["policies"]}
+            names = beaten_by(cell, peer, [name for name in rows if name.startswith("nacre")])
+            name = max(names, key=lambda one: rows[one]["usable_edits"], default="")
+            best.append(f"{name}: {_kept(rows[name])}; {_kept(rows[peer])}" if name else "none")
+        lines.append("| " + " | ".join([peer, *best]) + " |")
+    text = (
+        "For each library the setting of nacre that costs no more and keeps more, in pairs and in edits; of "
+        "several the one that keeps most edits. Its cost / pairs / edits, then those of the library."
+    )
+    return "\n".join(["## A setting for each library", "", text, "", *lines])
+
+
+def _kept(row: Any) -> str:
+    return f"{row['of_append_only']:.3f} / {row['usable_pairs']:.1f} / {row['usable_edits']:.1f}"
 
 
 def _sessions(found: Any) -> str:
     sets = ", ".join(f"{count} {name}" for name, count in found["sessions"].items())
-    return f"Sessions: {sets}. Libraries: {', '.join(sorted(set(found['peers'].values()))) or 'none'}."
+    text = f"Sessions: {sets}. Libraries: {', '.join(sorted(set(found['peers'].values()))) or 'none'}."
+    dates: dict[str, list[str]] = {}
+    for name, date in found.get("measured_before", {}).items():
+        dates.setdefault(date[:10], []).append(name)
+    earlier = (f" Measured on {date}: {', '.join(names)}." for date, names in sorted(dates.items()))
+    return text + "".join(earlier)
 
 
 def _table(rows: Any) -> str:

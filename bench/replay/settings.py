@@ -31,30 +31,30 @@ from nacre.layers.l2_microcompact.settings import MicrocompactSettings
 from nacre.layers.l4_compact.policy import CompactSettings
 
 
-def _layers(*, past_tokens: int = 16_000, tail_tokens: int = 20_000, room_share: float = 0.5) -> ByLayers:
-    """Compaction by rule with so much of words and actions, of the newest rounds, and of the room in all."""
+def _layers(*, tail_tokens: int = 20_000, room_share: float = 0.5, room_tokens: int = 200_000) -> ByLayers:
+    """Compaction by rule with fewer words and actions, and so much of the newest rounds and of the room."""
     return ByLayers(
-        settings=CompactSettings(past_tokens=past_tokens, tail_tokens=tail_tokens, room_share=room_share)
+        settings=CompactSettings(
+            past_tokens=8_000, tail_tokens=tail_tokens, room_share=room_share, room_tokens=room_tokens
+        )
     )
 
 
-LEAN = replace(NACRE, name="nacre, lean", compaction=_layers(past_tokens=8_000, room_share=0.4))
+LEAN = replace(NACRE, name="nacre, lean", compaction=_layers(room_share=0.4, room_tokens=30_000))
 """Cheapest: what stands after a compaction leaves the most room."""
 KEPT = replace(
     NACRE,
     name="nacre, kept",
-    clearing=MicrocompactSettings(keep=20),
-    compaction=_layers(past_tokens=8_000, tail_tokens=30_000, room_share=0.6),
+    clearing=MicrocompactSettings(keep=20, edited_tokens=48_000),
+    compaction=_layers(tail_tokens=30_000, room_share=0.6),
 )
 """Less of what was done and more of the newest rounds and results, which edits need word for word."""
-PLAIN = replace(
-    NACRE, name="nacre, plain", offload=None, clearing=None, compaction=_layers(past_tokens=8_000)
-)
+PLAIN = replace(NACRE, name="nacre, plain", offload=None, clearing=None, compaction=_layers())
 """Nothing offloaded and nothing cleared; kept warm and compacted."""
 PLAIN_ROOMY = replace(
     PLAIN,
     name="nacre, plain, roomy",
-    compaction=_layers(past_tokens=8_000, tail_tokens=80_000, room_share=0.85),
+    compaction=_layers(tail_tokens=80_000, room_share=0.85),
 )
 """The same with the longest tail."""
 FORKS = replace(NACRE_CHAT, name="nacre-chat, no small model", side_work=SideWorkSettings(small_model="none"))

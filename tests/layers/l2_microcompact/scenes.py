@@ -32,6 +32,18 @@ def rounds(count: int, *, tool: str = "Bash", chars: int = 4_000, thinking: bool
     return [*records, _said("end", 10 * count + 1, "assistant", Text("done"))]
 
 
+def work_on(*calls: tuple[str, str], chars: int = 4_000) -> View:
+    """A view in which tools were called with files, in this order; the ids are c0, c1 and so on."""
+    records: list[Record] = [_said("u", 0, "user", Text("go"))]
+    for n, (tool, path) in enumerate(calls):
+        call = ToolCall(f"c{n}", tool, {"file_path": path})
+        records += [
+            _said(f"a{n}", 10 * n + 1, "assistant", call),
+            _said(f"r{n}", 10 * n + 2, "user", ToolResult(call.id, (Text(words(n, chars)),))),
+        ]
+    return View.of([*records, _said("end", 10 * len(calls) + 1, "assistant", Text("done"))])
+
+
 def _said(record_id: str, second: int, role: str, *blocks: Block) -> Said:
     at = START + timedelta(seconds=second)
     return Said(id=record_id, at=at, role=role, blocks=blocks)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from nacre.messages.records import Change, Replaced, ResultOf, Said
 from nacre.messages.results import answered_calls
 from nacre.messages.view import View
 from nacre.store.tool_results import CLEARED
-from tests.layers.l2_microcompact.scenes import BINDING, FREE, START, moment, noted, view_of, words
+from tests.layers.l2_microcompact.scenes import BINDING, FREE, START, moment, noted, view_of, words, work_on
 
 
 def calls(view: View, now: ClearInputs, settings: object = NACRE) -> list[str]:
@@ -70,6 +70,32 @@ def test_what_is_pinned_stays_until_it_is_let_go() -> None:
     on, off = noted("pin", 1, call="c1", on=True), noted("pin", 2, call="c1", on=False)
     assert calls(view_of(4, on), moment(), few) == ["c0", "c2"]
     assert calls(view_of(4, on, off), moment(), few) == ["c0", "c1", "c2"]
+
+
+def test_the_newest_read_of_a_file_that_was_edited_stays() -> None:
+    """C9: the next edit needs its exact text; a read before it and one of an unchanged file go."""
+    one = replace(NACRE, keep=1)
+    view = work_on(("Read", "a"), ("Read", "b"), ("Read", "a"), ("Edit", "a"), ("Bash", ""), ("Bash", ""))
+    assert calls(view, moment(), one) == ["c0", "c1", "c3", "c4"]
+    assert calls(view, moment(), replace(one, edited_tokens=0)) == ["c0", "c1", "c2", "c3", "c4"]
+
+
+def test_of_edited_files_the_one_edited_last_stays_first() -> None:
+    """C9: within `edited_tokens`, a thousand tokens each."""
+    view = work_on(("Read", "a"), ("Read", "b"), ("Edit", "b"), ("Write", "a"), ("Bash", ""))
+    assert calls(view, moment(), replace(NACRE, keep=1, edited_tokens=1_500)) == ["c1", "c2", "c3"]
+
+
+def test_a_read_or_an_edit_that_failed_protects_nothing() -> None:
+    """C9."""
+    view = work_on(("Read", "a"), ("Edit", "a"), ("Bash", ""))
+    failed = [
+        replace(one, blocks=tuple(replace(b, is_error=True) for b in one.blocks if isinstance(b, ToolResult)))
+        if isinstance(one, Said) and one.id == "r1"
+        else one
+        for one in view.records
+    ]
+    assert calls(View.of(failed), moment(), replace(NACRE, keep=1)) == ["c0", "c1"]
 
 
 def test_tools_of_others_are_left_alone_unless_they_opt_in() -> None:

@@ -277,7 +277,8 @@ class Bench:
         self.session.add_layers(self.noting)
 
     def noting_with(self, fork: object) -> Notes:
-        return Notes(self.file, background=self.background, fork=fork)  # type: ignore[arg-type]
+        settings = NotesSettings(first_tokens=10_000)
+        return Notes(self.file, background=self.background, fork=fork, settings=settings)  # type: ignore[arg-type]
 
     async def reply(self, tokens: int, *calls: str) -> None:
         """A reply after which the context holds so many tokens."""

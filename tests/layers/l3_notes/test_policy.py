@@ -21,6 +21,7 @@ from nacre.layers.l3_notes.template import (
 )
 from nacre.messages.tokens import BYTES_PER_TOKEN, estimate_text
 
+EARLY = NotesSettings(first_tokens=10_000)
 SMALL = NotesSettings(section_tokens=200, total_tokens=1_000)
 
 
@@ -59,9 +60,25 @@ SMALL = NotesSettings(section_tokens=200, total_tokens=1_000)
     ],
 )
 def test_notes_are_due_by_growth_and_a_pause_or_enough_calls(moment: NotesInputs, is_due: bool) -> None:
-    """C14, F5: at 10,000 of conversation, without system and tools; then 5,000 more and (3 calls or a reply
-    without); never two; 3 failures. C24b: a model with a price keeps none in small windows."""
-    assert due(moment) is is_due
+    """C14, F5: at `first_tokens` of conversation, without system and tools; then 5,000 more and (3 calls or a
+    reply without); never two; 3 failures. C24b: a model with a price keeps none in small windows."""
+    assert due(moment, EARLY) is is_due
+
+
+@pytest.mark.parametrize(
+    ("tokens", "limit", "is_due"),
+    [
+        (74_999, 967_000, False),
+        (75_000, 967_000, True),
+        (64_999, 130_000, False),
+        (65_000, 130_000, True),
+    ],
+)
+def test_a_session_that_ends_before_half_of_its_room_pays_for_no_notes(
+    tokens: int, limit: int, is_due: bool
+) -> None:
+    """C14: the first update is due at 75,000 tokens or at half of the room."""
+    assert due(NotesInputs(tokens=tokens, limit_tokens=limit)) is is_due
 
 
 def test_nobody_keeps_notes_where_nothing_is_compacted_unless_told_to() -> None:

@@ -18,6 +18,7 @@ from nacre.layers.l4_compact.install import (
     install,
 )
 from nacre.layers.l4_compact.policy import CompactSettings
+from nacre.layers.l4_compact.policy import room as room_for
 from nacre.messages.blocks import Image, JsonObject, Text, Thinking, ToolCall, ToolResult
 from nacre.messages.draft import Draft, Fragment, ItemSpan
 from nacre.messages.facts import FACTS, Facts
@@ -160,6 +161,15 @@ def test_what_stands_before_the_span_stays_byte_for_byte(
     assert is_valid(after)
     ahead = [item.record_id for item in before.items[:place]]
     assert [item.record_id for item in after.items[:place]] == ahead
+
+
+@pytest.mark.parametrize(
+    ("threshold", "room"), [(83_000, 34_000), (95_000, 40_000), (167_000, 40_000), (967_000, 40_000)]
+)
+def test_what_stands_is_half_of_the_room_and_no_more_in_a_larger_window(threshold: int, room: int) -> None:
+    """C21."""
+    assert room_for(threshold=threshold, base=15_000, ratio=1.0, settings=CompactSettings()) == room
+    assert room_for(threshold=threshold, base=15_000, ratio=2.0, settings=CompactSettings()) == room // 2
 
 
 @pytest.mark.parametrize("room", [800, 1_600, 3_200])

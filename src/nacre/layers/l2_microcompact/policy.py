@@ -27,6 +27,10 @@ __all__ = [
 
 OFFLOADED = "<persisted-output>"
 """Start of a result that layer 1 already moved to disk; clearing it would free little."""
+READER = "Read"
+EDITED_SHARE = 0.5
+"""Share of a conversation that reads of edited files may take when all else is cleared."""
+EDITORS = frozenset({"Edit", "MultiEdit", "Write"})
 DUPLICATE = "duplicate"
 REREAD = "reread"
 """Kinds of notes for results that refer to another result: both stay, or both are cleared (C7)."""
@@ -45,14 +49,17 @@ class ClearableResults:
 
 
 def clearable_results(
-    view: View, *, tools: frozenset[str], keep: int, pointer_tokens: int
+    view: View, *, tools: frozenset[str], keep: int, pointer_tokens: int, edited_tokens: int = 0
 ) -> ClearableResults:
-    """Return all but the newest results of these tools that are not pinned and larger than a pointer."""
+    """Return all but the newest results of these tools that are not pinned and larger than a pointer.
+
+    Reads of edited files stay, too, up to `edited_tokens` in all.
+    """
     everything = answered_calls(view.items)
     ours = [one for one in everything if one.call.name in tools]
     newest = ours[-max(1, keep) :]
     replaced = view.replaced
-    stays = pinned(view) | {one.id for one in newest}
+    stays = pinned(view) | {one.id for one in newest} | _reads_of_edited(everything, edited_tokens)
     roots = _roots(view, DUPLICATE, REREAD)
     old: list[AnsweredCall] = []
     for group in _groups(everything, roots):
@@ -69,6 +76,28 @@ def clearable_results(
         tokens=sum(one.tokens - pointer_tokens for one in old),
         keeps_from=newest[0].id if newest else None,
     )
+
+
+def _reads_of_edited(results: Sequence[AnsweredCall], tokens: int) -> frozenset[str]:
+    """Return the newest read of each file that was edited, within a limit, the file edited last first."""
+    reads: dict[str, AnsweredCall] = {}
+    edited: dict[str, None] = {}
+    for one in results:
+        path = one.call.input.get("file_path")
+        if not isinstance(path, str) or one.result.is_error:
+            continue
+        if one.call.name == READER:
+            reads[path] = one
+        elif one.call.name in EDITORS:
+            edited.pop(path, None)
+            edited[path] = None
+    found: set[str] = set()
+    for path in reversed(edited):
+        read = reads.get(path)
+        if read is not None and read.tokens <= tokens:
+            tokens -= read.tokens
+            found.add(read.id)
+    return frozenset(found)
 
 
 def duplicate_targets(view: View) -> dict[str, str]:
@@ -145,7 +174,11 @@ def due(view: View, moment: ClearInputs, settings: MicrocompactSettings = NACRE)
         if moment.profile.binds_thinking and not moment.starts_turn:
             return None
         choice = clearable_results(
-            view, tools=settings.tools, keep=settings.keep, pointer_tokens=moment.pointer_tokens
+            view,
+            tools=settings.tools,
+            keep=settings.keep,
+            pointer_tokens=moment.pointer_tokens,
+            edited_tokens=min(settings.edited_tokens, int(view.estimate * EDITED_SHARE)),
         )
         return _decided("idle", choice, moment) if choice.old else None
     if moment.fits or not settings.full:

@@ -16,6 +16,9 @@ class MicrocompactSettings:
     """Clear when the provider's cache has gone cold: the prefix must be paid again anyway."""
     keep: int = 10
     """The newest results that stay; at least one always does."""
+    edited_tokens: int = 24_000
+    """The newest read of each file that was edited stays when the cache has gone cold, the file edited last
+    first, up to so much in all: another edit needs its exact text. 0: none stays."""
     idle_seconds: float | None = None
     """A pause that counts as cold whatever the provider says; unset, its cache's own lifetime."""
     full: bool = True
@@ -35,5 +38,5 @@ class MicrocompactSettings:
 
 NACRE = MicrocompactSettings()
 """What replaying real sessions came to."""
-CLAUDE_CODE = MicrocompactSettings(keep=5, idle_seconds=3_600.0, full=False, names_tokens=0)
+CLAUDE_CODE = MicrocompactSettings(keep=5, idle_seconds=3_600.0, full=False, names_tokens=0, edited_tokens=0)
 """The published numbers."""

@@ -15,9 +15,9 @@ class NotesSettings:
     least_room: int = 40_000
     """Room for a conversation, below which a model with a price keeps no notes (C24b). A chat takes it from
     `compaction.summaryRoom`."""
-    first_tokens: int = 10_000
-    """A shorter conversation needs no notes: it fits many times over. In a small window half of the room
-    before a compaction is enough."""
+    first_tokens: int = 75_000
+    """A shorter conversation needs no notes: it fits twice over, and most sessions end before that. Half of
+    the room before a compaction is enough, where that is less."""
     growth_tokens: int = 5_000
     """What must have been added since the last update for another to say anything new; a quarter of the room
     before a compaction, where that is less."""

@@ -82,7 +82,8 @@ def room(*, threshold: int, base: int, ratio: float, settings: CompactSettings) 
 
     `base` is the real size of system prompt and tools, `ratio` the real tokens per estimated token of text.
     """
-    return max(0, int((threshold - base) * settings.room_share / ratio))
+    tokens = min((threshold - base) * settings.room_share, settings.room_tokens)
+    return max(0, int(tokens / ratio))
 
 
 def _count(value: Json) -> int:

@@ -24,6 +24,9 @@ class CompactSettings:
     automatically: compactions are so frequent there that both would cost a tenth of it or more."""
     room_share: float = 0.5
     """Of threshold minus base: all that stands after a compaction fits into it (C21)."""
+    room_tokens: int = 40_000
+    """At most, however large the window: more is written to the cache and read with every request, and in
+    recorded sessions kept no more of what was needed."""
     max_files: int = 5
     """Files read lately that are read again from disk."""
     file_tokens: int = 5_000
