@@ -5,7 +5,8 @@ to be missing was added before the next; `missed_at_first` says how many of a se
 The set "written with more rules" has kinds of credentials that no earlier rule was for.
 One case of the seventh set had been left out, because it was accepted; one of its form takes its place. The
 eighth to tenth sets are meant to be hard: informal labels, the value before the label, or no label at all.
-The eleventh to sixteenth have nearly no labels; the last three are phrased as people write to an agent.
+The eleventh to sixteenth have nearly no labels; the others after the tenth are phrased as people write to an
+agent, in six languages, except the twenty-second, which tells indirectly, as a model does, what opens what.
 The ordinary memories were in view while the rules were written, except for the first count of those sets.
 """
 
@@ -48,6 +49,11 @@ MISSED_AT_FIRST = {
     "held out, seventeenth set": 1,
     "held out, eighteenth set": 3,
     "held out, nineteenth set": 4,
+    "held out, twentieth set": 1,
+    "held out, twenty-first set": 4,
+    "held out, twenty-second set": 17,
+    "held out, twenty-third set": 8,
+    "held out, twenty-fourth set": 3,
 }
 ALARMS_AT_FIRST = {
     "held out, eighth set": (4, 225),
@@ -57,6 +63,11 @@ ALARMS_AT_FIRST = {
     "held out, fifteenth set": (16, 363),
     "held out, seventeenth set": (3, 224),
     "held out, eighteenth set": (0, 67),
+    "held out, twentieth set": (2, 207),
+    "held out, twenty-first set": (0, 108),
+    "held out, twenty-second set": (6, 189),
+    "held out, twenty-third set": (4, 206),
+    "held out, twenty-fourth set": (0, 88),
 }
 """Of the ordinary memories written with a set: how many were refused at first, of how many."""
 MOST_FALSE_ALARMS = 0.02
@@ -101,7 +112,7 @@ PEOPLE = ("Ada", "Noor", "Jürgen", "Chloé", "Íñigo", "李娜", "佐藤")
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    ordinary: int = 2_000
+    ordinary: int = 2_800
     rounds: int = 50
 
 

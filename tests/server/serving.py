@@ -87,7 +87,8 @@ async def serving(cwd: Path, *, own_hosts: bool = False, **changes: object) -> A
     listening = bound("127.0.0.1", 0)
     if own_hosts:
         parts = replace(parts, hosts=frozenset({f"127.0.0.1:{listening.getsockname()[1]}"}))
-    task = asyncio.create_task(serve(build_api(parts), listening, limit=ConnectionLimit(), grace_seconds=1))
+    limit = parts.connections or ConnectionLimit()
+    task = asyncio.create_task(serve(build_api(parts), listening, limit=limit, grace_seconds=1))
     try:
         yield Serving(f"http://127.0.0.1:{listening.getsockname()[1]}", parts, admin_keys)
     finally:

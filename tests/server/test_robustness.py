@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -10,8 +11,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from nacre import loopback
 from nacre.asgi import bound
 from nacre.errors import StoreError
+from nacre.loopback import ConnectionLimit
 from nacre.memory.files.location import user_location
 from nacre.memory.memory import Memory
 from nacre.messages.blocks import JsonObject
@@ -212,3 +215,28 @@ async def test_parts_of_an_answer_are_sent_at_once(tmp_path: Path) -> None:
     assert await accepted != 0
     writer.close()
     server.close()
+
+
+@pytest.mark.parametrize("path", ["/v1/memories", "/mcp", "/healthz", "/v1/unknown"])
+async def test_connections_without_a_key_keep_no_client_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    # Patched, because the real limit is hundreds of connections.
+    monkeypatch.setattr(loopback, "MAX_CONNECTIONS", 16)
+    async with serving(tmp_path, connections=ConnectionLimit()) as server:
+        key = await server.key()
+        host = server.url.removeprefix("http://")
+        head = f"POST {path} HTTP/1.1\r\nhost: {host}\r\n"
+        held = []
+        for number in range(48):
+            _, writer = await asyncio.open_connection("127.0.0.1", int(host.rpartition(":")[2]))
+            rest = ("", "x-slow: ", "content-length: 9\r\n\r\n{")[number % 3]
+            writer.write((head + rest).encode())
+            held.append(writer)
+        async with server.client(key) as client:
+            answers = [await client.get("/memories") for _ in range(3)]
+        for writer in held:
+            writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+    assert [one.status_code for one in answers] == [200] * 3

@@ -255,11 +255,12 @@ def _value_at(place: _Place, words: _Vocabulary) -> Iterator[LabelledSecret]:
     label = place.label.lower()
     if place.category == "token" and label not in _KEYS and not is_random(value):
         return
-    is_shortened = re.match(r"\.{3}|…", text[stop : stop + 3]) is not None
+    is_shortened = re.match(r"\.{3}|…|で始|から始|で終|开头|结尾", text[stop : stop + 3]) is not None
     if is_shortened or not _fits(place, value, words):
         return
     sign = place.sign.strip()
-    is_assigned = bool(sign) and sign[-1] in ":=：＝>→⇒(（"
+    is_dense_verb = sign in {"是", "为", "は"} and value.isascii()
+    is_assigned = is_dense_verb or (bool(sign) and sign[-1] in ":=：＝>→⇒(（")
     is_variable = place.sign == "=" and (place.label.isupper() or text[stop : stop + 1] in {"", *" \n\"';&"})
     is_token = place.category == "token" and not (label in _KEYS and _is_for_network(text, place.at))
     context = ValueContext(

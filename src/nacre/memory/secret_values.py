@@ -16,6 +16,8 @@ MIN_PLAIN = 6
 """Letters of an ordinary word that counts as a password without quotation marks."""
 MIN_COMPOUND = 12
 """Characters of two ordinary words with a dash that count as a password without quotation marks."""
+MIN_DASHED = 16
+"""Characters of four or more words with dashes between that are a password; a sentence has spaces."""
 MIN_RANDOM = 8
 """Characters of a token without a known form."""
 MIN_LONG_KEY = 16
@@ -191,6 +193,10 @@ def is_plain_password(value: str, how: ValueContext) -> bool:
         return False
     words = re.split(r"[\s_-]+", value)
     if len(words) > 1:
+        if " " not in value and how.ends and len(words) >= 4 and len(value) >= MIN_DASHED:
+            return (
+                all(re.fullmatch(r"[^\W\d_]{2,12}", one) for one in words) and words[0] not in FUNCTION_WORDS
+            )
         is_phrase = len(words) >= 4 and all(re.fullmatch(r"[^\W\d_]{2,12}", one) for one in words)
         said = {one.lower() for one in words}
         stated = [one for one in said if one in _plain() or _PARTICIPLE.match(one)]

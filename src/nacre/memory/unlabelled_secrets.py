@@ -70,6 +70,7 @@ _CODE_SIGNS = re.compile(
 _NAME = re.compile(
     r"""
     0x\w+ | [A-Z]{2}[0-9a-f]{30,} | \d+-\d+\S{0,4} | \d+-of-\d+ | \d{4}s-\w+ | \d+[ap]m-\d+[ap]m
+    | \d+[x×]\d+(?:[x×]\d+)?
     | [A-Z0-9]+(?:-[A-Z0-9]+)+ | [A-Z]{1,3}\d{2,}[a-z]{0,4} | [A-Z]\d-[A-Za-z]+ | \w+-\d[A-Z]
     | [A-Za-z]+\dD | (?:GHSA|CVE|RFC|ISO|PEP)-\S+
     | [a-z]{2}-[a-z]+-\d | [a-z]{2,5}-\d{1,4} | [a-z]{2,5}(?:-[a-z]{2,5})*-\d(?:-[a-z]+)?
@@ -83,10 +84,16 @@ _NAME = re.compile(
 """Constants, ranges, regions, models, identifiers and terms of code."""
 _PATH = re.compile(r"(?<![\w/.])[a-z_-]{1,40}(?:/[a-z_-]{1,40}){1,12}(?:\.[a-z]{2,4})?(?![\w/])")
 """The bounds keep the time proportional to the text."""
+_KEY_PREFIX = re.compile(r"(?:[a-z]{2,12}[-_])?(?:pat|token|key|sk|secret)[-_]")
+"""The kind of a key before the key."""
+_AT_HOST = re.compile(r"(?<=.{6})@[A-Za-z][\w.-]{1,60}(?::\d{2,5})?$")
+"""The host behind a user and a password, as in `reports:…@replica`."""
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PREFIXED = re.compile(r"[a-z]{2,10}(?:[-_][a-z]{2,10})?[-_]")
 """The kind of an id before the id; secrets with a known one have a rule of their own."""
-_DOTTED = re.compile(r"[A-Za-z]{3,}(?:\.[A-Za-z]{3,})+\.\d{1,4}|[A-Za-z]{4,}@\d{2,4}")
+_DOTTED = re.compile(
+    r"[A-Za-z]{3,}(?:\.[A-Za-z]{3,})+\.\d{1,4}|[A-Z][a-zà-ÿ]{2,}(?:\.[A-Z][a-zà-ÿ]{2,})+\d{2,4}|[A-Za-z]{4,}@\d{2,4}"
+)
 _WEAK = re.compile(
     r"(?=.*[a-z])(?=.*[A-Z])(?=.*\d)[A-Za-z0-9]{4}|(?=.*[a-zà-ÿ])[^\W\d_]{4,}[_.-]?\d"
     r"|[^\W\d_]{3,}@[^\W\d_]+\d+|[a-z]+(?:-[a-z]+)+-?\d"
@@ -125,10 +132,11 @@ _KEY_BEFORE = re.compile(
 )
 """Before a value that would be a hash elsewhere."""
 _PRODUCT = re.compile(r"\b(?:an?|une?|eine?n?|una?)\s(?:[A-Z]\w*\s){0,3}$")
+_IDEOGRAPH = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _SENTENCE_START = re.compile(r"[.!?]\s(?=\S)|[\n。！？]")
 
 _NUMBER = r"""
-    (?<![\w.:/\#%€$£¥@+-])
+    (?<![A-Za-z0-9_\u00c0-\u024f\u0400-\u04ff.:/\#%€$£¥@+-])
     (?P<pin>
         \*?\d{3,10}[\#*]? | \d{2,4}[\#*]\d{2,4} | \d(?:[ -]\d){2,7}[\#*]? | \d(?:,?[ ]then[ ]\d){2,5}
       | \d{1,2}(?:[-/ ]\d{1,2}){2,3} | \d{1,2}(?:[ ]-[ ]\d{1,2}){2} | \d{4}[ -]\d{4}(?:[ -]\d{4}){0,2}
@@ -137,20 +145,36 @@ _NUMBER = r"""
       | \d{1,4}[A-F]\d{0,4} | [A-F]\d{4,5} | [A-Z]\d{3,5}[A-Z]
       | [A-J]\d[ ]\d{2,3}(?:,[ ][A-J]\d[ ]\d{2,3}){2,9}
     )
-    (?![\w%€$£¥@/+-]|[.,:]-?\d)
-    (?![ ]?[号年月日时点個件人階楼元円歳岁分秒時回本枚台室])
+    (?![A-Za-z0-9_\u00c0-\u024f\u0400-\u04ff%€$£¥@/+-]|[.,:]-?\d)
+    (?![ ]?(?:[号年月日时点個个件人階楼元円歳岁分秒時回本枚台室毫页頁条張张套米克字行次位倍家箱店]
+      |ミリ|ページ|トークン))
+    (?!で始|から始|で終)
+    (?!(?!(?!开头|开始)[的开開打关就可能才来登解进吧了啦哦止外入通再然并后和即])[\u30a1-\u30fa\u4e00-\u9fff])
 """
 _NUMBER_ENDS = (
     r"(?=[.,;:!?)\]、。，」』”\"'’]|[ \t]*$|\s?[–—(]|\s+(?:{words})\b|[^\x00-\x7f]|\s+[^\x00-\u024f])"
 )
 """After a number that counts nothing: the end of a clause, or a word that is no unit."""
-_SHORT_PIN = re.compile(r"cv[vc]|prüfziffer|cryptogramme|安全码|lock|cadenas|candado|schloss|锁")
+_SHORT_PIN = re.compile(
+    r"cv[vc]|prüfziffer|cryptogramme|安全码"
+    r"|lock|cadenas|candado|schloss|锁|鍵|錠"
+    r"|luggage|suitcase|koffer|valise|maleta|行李箱|スーツケース|combin|kombin"
+)
+"""What a number of three digits opens."""
 _CODE = re.compile(
     r"pin|puk|code|combination|kombination|stellig|digits?"
     r"|(?:lock|schloss|cadenas|candado|\b(?:with|mit|avec|con))\s*:?\s*$"
 )
 """The words before a PIN that may look like a year."""
 _YEAR = re.compile(r"(?:19|20)\d\d")
+_IN_YEAR = re.compile(
+    r"\b(?<!punch )(?<!key )(?<!put )(?<!type )(?:in|since|from|im jahr|seit|en|depuis|desde)\s$"
+)
+_NUMBER_OF_LOCK = re.compile(
+    r"(?:鍵|錠|金庫|ロッカー|スーツケース|警報|アラーム|ロック|キーボックス|玄関|ドア|ダイヤル|ゲート|ガレージ"
+    r"|锁|保险箱|保险柜|行李箱|门禁|报警器|钥匙盒|储物柜|车库|大门|院门)(?:の番号|的号码)[はを是为:：]?\s?$"
+)
+"""The number of a lock is what opens it; other things have numbers that open nothing."""
 _MODEL = re.compile(
     r"\b(?:an?|une?|eine?|una?)\s(?:[A-Z]\S*\s){1,4}$|\b(?!PIN|PUK|SIM|CV[VC]|EC|TAN|TSA|VPN|NAS)[A-Z]{2,5}\s$"
 )
@@ -172,10 +196,28 @@ _AGREED_WORD = re.compile(
     re.MULTILINE,
 )
 """A noun that is agreed on, in Japanese; a verb would say something about it."""
+_NETWORK_PAIR = re.compile(
+    r"(?m)\b(?:wi-?fi|wlan)[^\n:：,，、]{0,24}[:：]\s?[^\s:：,，、]{3,32}\s?[,，、/]\s?(?!wpa)"
+    r"(?P<value>(?=[^\s\d]{3,40}\d)[^\s,，、:：]{8,40})(?=[.。]?[ \t]*$)"
+)
+"""A network and its password."""
+_SAID_WORD = re.compile(
+    r"""
+    (?: \b(?:says?|sagt|sagen|nennt|das[ ]Wort|dire|dit|decir|dice)\s(?:man\s)?
+        (?P<value>[A-ZÀ-Þ][^\W\d_]{3,15}|["'„“«]\s?[^\W\d_]{4,16}\s?["'”“»]),?\s
+        (?=(?:to|when|if|pour|para|wenn|um|beim|quand|cuando)\s[^\n.]{0,40}
+          (?:pick|collect|abhol|récupér|cherch|recog|verif|identif))
+      | (?:[Kk]unden|[Tt]elefon|[Ss]ervice|[Ss]icherheits)-?(?:[Kk]enn|[Cc]ode|[Pp]ass)wort\s
+        (?P<word>[A-ZÀ-Þ][^\W\d_]{3,20})(?=[.!]?[ \t]*$) )
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+"""A word that one says to be let do something, in capitals or quotation marks."""
 _RECOVERY_WORDS = re.compile(
-    r"(?m)\b(?:recovery|backup|wallet|seed|unlock|wiederherstellungs?|récupération|recuperación)[ -]?"
-    r"(?:words?|phrase|wörter|mots|palabras)\b[^\n.:]{0,30}(?::|\s(?:are|is|sind|lauten|sont|son))\s"
-    r"(?P<value>(?:[a-zà-ÿ]{3,10}[ ,]{1,2}){3,10}[a-zà-ÿ]{3,10})(?=\.?$)"
+    r"(?m)(?:\b(?:recovery|backup|wallet|seed|unlock|wiederherstellungs?|récupération|recuperación)[ -]?"
+    r"(?:words?|phrase|wörter|mots|palabras)"
+    r"|\b(?:phrase|mots|frase|palabras|wörter)\s(?:de\s(?:la\s)?|zur\s)?(?:récupération|secours|recuperación|respaldo|wiederherstellung))\b[^\n.:]{0,30}(?::|\s(?:are|is|sind|lauten|sont|son))\s"
+    r"(?P<value>(?:[a-zà-ÿ]{3,10}[ ,]{1,2}){3,23}[a-zà-ÿ]{3,10})(?=\.?$)"
 )
 
 
@@ -223,10 +265,13 @@ def unlabelled_secrets(text: str) -> Iterator[UnlabelledSecret]:
             yield UnlabelledSecret(*found.span())
     if words.opens.search(small):
         yield from _pins(text, small, words)
+    for found in _SAID_WORD.finditer(text):
+        yield UnlabelledSecret(*found.span(found.lastgroup or "value"))
     turned = [words.turned] if words.sides.search(small) else []
     for pattern in (
         _WORDS_AND_NUMBER,
         _RECOVERY_WORDS,
+        _NETWORK_PAIR,
         _AGREED_WORD,
         words.spoken,
         words.said_digits,
@@ -241,12 +286,16 @@ def _passwords(text: str, small: str, words: _AccessWords) -> Iterator[Unlabelle
         start, end = _stripped(text, *found.span())
         if name := _NAMED_VALUE.match(text, start, end):
             start = name.end()
+        host = _AT_HOST.search(text[start:end]) if name and name[0].endswith(":") else None
+        end = start + host.start() if host else end
         value = text[start:end]
         if is_placeholder(value) or text.startswith("...", end):
             continue
         before = _before(small, start)
         grade = password_grade(value) if re.search(r"\d", value) else NONE
         if _KEY_BEFORE.search(before) and re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", value):
+            grade = STRONG
+        if host and grade >= CHOSEN:
             grade = STRONG
         if grade == NONE:
             continue
@@ -297,7 +346,8 @@ def password_grade(value: str) -> int:
         if _SIGNED.fullmatch(core) and not _NOT_SIGNED.fullmatch(core):
             return STRONG
         if _is_licence(core) or _is_random_shape(core):
-            return CHOSEN if len(core) > MAX_BARE or _PREFIXED.match(core) else STRONG
+            is_id = _PREFIXED.match(core) and not _KEY_PREFIX.match(core)
+            return CHOSEN if len(core) > MAX_BARE or is_id else STRONG
     return CHOSEN if _is_chosen_shape(core) else WEAK if _WEAK.fullmatch(core) else NONE
 
 
@@ -365,7 +415,8 @@ def _pins(text: str, small: str, words: _AccessWords) -> Iterator[UnlabelledSecr
         is_repeated = pin.count(" ") > 1 and len({*pin.split()}) == 1
         if is_repeated or _MODEL.search(text, max(0, start - NEAR), start):
             continue
-        if not has_sign and (words.counted.search(before) or not _may_be_pin(pin, near)):
+        is_counted = words.counted.search(before) and not _NUMBER_OF_LOCK.search(before)
+        if not has_sign and (is_counted or not _may_be_pin(pin, near)):
             continue
         if words.opens.search(near) or words.opens.search(_after(small, end)[:NEAR]):
             yield UnlabelledSecret(start, end)
@@ -375,7 +426,7 @@ def _may_be_pin(pin: str, near: str) -> bool:
     """Return whether a number is long enough for a PIN and no year, by the words before it."""
     if len(pin) < MIN_PIN:
         return _SHORT_PIN.search(near) is not None
-    return not _YEAR.fullmatch(pin) or _CODE.search(near) is not None
+    return not _YEAR.fullmatch(pin) or (_CODE.search(near) is not None and not _IN_YEAR.search(near))
 
 
 def _before(small: str, start: int) -> str:
@@ -408,7 +459,11 @@ def _access_words() -> _AccessWords:
     table = secret_table()["access"]
 
     def any_of(name: str, end: str = "") -> re.Pattern[str]:
-        return re.compile(rf"(?<![a-zà-ÿ_])(?:{_either(table[name])}){end}")
+        # Chinese and Japanese words follow each other, and Latin ones, without a space.
+        joined = [word for word in table[name] if _IDEOGRAPH.search(word)]
+        spaced = [word for word in table[name] if not _IDEOGRAPH.search(word)]
+        either = rf"(?<![a-zà-ÿ_])(?:{_either(spaced)})" + "".join(f"|{word}" for word in joined)
+        return re.compile(rf"(?:{either}){end}")
 
     digit = _either(table["digits"])
     side = _either(table["sides"])

@@ -7,6 +7,7 @@ import bz2
 import gzip
 import json
 import lzma
+import re
 import sqlite3
 import textwrap
 import time
@@ -87,7 +88,37 @@ ENCODINGS: dict[str, Callable[[str], bytes]] = {
     "every letter in JSON": lambda value: "".join(f"\\u{ord(one):04x}" for one in value).encode(),
     "every byte in C": lambda value: "".join(f"\\x{one:02x}" for one in value.encode()).encode(),
     "every letter in HTML": lambda value: "".join(f"&#{ord(one)};" for one in value).encode(),
+    "every letter in HTML with zeros": lambda value: "".join(f"&#{ord(one):07d}" for one in value).encode(),
+    "every letter in JavaScript": lambda value: "".join(f"\\u{{{ord(one):x}}}" for one in value).encode(),
+    "every byte with two percent signs": lambda value: "".join(
+        f"%25{one:02X}" for one in value.encode()
+    ).encode(),
+    "every byte in octal": lambda value: "".join(f"\\{one:03o}" for one in value.encode()).encode(),
+    "every byte in mail": lambda value: "".join(f"={one:02X}" for one in value.encode()).encode(),
+    "an array in C": lambda value: ", ".join(f"0x{one:02x}" for one in value.encode()).encode(),
+    "a list of numbers": lambda value: str([*value.encode()]).encode(),
+    "lines of xxd": lambda value: json.dumps(dumped(value.encode())).encode(),
+    "Base64 twice": lambda value: base64.b64encode(base64.b64encode(f"pw {value}".encode())),
+    "Base64 of a compressed text": lambda value: base64.b64encode(gzip.compress(value.encode())),
+    "Base64 in lines": lambda value: json.dumps(
+        "\n".join(re.findall(".{1,20}", base64.b64encode(f"the password is {value}".encode()).decode()))
+    ).encode(),
+    "Base64 of UTF-16": lambda value: base64.b64encode(value.encode("utf-16-le")),
+    "the colours of a terminal": lambda value: "".join(
+        f"\x1b[3{at % 8}m{one}" for at, one in enumerate(value)
+    ).encode(),
+    "the colours of a terminal in JSON": lambda value: json.dumps(
+        f"{value[:6]}\x1b[0m\x1b[31m{value[6:]}"
+    ).encode(),
+    "signs that are not shown": lambda value: "\u200b".join(value).encode(),
+    "wide letters": lambda value: "".join(chr(ord(one) + 0xFEE0) for one in value).encode(),
 }
+
+
+def dumped(data: bytes) -> str:
+    """Return a dump as xxd prints it, of eight bytes a line."""
+    rows = [data[at : at + 8] for at in range(0, len(data), 8)]
+    return "\n".join(f"{at * 8:08x}: {row.hex(' ', 2)}  ........" for at, row in enumerate(rows))
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -97,6 +128,15 @@ def test_the_final_scan_finds_a_value_of_which_no_letter_is_left(encoding: str) 
     scan = FinalScan([value])
     assert scan.is_in(b"before " + ENCODINGS[encoding](value) + b" after")
     assert not scan.is_in(b"before " + ENCODINGS[encoding](value[::-1]) + b" after")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [r"ls: '\343\201\225\343\201\217\343\202\211x2024'", r"b'\xe3\x81\x95\xe3\x81\x8f\xe3\x82\x89x2024'"],
+)
+def test_a_value_of_which_some_letters_are_escaped_is_found(written: str) -> None:
+    assert FinalScan(["さくらx2024"]).is_in(written.encode())
+    assert not FinalScan(["さくらx2025"]).is_in(written.encode())
 
 
 @pytest.mark.parametrize(
@@ -163,6 +203,18 @@ def test_the_final_scan_reads_a_text_with_an_endless_entity() -> None:
     endless = f"&#{'9' * 5_000};"
     assert not scan.is_in(f"kF9 qLz2 mVw {endless}".encode())
     assert scan.is_in(f"{endless} kF9&#35;qLz2!mVw".encode())
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["A", "\\", "%41", "=41", "&#065;", "1, ", "0x41, ", "41 ", "> |\t", "A" * 20 + "\n", "a\0", "\x1b[0m"],
+)
+def test_the_time_of_the_final_scan_grows_with_the_data(unit: str) -> None:
+    """M14b: decoding tries each place of a long run once, and decodes what it decoded only a few times."""
+    data = (unit * 60_000)[:60_000].encode()
+    start = time.process_time()
+    assert not FinalScan(["Kv7!pluto#rain9", "さくら2024"]).is_in(data + b" pluto")
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.slow

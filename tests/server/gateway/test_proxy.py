@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import json
 from collections.abc import AsyncIterator
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nacre import loopback
 from nacre.devtools.sim.simulator import Simulator
 from nacre.errors import ConfigError
 from nacre.server.gateway import proxy as proxy_module
@@ -225,6 +227,28 @@ async def test_a_client_that_takes_nothing_does_not_hold_the_provider(
         async with asyncio.timeout(10):
             await upstream.closed.wait()
         writer.transport.abort()
+
+
+@pytest.mark.parametrize("path", [b"/v1/messages", b"/v1/files"])
+async def test_half_sent_bodies_keep_no_client_out(monkeypatch: pytest.MonkeyPatch, path: bytes) -> None:
+    # Patched, because the real limit is hundreds of connections.
+    monkeypatch.setattr(loopback, "MAX_CONNECTIONS", 16)
+    async with raw_upstream(answer(b"{}")) as upstream, gateway(upstream.url) as proxy:
+        port = int(proxy.url.rsplit(":", 1)[1])
+        held = []
+        for _ in range(40):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"POST %b HTTP/1.1\r\nhost: 127.0.0.1:%d\r\n" % (path, port))
+            writer.write(b"content-length: 9\r\n\r\n{")
+            held.append(writer)
+        await asyncio.sleep(0.2)
+        async with proxy.client(KEY) as client:
+            reply = await client.post("/v1/messages", json=ASKED)
+        for writer in held:
+            writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+    assert reply.status_code == 200
 
 
 async def test_a_provider_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 """Search every byte of a home for the values of a memory, in another way than they are erased (M14b).
 
 Erasing matches patterns in the text as it is. Here the text is decoded first (escapes, percent signs, Base64,
-hexadecimal, compression, SQLite rows) and then searched for the plain value, so that a mistake in one of the
-two is noticed by the other.
+hexadecimal and decimal bytes, dumps, colours of a terminal, UTF-16, compression, SQLite rows; one in another,
+too) and then searched for the plain value, so that a mistake in one of the two is noticed by the other.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ import contextlib
 import io
 import lzma
 import os
+import quopri
 import re
 import sqlite3
 import string
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_to_bytes
 
 from nacre.errors import StoreError
 from nacre.memory.purge.values import LETTER, MIN_CHARS, is_number
@@ -38,8 +40,10 @@ MAX_UNPACKED = 268_435_456
 """Bytes that are searched of a compressed file."""
 UNBOUNDED_DIGITS = 10
 """A shorter number counts only where no further digit is next to it."""
-ROUNDS = 3
+ROUNDS = 5
 """How often escapes are decoded: JSON in JSON in JSON."""
+DEPTH = 3
+"""How often decoded pieces are decoded again, such as Base64 of a compressed text in Base64."""
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([nrtbf])|([\"'/\\]))")
 _LINE_START = re.compile(r"\A[ \t>|#*+]*(?:\d{1,6}\t)?[ \t]*")
@@ -54,11 +58,28 @@ _BASE64_SIGNS = bytes(
 MIN_ENCODED = 12
 _HEX = re.compile(rb"(?:[0-9a-fA-F]{2}){8,}")
 _SEPARATED_HEX = re.compile(
-    rb"[0-9a-fA-F]{2}(?:[ :,-][0-9a-fA-F]{2}){5,}|[0-9a-fA-F]{4}(?: [0-9a-fA-F]{4}){2,}"
+    rb"(?:0x)?[0-9a-fA-F]{2}(?:(?:[ :,-]|, )(?:0x)?[0-9a-fA-F]{2}){5,}|[0-9a-fA-F]{4}(?: [0-9a-fA-F]{4}){2,}"
 )
-_ESCAPED = re.compile(rb"(?:\\+(?:u00|x)[0-9a-fA-F]{2}|%[0-9a-fA-F]{2}|&#x?[0-9a-fA-F]{2,5};){4,}")
+_DUMP_LINE = re.compile(
+    rb"(?m)^[ \t>|]*(?:\d{1,6}\t)?[0-9a-fA-F]{6,8}:? {1,2}((?:[0-9a-fA-F]{2,4} {1,2}){1,17})"
+)
+"""A line of xxd or hexdump: the place, the bytes, and then the bytes as text."""
+_DECIMAL = re.compile(rb"(?<![\d.])\d{1,3}(?:,\s?\d{1,3}){7,}+(?![\d.])")
+"""Bytes as a list of numbers."""
+_WRAPPED_BASE64 = re.compile(
+    rb"(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/_-]{16,}+\r?\n[ \t>|]*(?:\d{1,6}\t)?)+[A-Za-z0-9+/_-]{2,}"
+)
+_ESCAPED = re.compile(
+    rb"(?:(?<!\\)\\++(?:u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]{2,6}\}|x[0-9a-fA-F]{2}|[0-3][0-7]{2})"
+    rb"|%(?:25)?[0-9a-fA-F]{2}|=[0-9A-F]{2}|&#(?:x0{0,6}[0-9a-fA-F]{2,5}|0{0,6}[0-9]{2,6});?){4,}"
+)
 """A run of nothing but escapes, in which no letter of a value is left to look for."""
-_ESCAPED_BYTE = re.compile(r"\\+(?:u00|x)([0-9a-fA-F]{2})")
+_ESCAPED_LETTER = re.compile(rb"(?<!\\)\\++(?:u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{2,6})\})")
+_ESCAPED_BYTE = re.compile(rb"(?<!\\)\\++(?:x([0-9a-fA-F]{2})|([0-3][0-7]{2}))|=([0-9A-F]{2})")
+_COLOUR = re.compile(rb"(?:\x1b|(?<!\\)\\++(?:u001[bB]|x1[bB]|033|e))\[[0-9;?]{0,20}[A-Za-z]")
+_READABLE = bytes({*b"\0\t\n\r\x1b", *range(0x20, 0x7F)})
+_NOT_SHOWN = dict.fromkeys([0xAD, *range(0x200B, 0x2010), *range(0x2060, 0x2065), 0xFEFF])
+"""Signs that a text may have inside of a word without being seen."""
 _UNKNOWN_PACKED = (b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c", b"Rar!", b"\x04\x22\x4d\x18")
 _OPENERS: dict[bytes, Callable[[bytes], bytes]] = {
     b"\x1f\x8b": lambda data: zlib.decompressobj(wbits=31).decompress(data, MAX_UNPACKED),
@@ -66,6 +87,7 @@ _OPENERS: dict[bytes, Callable[[bytes], bytes]] = {
     b"\xfd7zXZ\0": lambda data: lzma.LZMADecompressor().decompress(data, MAX_UNPACKED),
     b"PK\x03\x04": lambda data: b"\n".join(_members(data)),
 }
+_ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 _DAMAGED = (OSError, EOFError, ValueError, RuntimeError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 
 
@@ -97,13 +119,19 @@ class FinalScan:
 
     def is_in(self, data: bytes) -> bool:
         """Whether data contain a value, encoded or not."""
-        if any(line in data for line in self._lines):
-            return True
-        if self._is_possible(data) and any(map(self._is_plain_in, _views(_text(data)))):
-            return True
-        return any(
-            self._is_plain_in(_text(batch)) for batch in _batches(_decoded(data)) if self._is_possible(batch)
-        )
+        return any(line in data for line in self._lines) or self._is_within(data, DEPTH)
+
+    def _is_within(self, data: bytes, depth: int) -> bool:
+        for form in _forms(data):
+            if self._is_possible(form) and any(map(self._is_plain_in, _views(_text(form)))):
+                return True
+            readable: list[bytes] = []
+            for batch in _batches(_decoded(form), readable):
+                if self._is_possible(batch) and self._is_plain_in(_text(batch)):
+                    return True
+            if depth and readable and self._is_within(b"\n\n".join(readable), depth - 1):
+                return True
+        return False
 
     def _is_possible(self, data: bytes) -> bool:
         """Whether data contain a part of a value; a quick no for nearly everything."""
@@ -206,12 +234,14 @@ def _members(data: bytes) -> Iterator[bytes]:
             yield archive.read(each)
 
 
-def _batches(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Join pieces, because a search of each would take longer than a search of all."""
+def _batches(pieces: Iterable[bytes], readable: list[bytes]) -> Iterator[bytes]:
+    """Join pieces, because a search of each would take longer than a search of all; collect those of text."""
     batch: list[bytes] = []
     size = 0
     for piece in pieces:
         batch.append(piece)
+        if _is_readable(piece):
+            readable.append(piece)
         size += len(piece)
         if size > BATCH:
             yield b"\n\n".join(batch)
@@ -220,22 +250,90 @@ def _batches(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield b"\n\n".join(batch)
 
 
+def _is_readable(data: bytes) -> bool:
+    """Return whether data are text, which may contain encoded pieces."""
+    if len(data.translate(None, _READABLE)) * 8 <= len(data):
+        return True
+    with contextlib.suppress(UnicodeDecodeError):
+        data.decode()
+        return True
+    return False
+
+
+def _forms(data: bytes) -> Iterator[bytes]:
+    """Yield data, and what they say where signs are coloured, hidden, wide, escaped or of two bytes."""
+    yield data
+    if b"\0" in data:
+        yield data.replace(b"\0", b"")
+    if data.count(b"\0") * 8 > len(data):
+        for codec, start in (("utf-16-le", 0), ("utf-16-le", 1), ("utf-16-be", 0), ("utf-16-be", 1)):
+            yield data[start:].decode(codec, "replace").encode("utf-8", "replace")
+    if not _is_readable(data):
+        return
+    shown = _COLOUR.sub(b"", data)
+    shown = unquote_to_bytes(shown) if b"%" in shown else shown
+    if not shown.isascii():
+        text = shown.decode("utf-8", "replace").translate(_NOT_SHOWN)
+        shown = unicodedata.normalize("NFKC", text).encode("utf-8", "replace")
+    if shown != data:
+        yield shown
+    if _ESCAPED_BYTE.search(data):
+        yield _unescaped_bytes(data)
+    if re.search(rb"=[0-9A-F]{2}|=\r?\n", data):
+        yield quopri.decodestring(data)
+
+
 def _decoded(data: bytes) -> Iterator[bytes]:
-    """Yield what pieces of Base64, hexadecimal, escapes and UTF-16 in data stand for."""
+    """Yield what pieces of Base64, hexadecimal, escapes and numbers in data stand for."""
     pieces = [piece for piece in data.translate(_BASE64_SIGNS).split() if len(piece) >= MIN_ENCODED]
-    for piece in pieces:
+    lines = re.sub(rb"(?<!\\)\\++(?:r\\++)?n", b"\n", data)
+    wrapped = (
+        re.sub(rb"\s(?:[ \t>|]*\d{1,6}\t)?|[>|]", b"", one[0]) for one in _WRAPPED_BASE64.finditer(lines)
+    )
+    for piece in (*pieces, *(one.translate(_BASE64_SIGNS) for one in wrapped)):
         for start in range(4):  # what is directly before it may look like a part of it
             with contextlib.suppress(binascii.Error):
-                yield base64.b64decode(piece[start:] + b"A" * (-len(piece[start:]) % 4))
+                yield from _unpacked(base64.b64decode(piece[start:] + b"A" * (-len(piece[start:]) % 4)))
     for found in _HEX.finditer(b" ".join(pieces)):
         yield bytes.fromhex(found[0].decode())
     for found in _SEPARATED_HEX.finditer(data):
-        yield bytes.fromhex(re.sub("[:,-]", " ", found[0].decode()))
+        yield bytes.fromhex(re.sub("0x|[:,-]", " ", found[0].decode()))
+    if dump := b"".join(found[1] for found in _DUMP_LINE.finditer(lines)):
+        yield bytes.fromhex(b"".join(dump.split()).decode())
+    for found in _DECIMAL.finditer(data):
+        yield bytes(number for one in found[0].split(b",") if (number := int(one)) < 256)
     for found in _ESCAPED.finditer(data):
-        text = _ESCAPED_BYTE.sub(lambda one: chr(int(one[1], 16)), found[0].decode())
-        yield unescaped(unquote(text, errors="replace")).encode()
-    if b"\0" in data:
-        yield data.replace(b"\0", b"")
+        yield _unescaped_run(found[0])
+
+
+def _unpacked(data: bytes) -> Iterator[bytes]:
+    """Yield data, and what they are the compressed form of."""
+    yield data
+    with contextlib.suppress(*_DAMAGED):
+        if data.startswith(_ZLIB):
+            yield zlib.decompressobj().decompress(data, MAX_UNPACKED)
+        for magic, unpack in _OPENERS.items():
+            if data.startswith(magic):
+                yield unpack(data)
+
+
+def _unescaped_run(run: bytes) -> bytes:
+    """Return what a run of escapes stands for."""
+    run = _ESCAPED_LETTER.sub(lambda one: _letter(int(one[1] or one[2], 16)), run)
+    run = _unescaped_bytes(run)
+    run = unquote_to_bytes(run)
+    return unescaped(run.decode("utf-8", "replace")).encode("utf-8", "replace") if b"&#" in run else run
+
+
+def _unescaped_bytes(data: bytes) -> bytes:
+    def byte(found: re.Match[bytes]) -> bytes:
+        return bytes([int(found[2], 8) if found[2] else int(found[1] or found[3], 16)])
+
+    return _ESCAPED_BYTE.sub(byte, data)
+
+
+def _letter(code: int) -> bytes:
+    return chr(min(code, 0x10FFFF)).encode("utf-8", "replace")
 
 
 def _views(text: str) -> Iterator[str]:

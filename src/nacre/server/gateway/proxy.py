@@ -126,18 +126,21 @@ class Gateway:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
-            exchange = _Exchange(scope, receive, send)
+            exchange = _Exchange(scope, receive, send, on_body=lambda: self._keep(scope))
             if (refusal := self._refusal(scope)) is not None:
                 await read_refused(receive)
                 await exchange.answer_error(*refusal)
                 return
-            if self._limit is not None:
-                self._limit.keep(scope["client"])
             try:
                 await self._pass_on(exchange)
             finally:
                 if self._limit is not None:
                     self._limit.release(scope["client"])
+
+    def _keep(self, scope: Scope) -> None:
+        """Keep a connection whose request has arrived; half a body keeps none."""
+        if self._limit is not None:
+            self._limit.keep(scope["client"])
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "lifespan.shutdown":
@@ -239,7 +242,7 @@ def upstream_transport(upstream: Upstream) -> httpx2.AsyncHTTPTransport:
 class _Exchange:
     """One request of a client and its answer."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, *, on_body: Callable[[], None]) -> None:
         self.scope = scope
         self.method: str = scope["method"]
         self.path: str = scope["path"]
@@ -249,6 +252,7 @@ class _Exchange:
         self.ending = "complete"
         self._receive = receive
         self._send = send
+        self._on_body = on_body
         self._body_ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._sending_since = 0.0
@@ -285,6 +289,7 @@ class _Exchange:
         more = bool(message.get("more_body"))
         if not more:
             self._body_ended.set()
+            self._on_body()
         return message.get("body", b""), more
 
     async def client_leaves(self) -> None:
