@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from nacre.app.extract_once import extract_once
 from nacre.app.memory_locations import memory_place
-from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import NacreError, VersionConflict
+from nacre.errors import NacreError
 from nacre.integrations.claude_code.input import HookInput, transcript_of
 from nacre.integrations.claude_code.session_start import AUDIT_FILE, typed
 from nacre.integrations.claude_code.state import FOLDER, HookState, change_state, forget_old, state_of
-from nacre.layers.l5_extract.by_rule import stated_facts
-from nacre.layers.l5_extract.extract import (
-    SavedMemories,
-    changes_by_rule,
-    memory_manifest,
-    nothing_hidden,
-    save_changes,
-)
-from nacre.layers.l5_extract.judge import Judge, NewMessages, messages_since
+from nacre.layers.l5_extract.extract import SavedMemories
+from nacre.layers.l5_extract.judge import messages_since
 from nacre.layers.l5_extract.policy import ExtractEnvironment, is_enabled
 from nacre.memory.checks.audit import audit
 from nacre.memory.files.location import Location
 from nacre.memory.memory import Memory
-from nacre.memory.tools import BY_AGENT
 from nacre.messages.blocks import ToolCall
 from nacre.messages.records import Said
 from nacre.messages.view import View
@@ -39,8 +30,6 @@ from nacre.tools.shell import explain
 
 TURN_SECONDS = 60.0
 """How long a second process waits for one that extracts from the same session."""
-TRIES = 5
-"""Attempts to save while other processes write."""
 AUDIT_TOLD = "audit_told"
 """Next to the notice: which findings it was about."""
 _EDITORS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
@@ -100,7 +89,7 @@ async def _drawn(hook: HookInput, settings: Settings, log: Path) -> None:
     location = memory_place(settings, "project")
     if heard.quotes and not wrote_itself(seen.view, cursor, location.directory):
         memory = await Memory.at(location, hook.cwd, keeps_index=settings.memory.keeps_index)
-        left = await _kept(memory, heard, hook, settings)
+        left = await extract_once(memory, heard, settings, session=hook.session)
     line = f"nacre {left.line}" if left.files or left.removed else ""
     for command in ("nacre memory undo", "nacre memory review"):
         line = line.replace(command, typed(command, settings)) if command in line else line
@@ -115,36 +104,6 @@ async def _drawn(hook: HookInput, settings: Settings, log: Path) -> None:
         )
 
     change_state(hook.home, hook.session, moved)
-
-
-async def _kept(
-    memory: Memory, heard: NewMessages, hook: HookInput, settings: Settings, *, clock: Clock = SYSTEM_CLOCK
-) -> SavedMemories:
-    _, names = await memory_manifest([memory], nothing_hidden)
-    zone = clock.now().astimezone().tzinfo
-    assert zone is not None, "a local time has a zone"
-    judge = Judge(
-        messages=heard,
-        session=hook.session,
-        now=clock.now(),
-        zone=zone,
-        origins=BY_AGENT,
-        names=names,
-        grounds=settings.switches.grounding,
-    )
-    found = await asyncio.to_thread(stated_facts, heard.quotes, zone=zone)
-
-    async def saved() -> SavedMemories:
-        new = await changes_by_rule(memory, found, judge, session=hook.session)
-        return await save_changes(
-            new.changes, removed=new.removed, mode=settings.extract.mode, session=hook.session
-        )
-
-    for _ in range(TRIES - 1):
-        # Another process wrote on the same subject meanwhile: read that first.
-        with suppress(VersionConflict):
-            return await saved()
-    return await saved()
 
 
 def wrote_itself(view: View, cursor: str, directory: Path) -> bool:
