@@ -1,4 +1,4 @@
-"""`nacre gateway`: pass requests of any agent on to its provider, and report what they cost (G1-G3)."""
+"""`nacre gateway`: pass requests of any agent on to its provider, and report what they cost (G1 to G5)."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ SHOWN_SESSIONS = 20
     metavar="USD",
     help="Limit of the refreshes of a day.",
 )
+@click.option("--memory", is_flag=True, help="Attach your memories to prompts and extract new ones.")
 @click.option(
     "--record",
     type=click.Path(file_okay=False, path_type=Path),
@@ -78,8 +79,10 @@ def gateway(
     limits = KeepWarmLimits(
         day_usd=float(given["keep_warm_usd"]), subscriptions=bool(given["keep_warm_subscription"])
     )
+    settings = load_settings(options)
     asked = GatewayOptions(
-        home=load_settings(options).home,
+        home=settings.home,
+        memory=settings if given["memory"] else None,
         upstream=Upstream(upstream),
         record=record,
         keep_warm=limits if given["keep_warm"] or given["keep_warm_subscription"] else None,
@@ -126,6 +129,14 @@ def report(options: RunOptions, /, *, as_json: bool) -> None:
         print(f"\nand {more:,} older; --json shows all" if more > 0 else "", end="\n" if more > 0 else "")
     for reason in dict.fromkeys(one.no_refresh for one in sessions if one.no_refresh):
         print(f"Not kept warm: {printable(reason)}.")
+    if recalled := sum(one.recalled for one in sessions):
+        print(f"{recalled:,} memories were attached to prompts.")
+    if remembered := sum(one.remembered for one in sessions):
+        print(f"{remembered:,} memories were extracted; `nacre memory list` shows them.")
+    if shrunk := sum(one.shrunk_bytes for one in sessions):
+        print(f"{shrunk:,} bytes of old history were not sent.")
+    for problem in dict.fromkeys(problem for one in sessions for problem in one.problems):
+        print(f"Problem: {printable(problem)}.")
     if blind := sum(one.without_usage for one in sessions):
         print(f"{blind:,} replies report no usage; OpenAI's streams need stream_options.include_usage.")
 

@@ -138,7 +138,8 @@ async def test_the_commands_of_its_page_work(tmp_path: Path) -> None:
     commands = [line.removeprefix("$ ") for line in page.splitlines() if line.startswith("$ ")]
     gateways = [one.split()[2:] for one in commands if one.startswith("nacre gateway --port")]
     recorded = ["--port", "8787", "--record", "recordings"]
-    assert gateways == [["--port", "8787"], recorded, ["--port", "8787", "--keep-warm"]]
+    with_flags = [["--port", "8787", flag] for flag in ("--keep-warm", "--memory")]
+    assert gateways == [["--port", "8787"], recorded, *with_flags]
     for given in gateways:
         args = [one if one != "8787" else "0" for one in given]
         async with Simulator(["hello"]) as sim, process(tmp_path, *args, "--upstream", sim.url) as (_, ready):
@@ -160,7 +161,7 @@ async def test_the_commands_of_its_page_work(tmp_path: Path) -> None:
             subprocess.run, command, cwd=tmp_path, env=env, check=True, capture_output=True, timeout=60
         )
         printed[one] = done.stdout
-    assert printed["nacre gateway report"].count(b"AsyncAnthropic/Python") == 3
+    assert printed["nacre gateway report"].count(b"AsyncAnthropic/Python") == len(gateways)
     assert printed["nacre replay recordings"].startswith(b"1 session")
 
 

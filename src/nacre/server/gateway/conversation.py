@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import cast
 
@@ -60,6 +60,14 @@ def parse_conversation(api: Api, raw: bytes | None) -> Conversation | None:
         return _conversation(api, body, system, messages)
     except (RecursionError, ValueError):  # nested too deeply, or text that is not Unicode
         return None
+
+
+def changed_conversation(said: Conversation, body: JsonObject) -> Conversation:
+    """Return the conversation of a client with another body."""
+    system, messages = _split(said.api, body)
+    return replace(
+        said, body=body, sent=sent_request(said.model, system, _objects(body.get("tools")), messages)
+    )
 
 
 def _conversation(

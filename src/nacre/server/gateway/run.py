@@ -12,12 +12,15 @@ from nacre.asgi import serve
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ConfigError
 from nacre.loopback import ConnectionLimit
+from nacre.server.gateway.changes import RequestChanges, Shrinker
 from nacre.server.gateway.keep_warm import CacheRefresher, KeepWarmLimits, Sleep
+from nacre.server.gateway.memory import GatewayMemory
 from nacre.server.gateway.observer import SessionObserver
 from nacre.server.gateway.proxy import Gateway, upstream_transport
 from nacre.server.gateway.recording import SessionRecorder
 from nacre.server.gateway.records import RecordFile
 from nacre.server.gateway.upstream import Upstream
+from nacre.settings import Settings
 
 HOST = "127.0.0.1"
 """Always loopback: keys cross this connection unencrypted."""
@@ -34,6 +37,10 @@ class GatewayOptions:
     keep_warm: KeepWarmLimits | None = None
     record: Path | None = None
     """Folder for recordings of whole sessions, with all text."""
+    memory: Settings | None = None
+    """Attach memories and extract them, as these settings say."""
+    shrinker: Shrinker | None = None
+    """Shrinks histories of clients that do not do it themselves."""
     clock: Clock = SYSTEM_CLOCK
     sleep: Sleep = asyncio.sleep
 
@@ -63,6 +70,9 @@ def build_gateway(options: GatewayOptions, port: int) -> BuiltGateway:
             on_record=observer.record,
             sleep=options.sleep,
         )
+    if options.memory is not None or options.shrinker is not None:
+        memory = None if options.memory is None else GatewayMemory(options.memory, options.clock)
+        observer.changes = RequestChanges(memory=memory, shrinker=options.shrinker)
     limit = ConnectionLimit()
     app = Gateway(options.upstream, port=port, limit=limit, observer=observer, transport=transport)
     return BuiltGateway(app, observer, limit)
