@@ -138,7 +138,7 @@ async def test_the_commands_of_its_page_work(tmp_path: Path) -> None:
     commands = [line.removeprefix("$ ") for line in page.splitlines() if line.startswith("$ ")]
     gateways = [one.split()[2:] for one in commands if one.startswith("nacre gateway --port")]
     recorded = ["--port", "8787", "--record", "recordings"]
-    with_flags = [["--port", "8787", flag] for flag in ("--keep-warm", "--memory")]
+    with_flags = [["--port", "8787", flag] for flag in ("--keep-warm", "--memory", "--shrink")]
     assert gateways == [["--port", "8787"], recorded, *with_flags]
     for given in gateways:
         args = [one if one != "8787" else "0" for one in given]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
 from nacre.messages.blocks import Block, JsonObject, Role
@@ -35,6 +36,15 @@ def _as_chat(item: JsonObject) -> JsonObject:
             }
         case {"type": "function_call_output", "call_id": str(call), "output": output}:
             return {"role": "tool", "tool_call_id": call, "content": output}
+        case {"type": str(kind), "call_id": str(call)} if kind.endswith("_output"):
+            return {"role": "tool", "tool_call_id": call, "content": item.get("output")}
+        case {"type": str(kind), "call_id": str(call)} if kind.endswith("_call"):
+            given = json.dumps({"input": item.get("input", item.get("action"))})
+            named: JsonObject = {"name": item.get("name", kind), "arguments": given}
+            return {
+                "role": "assistant",
+                "tool_calls": [{"id": call, "type": "function", "function": named}],
+            }
         case {"role": role, "content": content}:
             return {"role": role, "content": content}
         case _:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,11 +29,6 @@ class ShrunkHistory(Protocol):
     @property
     def body(self) -> JsonObject | None:
         """None if nothing changed."""
-        ...
-
-    @property
-    def notices(self) -> Sequence[str]:
-        """What was removed, in words."""
         ...
 
     def answered(self, usage: Usage) -> None:
