@@ -95,7 +95,7 @@ def gateway(
     asked = GatewayOptions(
         home=settings.home,
         memory=settings if given["memory"] else None,
-        shrinker=_shrinker(settings, given["shrink_window"]) if given["shrink"] else None,
+        shrinker=request_shrinker(settings, given["shrink_window"]) if given["shrink"] else None,
         upstream=Upstream(upstream),
         record=record,
         keep_warm=limits if given["keep_warm"] or given["keep_warm_subscription"] else None,
@@ -110,7 +110,8 @@ def gateway(
         asyncio.run(serve_gateway(asked, listening))
 
 
-def _shrinker(settings: Settings, window: float | None) -> Shrinker:
+def request_shrinker(settings: Settings, window: float | None) -> Shrinker:
+    """Return what shrinks requests; long results are kept below the home."""
     from nacre.integrations.framework_session import Layers
     from nacre.integrations.request_shrinker import RequestShrinker
 

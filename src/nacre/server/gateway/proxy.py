@@ -150,10 +150,14 @@ class Gateway:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})
+        await self.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def close(self) -> None:
+        """End what is done in the background, and the connections to the provider."""
         if self._observer is not None:
             await self._observer.close()
         await self.transport.aclose()
-        await send({"type": "lifespan.shutdown.complete"})
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         """Refuse pages in a browser: another name for this address, another origin, another site."""
