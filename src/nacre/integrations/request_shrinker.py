@@ -138,7 +138,7 @@ class RequestShrinker:
 
 
 def _is_rule(item: JsonObject) -> bool:
-    return item.get("role") in SYSTEM_ROLES or item.get("type") in SYSTEM_ITEMS
+    return str(item.get("role")) in SYSTEM_ROLES or str(item.get("type")) in SYSTEM_ITEMS
 
 
 def _grouped(api: str, items: Iterable[JsonObject]) -> list[list[JsonObject]]:
@@ -155,7 +155,7 @@ def _grouped(api: str, items: Iterable[JsonObject]) -> list[list[JsonObject]]:
 
 
 def _side(item: JsonObject) -> str:
-    role = item.get("role")
+    role = str(item.get("role"))
     kind = str(item.get("type", "message"))
     if role in {"tool", "function"} or kind.endswith("_output"):
         return "results"
@@ -211,7 +211,7 @@ def _rewritten_message(
     )
     kept: list[Json] = []
     for block in content:
-        kind = block.get("type") if isinstance(block, dict) else ""
+        kind = str(block.get("type")) if isinstance(block, dict) else ""
         if kind in THINKING and not keeps_thinking:
             continue
         if isinstance(block, dict) and (result := results.get(str(block.get("tool_use_id")))) is not None:

@@ -17,6 +17,8 @@ from openai import AsyncOpenAI
 from nacre.app.open_memory import open_memory
 from nacre.cache.prefix_monitor import message_blocks
 from nacre.devtools.sim.simulator import Simulator
+from nacre.integrations.framework_session import Layers
+from nacre.integrations.request_shrinker import RequestShrinker
 from nacre.memory.memory import Memory
 from nacre.messages.blocks import Json, JsonObject
 from nacre.server.gateway.person_messages import person_messages, working_directory
@@ -342,3 +344,19 @@ async def test_the_persons_words_are_found_in_what_real_agents_send() -> None:
         [found] = person_messages(api, body)  # type: ignore[arg-type]
         assert found.text == "Where is the box?"
         assert working_directory(api, body) == Path("/tmp")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("role", [{"a": 1}, ["user"], None, 3], ids=str)
+async def test_a_role_that_is_no_text_passes_as_it_came(tmp_path: Path, role: Json) -> None:
+    await (await own_memory(tmp_path)).save(FACT)
+    data = json.dumps({"model": GPT, "messages": [{"role": role, "content": QUESTION}]}).encode()
+    made = RequestShrinker(tmp_path / "results", Layers())
+    async with (
+        raw_upstream(answer(b"{}")) as upstream,
+        gateway(upstream.url, memory=settings(tmp_path), shrinker=made) as proxy,
+        proxy.client() as client,
+    ):
+        await client.post("/v1/chat/completions", content=data)
+        [session] = await proxy.sessions(1)
+    assert upstream.bodies == [data]
+    assert not session.problems

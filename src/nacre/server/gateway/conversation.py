@@ -117,14 +117,14 @@ def _split(api: Api, body: JsonObject) -> tuple[list[JsonObject], list[JsonObjec
 
 def _system_messages(listed: Sequence[JsonObject]) -> int:
     """Return how many messages at the beginning are the system prompt."""
-    return next((n for n, one in enumerate(listed) if one.get("role") not in SYSTEM_ROLES), len(listed))
+    return next((n for n, one in enumerate(listed) if str(one.get("role")) not in SYSTEM_ROLES), len(listed))
 
 
 def _with_fields(message: JsonObject) -> JsonObject:
     """Return a chat message whose other fields, such as its tool calls, are blocks like the rest."""
     rest = {key: value for key, value in message.items() if key not in {"role", "content"}}
     blocks: list[Json] = [*_blocks(message)]
-    is_result = message.get("role") in {"tool", "function"}
+    is_result = str(message.get("role")) in {"tool", "function"}
     if rest or is_result:
         blocks.append({"type": "tool_result" if is_result else "tool_calls", **rest})
     return {"role": "user" if is_result else message.get("role"), "content": blocks}
@@ -159,7 +159,7 @@ def refresh_objection(body: JsonObject, profile: ModelProfile) -> str:
     """Return why a request cannot be repeated without output; empty if it can (C8b)."""
     thinking, choice, output = (body.get(name) for name in ("thinking", "tool_choice", "output_config"))
     is_fixed = isinstance(thinking, dict) and thinking.get("type") == "enabled"
-    is_forced = isinstance(choice, dict) and choice.get("type") in {"any", "tool"}
+    is_forced = isinstance(choice, dict) and str(choice.get("type")) in {"any", "tool"}
     objections = (
         (not profile.known, "the prices of the model are not known"),
         (not profile.refreshes, "the provider is not known to refresh its cache on such a request"),

@@ -139,7 +139,7 @@ def _instructions(api: Api, body: JsonObject) -> str:
         return "\n".join(_texts(body.get("system")))
     texts = _texts(body.get("instructions"))
     for one in listed_messages(api, body)[:8]:
-        if one.get("role") in {"system", "developer"}:
+        if str(one.get("role")) in {"system", "developer"}:
             texts += _texts(one.get("content"))
     return "\n".join(texts)
 
