@@ -54,9 +54,9 @@ REPEATABLE_TOOLS = CLEARABLE | {
 SYSTEM_ROLES = frozenset({"system", "developer"})
 SYSTEM_ITEMS = frozenset({"additional_tools"})
 THINKING = frozenset({"thinking", "redacted_thinking"})
-MAX_CONVERSATIONS = 64
+MAX_CONVERSATIONS = 32
 """Beginnings of conversations that are followed at the same time."""
-MAX_BRANCHES = 8
+MAX_BRANCHES = 4
 """Histories with the same beginning."""
 KEPT = timedelta(days=30)
 """For files with long results, from the last one of a conversation."""

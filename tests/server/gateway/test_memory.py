@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
@@ -25,6 +26,7 @@ from nacre.server.gateway.person_messages import person_messages, working_direct
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock
 from tests.server.gateway.proxying import Running, answer, gateway, raw_upstream
+from tests.server.gateway.test_command import environment, process
 
 CLAUDE = "claude-sonnet-5-5"
 GPT = "gpt-6-sol"
@@ -360,3 +362,77 @@ async def test_a_role_that_is_no_text_passes_as_it_came(tmp_path: Path, role: Js
         [session] = await proxy.sessions(1)
     assert upstream.bodies == [data]
     assert not session.problems
+
+
+async def test_a_reply_that_breaks_off_ends_no_turn(tmp_path: Path) -> None:
+    """What was said is extracted once the repeated request is answered."""
+    states = user("Remember that we always test the web shop with Firefox.")
+    async with remembering(tmp_path, ["Yes."] * 2) as (_, proxy):
+        body = {"model": CLAUDE, "max_tokens": 99, "messages": [states], "stream": True}
+        async with proxy.client(KEY) as client:
+            with pytest.raises(httpx2.TransportError):
+                await client.post("/v1/messages", json=body, headers={"x-sim-fault": "disconnect; after=3"})
+            await proxy.sessions(1)
+            memory = await own_memory(tmp_path)
+            assert await memory.list() == []
+            assert (await client.post("/v1/messages", json=body)).status_code == 200
+        assert len(await saved(memory)) == 1
+
+
+async def test_many_clients_keep_their_histories_and_memories_apart(tmp_path: Path) -> None:
+    """Each has a project of its own and sends its history in parts, all at the same time."""
+    names = [f"client{number}" for number in range(12)]
+    for name in names:
+        (tmp_path / name).mkdir()
+        project = await open_memory(load(tmp_path / name, os.environ))
+        await project.save(f"The production database of the shop is called {name}-db.")
+    made = RequestShrinker(tmp_path / "results", Layers())
+    async with remembering(tmp_path, ["Yes."] * 40, shrinker=made) as (sim, proxy):
+
+        async def talk(name: str) -> None:
+            said = [user("What is the production database of the shop called?")]
+            for _ in range(3):
+                key = {**KEY, "x-api-key": name, "x-nacre-project": str(tmp_path / name)}
+                async with proxy.client(key) as client:
+                    body = {"model": CLAUDE, "max_tokens": 99, "system": name, "messages": said}
+                    assert (await client.post("/v1/messages", json=body)).status_code == 200
+                said = [*said, assistant("Yes."), user(f"And what else does {name} know about it?")]
+
+        await asyncio.gather(*map(talk, names))
+        found = await proxy.sessions(3 * len(names))
+    assert len(sim.log) == 3 * len(names)
+    for line in sim.log:
+        text = json.dumps(line.body["messages"])
+        mine = line.body["system"]
+        assert [name for name in names if f"{name}-db" in text] == [mine]
+    assert sorted(one.requests for one in found) == [3] * len(names)
+
+
+@pytest.mark.slow
+async def test_a_kill_in_the_middle_of_a_stream_does_not_move_the_prefix(tmp_path: Path) -> None:
+    world = environment(tmp_path)
+    memory = await open_memory(load(tmp_path, world), scope="user")
+    await memory.save(FACT)
+    async with Simulator(["6543."] * 3) as sim:
+        options = ("--memory", "--upstream", sim.url)
+        asked = {"model": CLAUDE, "max_tokens": 99, "messages": [user(QUESTION)], "stream": True}
+        async with (
+            process(tmp_path, *options) as (killed, ready),
+            httpx2.AsyncClient(base_url=ready["url"], headers=KEY, timeout=30) as client,
+            client.stream(
+                "POST", "/v1/messages", json=asked, headers={"x-sim-fault": "hang; after=3"}
+            ) as hanging,
+        ):
+            await anext(hanging.aiter_raw())
+            killed.kill()
+            await killed.wait()
+        await memory.save("The production database of the shop moves to port 7777 soon.")
+        async with (
+            process(tmp_path, *options) as (_, ready),
+            httpx2.AsyncClient(base_url=ready["url"], headers=KEY, timeout=30) as client,
+        ):
+            more = [user(QUESTION), assistant("It is"), user("Please go on with it.")]
+            await client.post("/v1/messages", json={**asked, "messages": more})
+    before, after = (blocks(line.body) for line in sim.log[:2])
+    assert FACT in json.dumps(sim.log[0].body)
+    assert after[: len(before)] == before
