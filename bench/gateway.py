@@ -263,6 +263,7 @@ class _Player:
             "model": MODEL,
             "max_tokens": 32_000,
             "system": [system, {"type": "text", "text": self.session.name}],
+            "tools": [{"name": name, "input_schema": {"type": "object"}} for name in ("Read", "Bash")],
             "messages": [*before, marked],
         }
         return json.dumps({**body, **({"thinking": self.thinking} if self.thinking else {})}).encode()
@@ -341,9 +342,12 @@ class _Way:
     keep_warm: bool = False
     memory: bool = False
     shrink: bool = False
+    window: int | None = None
+    """Window to shrink to; None: the model's own, which no session of the day fills."""
     thinking: JsonObject | None = None
 
 
+HALF_WINDOW = 100_000
 ADAPTIVE: JsonObject = {"type": "adaptive"}
 """A fixed budget needs the thinking of earlier replies, which was not recorded; it is never refreshed."""
 WAYS = {
@@ -352,6 +356,7 @@ WAYS = {
     "keep_warm": _Way(keep_warm=True),
     "memory": _Way(memory=True),
     "shrink": _Way(shrink=True),
+    "shrink_to_half": _Way(shrink=True, window=HALF_WINDOW),
     "all": _Way(keep_warm=True, memory=True, shrink=True),
     "thinking_direct": _Way(through=False, thinking=ADAPTIVE),
     "thinking_keep_warm": _Way(keep_warm=True, thinking=ADAPTIVE),
@@ -438,7 +443,9 @@ async def _played(sessions: list[Recorded], sizes: Sizes, way: _Way) -> _Played:
                 upstream=Upstream(sim.url),
                 keep_warm=KeepWarmLimits(day_usd=1_000) if way.keep_warm else None,
                 memory=load(Path(home), {"NACRE_HOME": home, "HOME": home}) if way.memory else None,
-                shrinker=RequestShrinker(Path(home) / "results", Layers()) if way.shrink else None,
+                shrinker=RequestShrinker(Path(home) / "results", Layers(window=way.window))
+                if way.shrink
+                else None,
                 clock=day.clock,
                 sleep=day.sleep,
             )

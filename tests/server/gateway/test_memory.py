@@ -436,3 +436,16 @@ async def test_a_kill_in_the_middle_of_a_stream_does_not_move_the_prefix(tmp_pat
     before, after = (blocks(line.body) for line in sim.log[:2])
     assert FACT in json.dumps(sim.log[0].body)
     assert after[: len(before)] == before
+
+
+@pytest.mark.parametrize("given", [{"extract": {"mode": "off"}}, {"switches": {"extract": False}}], ids=str)
+async def test_extraction_that_the_settings_switch_off_is_off_here_too(
+    tmp_path: Path, given: dict[str, Json]
+) -> None:
+    home = Path(os.environ["NACRE_HOME"])
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "settings.json").write_text(json.dumps(given))
+    async with remembering(tmp_path, ["Yes."]) as (_, proxy):
+        await ask(proxy, [user("Remember that we always test the web shop with Firefox.")])
+        await proxy.sessions(1)
+    assert await (await own_memory(tmp_path)).list() == []

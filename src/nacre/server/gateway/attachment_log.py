@@ -5,6 +5,7 @@ One file per conversation below `cache/` of the home: a purge of a memory delete
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections import OrderedDict
@@ -45,6 +46,8 @@ class AttachedConversation:
     texts: dict[bytes, AttachedText] = field(default_factory=dict)
     extracted: set[bytes] = field(default_factory=set)
     """Messages that memories were extracted from."""
+    attaching: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """A client may repeat a request while it is on its way."""
     stamp: tuple[int, int] | None = None
     """Size and time of the file as it was read or written last."""
 

@@ -22,6 +22,7 @@ from nacre.clock import Clock
 from nacre.context.privacy import OriginTracker
 from nacre.errors import NacreError
 from nacre.layers.l5_extract.judge import messages_since
+from nacre.layers.l5_extract.policy import ExtractEnvironment, is_enabled
 from nacre.memory.files.location import Location
 from nacre.memory.memory import VECTORS_SECONDS, Memory
 from nacre.memory.recall import usage
@@ -71,6 +72,20 @@ class _Project:
     indexes: Sequence[LocalIndex]
     extracting: asyncio.Lock = field(default_factory=asyncio.Lock)
     failures: int = 0
+
+    @property
+    def extracts(self) -> bool:
+        """Whether the settings let memories be extracted."""
+        given = self.settings.memory
+        here = ExtractEnvironment(
+            switch=self.settings.switches.extract is not False,
+            is_kept=given.is_on,
+            is_bare=given.simple,
+            is_remote=given.remote,
+            is_interactive=True,  # a person started the gateway and asked for it
+            is_daily=given.mode == "daily",
+        )
+        return is_enabled(here, self.settings.extract)
 
     def recall(self, query: RecallQuery, already: AlreadySeen) -> Recalled:
         for index in self.indexes:
@@ -122,7 +137,7 @@ class GatewayMemory:
         self._held: OrderedDict[str, AlreadySeen] = OrderedDict()
         """What conversations hold that are kept at the provider, by their last reply."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._attaching = asyncio.Lock()
+        self._opening = asyncio.Lock()
         # The first message has no time for this import.
         import nacre.memory.recall.ranking.ranker  # noqa: F401, PLC0415
 
@@ -137,9 +152,10 @@ class GatewayMemory:
         people = person_messages(api, body, seed)
         if not people:
             return None
-        project = await asyncio.to_thread(self._project, directory)
-        async with self._attaching:  # a client may repeat a request while it is on its way
-            conversation = await asyncio.to_thread(self._log.conversation, people[0].link)
+        async with self._opening:
+            project = await asyncio.to_thread(self._project, directory)
+        conversation = self._log.conversation(people[0].link)
+        async with conversation.attaching:
             newest = people[-1]
             is_side = is_side_request(api, body)
             recalled = 0
@@ -170,8 +186,7 @@ class GatewayMemory:
         is_over = said.reply is not None and not any(
             isinstance(block, ToolCall) for block in said.reply.message.blocks
         )
-        extracts = outcome.project.settings.switches.extract is not False
-        if is_over and extracts and not outcome.is_side and outcome.project.settings.extract.mode != "off":
+        if is_over and not outcome.is_side and outcome.project.extracts:
             task = asyncio.create_task(self._extract(outcome, said), name="gateway extraction")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -297,7 +312,8 @@ class GatewayMemory:
         heard = messages_since(View.of(records), None)
         if heard.quotes:
             settings = project.settings
-            memory = await Memory.at(project.target, settings.cwd, keeps_index=settings.memory.keeps_index)
+            keeps_index = project.target.source == "user" or settings.memory.keeps_index
+            memory = await Memory.at(project.target, settings.cwd, keeps_index=keeps_index)
             saved = await extract_once(memory, heard, settings, session=said.session, origins=tracker)
             for index in project.indexes:
                 index.writes = True
