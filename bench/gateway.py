@@ -1,7 +1,7 @@
 """What the gateway costs and saves: streams beside a bare proxy, and a recorded day of real sessions.
 
 The bare proxy is the one that uvicorn and httpx2 make in twenty lines; it reads nothing of what passes. The
-day is played on the simulator's clock: directly, through the gateway, and with keep-warm.
+day is played on the simulator's clock: directly, through the gateway, and with each of its features.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from nacre.devtools.replay.schema import Recorded, ReplayStep
 from nacre.devtools.sim.clock import SimClock
 from nacre.devtools.sim.replies import ScriptedReply
 from nacre.devtools.sim.simulator import SimSettings, Simulator
+from nacre.integrations.framework_session import Layers
+from nacre.integrations.request_shrinker import RequestShrinker
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.records import Said
 from nacre.messages.wire import render_blocks
@@ -43,6 +45,7 @@ from nacre.server.gateway.records import read_records
 from nacre.server.gateway.report import report
 from nacre.server.gateway.run import GatewayOptions, build_gateway
 from nacre.server.gateway.upstream import Upstream
+from nacre.settings import load
 
 DAYS = Path(__file__).parents[2] / "shared" / "data" / "claude_code_sessions" / "sessions"
 """Beside the repository, never in it."""
@@ -69,7 +72,7 @@ TINY = Sizes(streams=4, rounds=1, steps=6)
 
 def measure(sizes: Sizes = FULL) -> JsonObject:
     speed = asyncio.run(_speed(sizes))
-    day = asyncio.run(_day(sizes)) if DAYS.exists() else None
+    day: Any = asyncio.run(_day(sizes)) if DAYS.exists() else None
     first, through = speed["first_byte_ratio"], speed["throughput_ratio"]
     bars = [
         bar("time to first byte beside a bare proxy", first, at_most=FIRST_BYTE_LIMIT),
@@ -80,6 +83,8 @@ def measure(sizes: Sizes = FULL) -> JsonObject:
             bar("replies that differ from the direct ones", day["replies_that_differ"], at_most=0),
             bar("bodies that differ from the direct ones", day["bodies_that_differ"], at_most=0),
             bar("bill with keep-warm beside the direct one", day["keep_warm_ratio"], at_most=0.99),
+            bar("the same with adaptive thinking", day["ways"]["thinking_keep_warm"]["ratio"], at_most=0.99),
+            bar("bill with shrink beside the direct one", day["ways"]["shrink"]["ratio"], at_most=1.0),
         ]
     return {"streams": sizes.streams, **speed, "day": day, "bars": [*bars]}
 
@@ -241,6 +246,7 @@ class _Player:
     """Plays the client of one recorded session."""
 
     session: Recorded
+    thinking: JsonObject | None = None
     messages: list[Json] = field(default_factory=list)
 
     def request(self, step: ReplayStep) -> bytes:
@@ -257,9 +263,10 @@ class _Player:
             "model": MODEL,
             "max_tokens": 32_000,
             "system": [system, {"type": "text", "text": self.session.name}],
+            "tools": [{"name": name, "input_schema": {"type": "object"}} for name in ("Read", "Bash")],
             "messages": [*before, marked],
         }
-        return json.dumps(body).encode()
+        return json.dumps({**body, **({"thinking": self.thinking} if self.thinking else {})}).encode()
 
     def reply(self, step: ReplayStep) -> ScriptedReply:
         self._add(step.reply)
@@ -327,30 +334,69 @@ class _Day:
         return sum(not due.done() for _, _, due in self._due)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """One way to play the day."""
+
+    through: bool = True
+    keep_warm: bool = False
+    memory: bool = False
+    shrink: bool = False
+    window: int | None = None
+    """Window to shrink to; None: the model's own, which no session of the day fills."""
+    thinking: JsonObject | None = None
+
+
+HALF_WINDOW = 100_000
+ADAPTIVE: JsonObject = {"type": "adaptive"}
+"""A fixed budget needs the thinking of earlier replies, which was not recorded; it is never refreshed."""
+WAYS = {
+    "direct": _Way(through=False),
+    "gateway": _Way(),
+    "keep_warm": _Way(keep_warm=True),
+    "memory": _Way(memory=True),
+    "shrink": _Way(shrink=True),
+    "shrink_to_half": _Way(shrink=True, window=HALF_WINDOW),
+    "all": _Way(keep_warm=True, memory=True, shrink=True),
+    "thinking_direct": _Way(through=False, thinking=ADAPTIVE),
+    "thinking_keep_warm": _Way(keep_warm=True, thinking=ADAPTIVE),
+    "thinking_all": _Way(keep_warm=True, memory=True, shrink=True, thinking=ADAPTIVE),
+}
+UNCHANGED = ("direct", "gateway", "keep_warm")
+"""Ways in which the provider gets the client's bytes."""
+
+
 async def _day(sizes: Sizes) -> JsonObject:
     sessions = _busiest_day()
-    direct = await _played(sessions, sizes, through=False)
-    passed = await _played(sessions, sizes, through=True)
-    warmed = await _played(sessions, sizes, through=True, keep_warm=KeepWarmLimits(day_usd=1_000))
+    played = {name: await _played(sessions, sizes, way) for name, way in WAYS.items()}
+    ways: JsonObject = {}
+    for name, one in played.items():
+        beside = played["thinking_direct" if name.startswith("thinking") else "direct"]
+        ways[name] = {
+            "usd": round(one.usd, 4),
+            "ratio": round(one.usd / beside.usd, 4),
+            "reported_usd": round(one.reported, 4),
+            "pauses_usd": round(one.pauses_usd, 4),
+            "refreshes": one.refreshes,
+            "refreshes_usd": round(one.refreshes_usd, 4),
+            "not_refreshed_because": one.no_refresh,
+            "recalled": one.recalled,
+            "remembered": one.remembered,
+            "shrunk_bytes": one.shrunk_bytes,
+            "problems": one.problems,
+            "replies_that_differ": sum(
+                ours != theirs for ours, theirs in zip(one.replies, beside.replies, strict=True)
+            ),
+        }
+    unchanged = [played[name].bodies for name in UNCHANGED]
     return {
         "sessions": len(sessions),
-        "requests": len(direct.replies),
+        "requests": len(played["direct"].replies),
         "model": MODEL,
-        "direct_usd": round(direct.usd, 4),
-        "gateway_usd": round(passed.usd, 4),
-        "keep_warm_usd": round(warmed.usd, 4),
-        "gateway_ratio": round(passed.usd / direct.usd, 4),
-        "keep_warm_ratio": round(warmed.usd / direct.usd, 4),
-        "refreshes": warmed.refreshes,
-        "refreshes_usd": round(warmed.refreshes_usd, 4),
-        "pauses_usd": {"gateway": round(passed.pauses_usd, 4), "keep_warm": round(warmed.pauses_usd, 4)},
-        "reported_usd": {"gateway": round(passed.reported, 4), "keep_warm": round(warmed.reported, 4)},
-        "replies_that_differ": sum(
-            len({*three}) > 1 for three in zip(direct.replies, passed.replies, warmed.replies, strict=True)
-        ),
-        "bodies_that_differ": sum(
-            len({*three}) > 1 for three in zip(direct.bodies, passed.bodies, warmed.bodies, strict=True)
-        ),
+        "ways": ways,
+        "keep_warm_ratio": ways["keep_warm"]["ratio"],  # type: ignore[index,call-overload]
+        "replies_that_differ": sum(one["replies_that_differ"] for one in ways.values()),  # type: ignore[index,call-overload,misc]
+        "bodies_that_differ": sum(len({*three}) > 1 for three in zip(*unchanged, strict=True)),
     }
 
 
@@ -373,13 +419,16 @@ class _Played:
     refreshes_usd: float = 0.0
     pauses_usd: float = 0.0
     reported: float = 0.0
+    no_refresh: str = ""
+    recalled: int = 0
+    remembered: int = 0
+    shrunk_bytes: int = 0
+    problems: int = 0
 
 
-async def _played(
-    sessions: list[Recorded], sizes: Sizes, *, through: bool, keep_warm: KeepWarmLimits | None = None
-) -> _Played:
+async def _played(sessions: list[Recorded], sizes: Sizes, way: _Way) -> _Played:
     day = _Day(sessions, sizes.steps)
-    players = [_Player(one) for one in sessions]
+    players = [_Player(one, way.thinking) for one in sessions]
     next_reply: list[ScriptedReply] = []
 
     async def source(_: JsonObject) -> ScriptedReply:
@@ -392,12 +441,16 @@ async def _played(
             options = GatewayOptions(
                 home=Path(home),
                 upstream=Upstream(sim.url),
-                keep_warm=keep_warm,
+                keep_warm=KeepWarmLimits(day_usd=1_000) if way.keep_warm else None,
+                memory=load(Path(home), {"NACRE_HOME": home, "HOME": home}) if way.memory else None,
+                shrinker=RequestShrinker(Path(home) / "results", Layers(window=way.window))
+                if way.shrink
+                else None,
                 clock=day.clock,
                 sleep=day.sleep,
             )
             async with (
-                _serving(options, day, sim.url if not through else None) as url,
+                _serving(options, day, None if way.through else sim.url) as url,
                 httpx2.AsyncClient(base_url=url, timeout=60) as client,
             ):
                 for at, number, step in day.steps:
@@ -416,6 +469,11 @@ async def _played(
     done.refreshes_usd = sum(one.refreshes_usd for one in found)
     done.usd += done.refreshes_usd
     done.pauses_usd = sum(one.pauses_usd for one in found)
+    done.no_refresh = next((one.no_refresh for one in found if one.no_refresh), "")
+    done.recalled = sum(one.recalled for one in found)
+    done.remembered = sum(one.remembered for one in found)
+    done.shrunk_bytes = sum(one.shrunk_bytes for one in found)
+    done.problems = sum(sum(one.problems.values()) for one in found)
     done.reported = sum(one.cost_usd for one in found)
     return done
 

@@ -27,6 +27,7 @@ from pydantic import ValidationError
 
 from nacre.agents.team_tasks import TASKS, TeamTasks
 from nacre.agents.types import parse_type
+from nacre.cache.models import profile
 from nacre.context.plan import Plan
 from nacre.context.skills import SkillFolder, find_skills, skill_text
 from nacre.devtools.sim import Simulator, parse_script
@@ -34,8 +35,10 @@ from nacre.errors import ConfigError, NacreError
 from nacre.hooks.command import HookRun, answer
 from nacre.hooks.table import EVENTS, parse_hooks
 from nacre.integrations.claude_code.input import parse_input
+from nacre.integrations.framework_session import Layers
 from nacre.integrations.mcp_server.greeting import _handshake
 from nacre.integrations.mcp_server.stdio import mended
+from nacre.integrations.request_shrinker import RequestShrinker
 from nacre.layers.l3_notes.notes import is_by_rule
 from nacre.layers.l4_compact import summarise
 from nacre.layers.l7_mail import letter
@@ -73,6 +76,15 @@ from nacre.providers.anthropic import AnthropicProvider
 from nacre.providers.base import Provider, Request
 from nacre.providers.openai import OpenAICompatibleProvider
 from nacre.providers.text_calls import parse_text_calls
+from nacre.server.gateway.conversation import changed_conversation, parse_conversation, refresh_objection
+from nacre.server.gateway.person_messages import (
+    is_side_request,
+    person_messages,
+    with_texts,
+    working_directory,
+)
+from nacre.server.gateway.reply_reader import ReplyReader
+from nacre.server.gateway.upstream import Api
 from nacre.settings import load
 from nacre.store import boundaries, summaries
 from nacre.store.git_objects import GitRepository
@@ -209,6 +221,46 @@ def openai_stream(data: bytes, _: Path) -> None:
 def responses_stream(data: bytes, _: Path) -> None:
     client = openai.AsyncOpenAI(api_key="any", base_url="http://x", http_client=_answering(data))
     _replay(OpenAICompatibleProvider(client=client, api="responses"))
+
+
+@target
+def gateway_requests(data: bytes, folder: Path) -> None:
+    """What a client sends through the gateway, with memory and shrinking on."""
+    apis: tuple[Api, ...] = ("messages", "chat", "responses")
+    for api in apis:
+        said = parse_conversation(api, data)
+        if said is None:
+            continue
+        refresh_objection(said.body, profile(said.model))
+        people = person_messages(api, said.body)
+        is_side_request(api, said.body)
+        working_directory(api, said.body)
+        changed = with_texts(api, said.body, {one.index: "a memory" for one in people})
+        changed_conversation(said, changed)
+        layers = Layers(window=4_000)
+        shrunk = loop().run(RequestShrinker(folder / "results", layers).shrink(api, changed))
+        if shrunk is not None and shrunk.body is not None:
+            assert parse_conversation(api, json.dumps(shrunk.body).encode()) is not None
+
+
+@target
+def gateway_replies(data: bytes, _: Path) -> None:
+    """What a provider answers through the gateway: any API, encoding and division into parts."""
+    random = Random(data)
+    headers = [
+        (b"content-type", random.choice([b"text/event-stream", b"application/json"])),
+        (b"content-encoding", random.choice([b"identity", b"gzip", b"deflate"])),
+    ]
+    reader = ReplyReader(random.choice(["messages", "chat", "responses"]), whole=random.random() < 0.5)
+    reader.start(200, headers)
+    rest = data
+    while rest:
+        size = random.randint(1, 2_000)
+        reader.feed(rest[:size])
+        rest = rest[size:]
+    reader.finish()
+    assert reader.usage is None or reader.usage.prompt >= 0
+    assert reader.reply is None or reader.whole
 
 
 @target

@@ -22,7 +22,7 @@ from nacre.layers.l5_extract.extract import (
 from nacre.layers.l5_extract.judge import Judge, NewMessages
 from nacre.memory.files.location import Location
 from nacre.memory.memory import Memory
-from nacre.memory.tools import BY_AGENT
+from nacre.memory.tools import BY_AGENT, OriginJudge
 from nacre.messages.blocks import JsonObject
 from nacre.messages.jsonl_encode import Envelope
 from nacre.messages.records import Record
@@ -50,7 +50,13 @@ def conversation(messages: Sequence[JsonObject]) -> list[Record]:
 
 
 async def extract_by_rule(
-    memory: Memory, heard: NewMessages, *, session: str, settings: Settings, job: str = ""
+    memory: Memory,
+    heard: NewMessages,
+    *,
+    session: str,
+    settings: Settings,
+    job: str = "",
+    origins: OriginJudge = BY_AGENT,
 ) -> SavedMemories:
     """Save what the new messages of a conversation state; what is known is not saved again.
 
@@ -65,7 +71,7 @@ async def extract_by_rule(
         session=session,
         now=now,
         zone=zone,
-        origins=BY_AGENT,
+        origins=origins,
         names=names,
         grounds=settings.switches.grounding,
     )

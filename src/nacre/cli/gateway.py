@@ -1,4 +1,4 @@
-"""`nacre gateway`: pass requests of any agent on to its provider, and report what they cost (G1-G3)."""
+"""`nacre gateway`: pass requests of any agent on to its provider, and report what they cost (G1 to G5)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,16 @@ from nacre.errors import ConfigError
 from nacre.formatting import how_to_install, usd_text
 
 if TYPE_CHECKING:
+    from nacre.server.gateway.changes import Shrinker
     from nacre.server.gateway.report import SessionReport
+    from nacre.settings import Settings
 
 MAX_PORT = 65_535
 DAY_USD = 5.0
 SHOWN_SESSIONS = 20
+MIN_WINDOW = 4_000
+RESULTS = Path("cache") / "gateway" / "results"
+"""Below the home: long results of clients whose histories are shrunk."""
 
 
 @click.group(invoke_without_command=True, short_help="Pass an agent's requests on to its provider.")
@@ -42,6 +47,14 @@ SHOWN_SESSIONS = 20
     metavar="USD",
     help="Limit of the refreshes of a day.",
 )
+@click.option("--memory", is_flag=True, help="Attach your memories to prompts and extract new ones.")
+@click.option("--shrink", is_flag=True, help="Shrink long histories of clients that never do.")
+@click.option(
+    "--shrink-window",
+    type=click.IntRange(min=MIN_WINDOW),
+    metavar="TOKENS",
+    help="Window to shrink to, if the model's own is unknown or should not be used up.",
+)
 @click.option(
     "--record",
     type=click.Path(file_okay=False, path_type=Path),
@@ -58,7 +71,7 @@ def gateway(
     upstream: str | None,
     record: Path | None,
     as_json: bool,
-    **given: bool | float,
+    **given: bool | float | None,
 ) -> None:
     """Pass requests of any agent on to its provider, unchanged, on a loopback port until Ctrl-C.
 
@@ -76,10 +89,13 @@ def gateway(
 
     options: RunOptions = ctx.obj
     limits = KeepWarmLimits(
-        day_usd=float(given["keep_warm_usd"]), subscriptions=bool(given["keep_warm_subscription"])
+        day_usd=float(given["keep_warm_usd"] or 0), subscriptions=bool(given["keep_warm_subscription"])
     )
+    settings = load_settings(options)
     asked = GatewayOptions(
-        home=load_settings(options).home,
+        home=settings.home,
+        memory=settings if given["memory"] else None,
+        shrinker=request_shrinker(settings, given["shrink_window"]) if given["shrink"] else None,
         upstream=Upstream(upstream),
         record=record,
         keep_warm=limits if given["keep_warm"] or given["keep_warm_subscription"] else None,
@@ -92,6 +108,15 @@ def gateway(
         print(f"{url}\n\n  ANTHROPIC_BASE_URL={url}\n  OPENAI_BASE_URL={url}/v1", flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(serve_gateway(asked, listening))
+
+
+def request_shrinker(settings: Settings, window: float | None) -> Shrinker:
+    """Return what shrinks requests; long results are kept below the home."""
+    from nacre.integrations.framework_session import Layers
+    from nacre.integrations.request_shrinker import RequestShrinker
+
+    layers = Layers(window=None if window is None else int(window))
+    return RequestShrinker(settings.home / RESULTS, layers)
 
 
 @gateway.command()
@@ -126,6 +151,14 @@ def report(options: RunOptions, /, *, as_json: bool) -> None:
         print(f"\nand {more:,} older; --json shows all" if more > 0 else "", end="\n" if more > 0 else "")
     for reason in dict.fromkeys(one.no_refresh for one in sessions if one.no_refresh):
         print(f"Not kept warm: {printable(reason)}.")
+    if recalled := sum(one.recalled for one in sessions):
+        print(f"{recalled:,} memories were attached to prompts.")
+    if remembered := sum(one.remembered for one in sessions):
+        print(f"{remembered:,} memories were extracted; `nacre memory list` shows them.")
+    if shrunk := sum(one.shrunk_bytes for one in sessions):
+        print(f"{shrunk:,} bytes of old history were not sent.")
+    for problem in dict.fromkeys(problem for one in sessions for problem in one.problems):
+        print(f"Problem: {printable(problem)}.")
     if blind := sum(one.without_usage for one in sessions):
         print(f"{blind:,} replies report no usage; OpenAI's streams need stream_options.include_usage.")
 

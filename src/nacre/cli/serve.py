@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,12 +25,16 @@ from nacre.formatting import how_to_install
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from nacre.asgi import App
+    from nacre.loopback import ConnectionLimit
     from nacre.server.api import ServerParts
     from nacre.settings import Settings
 
 MAX_PORT = 65_535
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 FIRST_USER = "owner"
+GATEWAY_PATH = "/gateway"
+"""As `MOUNTED_AT` of the gateway, which is imported only where it is asked for."""
 GRACE_SECONDS = 10
 """Time for requests in progress when the process is told to stop."""
 MCP_MODULES = ("mcp", "mcp_types")
@@ -55,6 +59,17 @@ MCP_MODULES = ("mcp", "mcp_types")
     metavar="MB",
     help="Memory for the search indexes of open spaces; the one used longest ago is closed.",
 )
+@click.option(
+    "--gateway", is_flag=True, help="Also be a gateway for agents, at /gateway; see `nacre gateway`."
+)
+@click.option(
+    "--gateway-with",
+    "extras",
+    type=click.Choice(["keep-warm", "memory", "shrink"]),
+    multiple=True,
+    help="What the gateway does beside passing requests on; may be repeated.",
+)
+@click.option("--upstream", metavar="URL", help="Provider of the gateway; default: by the request.")
 @database_option
 @click.option("--json", "as_json", is_flag=True, help="Print the address as one JSON document.")
 @click.pass_obj
@@ -67,15 +82,20 @@ def serve(
     behind_proxy: bool,
     database: str | None,
     index_memory: int,
-    **flags: bool,
+    **flags: Any,
 ) -> None:
     """Serve memories and sessions over HTTP until Ctrl-C: REST at /v1 (GET /openapi.json describes it), MCP
-    at /mcp.
+    at /mcp, with --gateway a gateway at /gateway.
 
     Clients send a key: `nacre keys create` makes one. Without any key, the first start creates one for an
     administrator and prints it. With a database, many tenants and several such processes share it.
     """
     _check_requirements(host, behind_proxy=behind_proxy)
+    if flags["gateway"] and (host not in LOOPBACK or behind_proxy or database):
+        raise ConfigError(
+            "--gateway is for one person on loopback: clients send the key of their provider, so that nacre "
+            "cannot ask for its own; leave out --behind-proxy and --database"
+        )
     from nacre.asgi import bound
     from nacre.asgi import serve as serve_app
     from nacre.loopback import ConnectionLimit
@@ -96,9 +116,17 @@ def serve(
     if flags["log"]:
         log_to_stderr()
     store = "postgres" if database else "files"
-    print(
-        json.dumps({"url": url, "pid": os.getpid(), "store": store}) if flags["as_json"] else url, flush=True
-    )
+    app = build_api(parts)
+    address_line: dict[str, object] = {"url": url, "pid": os.getpid(), "store": store}
+    if flags["gateway"]:
+        app = _with_gateway(app, settings, flags, limit=limit, port=number)
+        address_line["gateway"] = f"{url}{GATEWAY_PATH}"
+    print(json.dumps(address_line) if flags["as_json"] else url, flush=True)
+    if flags["gateway"] and not flags["as_json"]:
+        print(
+            f"\n  ANTHROPIC_BASE_URL={url}{GATEWAY_PATH}\n  OPENAI_BASE_URL={url}{GATEWAY_PATH}/v1",
+            flush=True,
+        )
 
     async def run() -> None:
         if not has_key:
@@ -106,12 +134,36 @@ def serve(
             text = await create_key(parts.keys, key)
             print_error(f"key: {text} (shown once; `nacre keys revoke {key.id}` ends it)")
         await serve_app(
-            build_api(parts), listening, limit=limit, grace_seconds=GRACE_SECONDS, behind_proxy=behind_proxy
+            app,
+            listening,
+            limit=limit,
+            grace_seconds=GRACE_SECONDS,
+            behind_proxy=behind_proxy,
+            date_header=not flags["gateway"],
         )
 
     with suppress(KeyboardInterrupt), _quiet_end():
         asyncio.run(run())
     sys.stdout.flush()
+
+
+def _with_gateway(
+    app: App, settings: Settings, flags: dict[str, Any], *, limit: ConnectionLimit, port: int
+) -> App:
+    from nacre.cli.gateway import request_shrinker
+    from nacre.server.gateway.keep_warm import KeepWarmLimits
+    from nacre.server.gateway.run import GatewayOptions, build_gateway, with_gateway
+    from nacre.server.gateway.upstream import Upstream
+
+    extras: tuple[str, ...] = flags["extras"]
+    asked = GatewayOptions(
+        home=settings.home,
+        upstream=Upstream(flags["upstream"]),
+        keep_warm=KeepWarmLimits() if "keep-warm" in extras else None,
+        memory=settings if "memory" in extras else None,
+        shrinker=request_shrinker(settings, None) if "shrink" in extras else None,
+    )
+    return with_gateway(app, build_gateway(asked, port, limit=limit))
 
 
 def _file_parts(settings: Settings, max_bytes: int) -> ServerParts:

@@ -39,7 +39,7 @@ from nacre.session.layer import Attachment, Layer
 from nacre.session.log_writer import NullRecordWriter, RecordWriter
 from nacre.session.session import Base, Session
 from nacre.session.settings import SessionSettings
-from nacre.store.tool_results import ToolResultStore
+from nacre.store.tool_results import Advice, ToolResultStore
 
 REASONING = frozenset({"redacted_thinking", "reasoning"})
 """Kinds of blocks with reasoning that only the provider can read."""
@@ -95,6 +95,8 @@ class Following:
         """Number of records after each received and sent message."""
         self._places: dict[str, int] = {}
         """Index in the framework's history by record."""
+        self.reply_usage: Usage | None = None
+        """Usage of the reply that comes next, where the framework's messages do not say it."""
         starts = [0, *self._ends]
         for place, start in enumerate(starts[:-1]):
             self._place(place, start)
@@ -159,8 +161,10 @@ class Following:
 
     async def _take_reply(self, told: FrameworkMessage, *, is_answer: bool) -> None:
         session = self.session
-        if told.usage is not None and is_answer:
-            await session.record(Reply(message=Message("assistant", told.blocks), usage=told.usage))
+        usage = told.usage or self.reply_usage
+        self.reply_usage = None
+        if usage is not None and is_answer:
+            await session.record(Reply(message=Message("assistant", told.blocks), usage=usage))
             return
         # The cost is unknown, or the reply answered another request than would be sent now, such as a
         # view that was shrunk before a restart: estimates continue from the last known figure.
@@ -186,15 +190,19 @@ class Follower:
 
     async def shown(self, told: Sequence[FrameworkMessage], base: Base) -> list[MessageToSend]:
         """Return what to send instead of a history, and report what was removed or added."""
-        if not told:
-            return []
+        return (await self.follow(told, base))[1] if told else []
+
+    async def follow(
+        self, told: Sequence[FrameworkMessage], base: Base
+    ) -> tuple[Following, list[MessageToSend]]:
+        """The same with the conversation that the history belongs to; there is at least one message."""
         chain = _chain(told)
         # Memories for repeated words are looked up again: they may have changed.
         has_result = any(isinstance(block, ToolResult) for block in told[-1].blocks)
         is_settled = self._layers.memory is None or told[-1].role != "user" or has_result
         following = self._taken(chain if is_settled else chain[:-1], base)
         try:
-            return await following.shown(told, chain)
+            return following, await following.shown(told, chain)
         finally:
             following.is_busy = False
             for notice in following.session.notices():
@@ -239,6 +247,8 @@ class Layers:
     """Window in tokens, if the model's own is unknown or should not be used up."""
     clearable: frozenset[str] = frozenset()
     """Tools whose old results may be cleared because they can be repeated."""
+    advice: Advice = READ_ONLY_ADVICE
+    """What a pointer to a long result says about reading it."""
     compacts: bool = True
     """Whether a summary by rule replaces older messages of a full window; else only results are cleared."""
     offload: OffloadSettings = field(default_factory=OffloadSettings)
@@ -280,7 +290,7 @@ def opened(
     )
     if layers.results is not None:
         store = ToolResultStore(layers.results.resolve())
-        session.add_layers(Offload(store, layers.offload, advice=READ_ONLY_ADVICE))
+        session.add_layers(Offload(store, layers.offload, advice=layers.advice))
         tools = layers.microcompact.tools | CLEARABLE | layers.clearable
         session.add_layers(Microcompact(store, replace(layers.microcompact, tools=tools)))
     if layers.compacts:

@@ -143,3 +143,11 @@ def test_a_line_without_an_end_is_not_held() -> None:
 def test_an_encoding_that_cannot_be_read_is_said() -> None:
     reader = read("messages", [b"x"], [*SSE, (b"content-encoding", b"compress")])
     assert "compress" in reader.problem
+
+
+def test_an_event_whose_type_is_no_text_is_left_out_also_at_the_end() -> None:
+    reader = ReplyReader("messages", whole=True)
+    reader.start(200, [(b"content-type", b"text/event-stream")])
+    reader.feed(b'data: {"type":{"usage":[]},"usage":{"input_tokens":3}}')
+    reader.finish()
+    assert not reader.ended

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from nacre.cache.models import PER_MILLION, ModelProfile, cost, profile
-from nacre.cache.prefix_monitor import BlockPath, Ledger, check_usage
+from nacre.cache.prefix_monitor import BlockPath, Ledger, SentRequest, check_usage
 from nacre.cache.warmth import FIVE_MINUTES, HOUR
 from nacre.clock import Clock
 from nacre.messages.usage import Usage
@@ -66,7 +66,9 @@ class Arrival:
     is_pause: bool
     """The person came back, not a tool."""
     changed: BlockPath | None
-    """The first block that differs from the last request."""
+    """The first block that differs from the last request that was sent on."""
+    is_rewritten: bool
+    """The client changed its history."""
     refreshes: int
     """Refreshes in the pause that it ends."""
     touched_seconds: float
@@ -92,17 +94,24 @@ class SessionTracker:
         self._by_response: OrderedDict[str, ClientSession] = OrderedDict()
         self._recent: OrderedDict[str, ClientSession] = OrderedDict()
 
-    def arrive(self, key: bytes, said: Conversation, at: datetime) -> Arrival:
-        """Return the session of a request, with what changed since its last one."""
+    def arrive(
+        self, key: bytes, said: Conversation, at: datetime, *, sent: SentRequest | None = None
+    ) -> Arrival:
+        """Return the session of a request, with what changed since its last one.
+
+        `sent` is what is sent on, if it is not what the client said.
+        """
         session = self._find(key, said)
         self._recent.move_to_end(session.id)
         idle = (at - session.asked_at).total_seconds() if session.asked_at else None
         touched = (at - session.touched_at).total_seconds() if session.touched_at else 0.0
         changed = None
+        is_rewritten = False
         if not said.previous_response:
-            moved = session.ledger.check(said.sent)
+            moved = session.ledger.check(sent or said.sent)
             changed = moved.place if moved else None
-            session.ledger = session.ledger.after_request(said.sent)
+            session.ledger = session.ledger.after_request(sent or said.sent)
+            is_rewritten = _shared(session.links, said.links) < len(session.links)
         is_pause = idle is not None and said.is_persons
         if idle is not None and is_pause:
             session.pauses.append(max(0.0, idle))
@@ -112,6 +121,7 @@ class SessionTracker:
             idle_seconds=idle,
             is_pause=is_pause,
             changed=changed,
+            is_rewritten=is_rewritten,
             refreshes=session.refreshes_now,
             touched_seconds=max(0.0, touched),
         )

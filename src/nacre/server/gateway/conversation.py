@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import cast
 
@@ -62,6 +62,14 @@ def parse_conversation(api: Api, raw: bytes | None) -> Conversation | None:
         return None
 
 
+def changed_conversation(said: Conversation, body: JsonObject) -> Conversation:
+    """Return the conversation of a client with another body."""
+    system, messages = _split(said.api, body)
+    return replace(
+        said, body=body, sent=sent_request(said.model, system, _objects(body.get("tools")), messages)
+    )
+
+
 def _conversation(
     api: Api, body: JsonObject, system: list[JsonObject], messages: list[JsonObject]
 ) -> Conversation:
@@ -109,14 +117,14 @@ def _split(api: Api, body: JsonObject) -> tuple[list[JsonObject], list[JsonObjec
 
 def _system_messages(listed: Sequence[JsonObject]) -> int:
     """Return how many messages at the beginning are the system prompt."""
-    return next((n for n, one in enumerate(listed) if one.get("role") not in SYSTEM_ROLES), len(listed))
+    return next((n for n, one in enumerate(listed) if str(one.get("role")) not in SYSTEM_ROLES), len(listed))
 
 
 def _with_fields(message: JsonObject) -> JsonObject:
     """Return a chat message whose other fields, such as its tool calls, are blocks like the rest."""
     rest = {key: value for key, value in message.items() if key not in {"role", "content"}}
     blocks: list[Json] = [*_blocks(message)]
-    is_result = message.get("role") in {"tool", "function"}
+    is_result = str(message.get("role")) in {"tool", "function"}
     if rest or is_result:
         blocks.append({"type": "tool_result" if is_result else "tool_calls", **rest})
     return {"role": "user" if is_result else message.get("role"), "content": blocks}
@@ -151,7 +159,7 @@ def refresh_objection(body: JsonObject, profile: ModelProfile) -> str:
     """Return why a request cannot be repeated without output; empty if it can (C8b)."""
     thinking, choice, output = (body.get(name) for name in ("thinking", "tool_choice", "output_config"))
     is_fixed = isinstance(thinking, dict) and thinking.get("type") == "enabled"
-    is_forced = isinstance(choice, dict) and choice.get("type") in {"any", "tool"}
+    is_forced = isinstance(choice, dict) and str(choice.get("type")) in {"any", "tool"}
     objections = (
         (not profile.known, "the prices of the model are not known"),
         (not profile.refreshes, "the provider is not known to refresh its cache on such a request"),

@@ -1,4 +1,4 @@
-"""Follows the conversations that pass: a record per request, recordings, and refreshes in pauses (G2, G3)."""
+"""Follows the conversations that pass: records, recordings, refreshes in pauses, changes (G2 to G5)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
+from http import HTTPStatus
 
 from nacre.cache.models import cost, profile
 from nacre.clock import Clock
 from nacre.errors import StoreError
 from nacre.messages.blocks import JsonObject
 from nacre.messages.events import Reply
+from nacre.server.gateway.changes import ChangedRequest, RequestChanges
 from nacre.server.gateway.client_sessions import (
     Arrival,
     ClientSession,
@@ -23,8 +25,10 @@ from nacre.server.gateway.client_sessions import (
     saved_by_refreshes,
     settle,
 )
-from nacre.server.gateway.conversation import Conversation, parse_conversation
+from nacre.server.gateway.conversation import Conversation, changed_conversation, parse_conversation
 from nacre.server.gateway.keep_warm import CacheRefresher
+from nacre.server.gateway.memory import ClientTurn
+from nacre.server.gateway.person_messages import listed_messages
 from nacre.server.gateway.proxy import Call
 from nacre.server.gateway.recording import SessionRecorder
 from nacre.server.gateway.records import RecordFile
@@ -48,20 +52,28 @@ class SessionObserver:
         self.tracker = SessionTracker(clock)
         self.refresher: CacheRefresher | None = None
         self.recorder: SessionRecorder | None = None
+        self.changes: RequestChanges | None = None
         self._secret = secrets.token_bytes(32)
         """Makes the digests of keys worthless outside this process."""
         self._has_warned = False
 
     async def begin(self, call: Call, body: bytes) -> ObservedRequest:
-        """Identify the session of a request; with keep-warm before the request is sent on."""
+        """Identify the session of a request; with keep-warm or changes before the request is sent on."""
         observed = ObservedRequest(self, call, body, self.clock.now())
-        if self.refresher is not None:
+        if self.refresher is not None or self.changes is not None:
             await asyncio.shield(observed.identified())
         return observed
 
     async def close(self) -> None:
         if self.refresher is not None:
             await self.refresher.close()
+        if self.changes is not None:
+            await self.changes.close()
+
+    @property
+    def builds_replies(self) -> bool:
+        """Whether whole replies are read, not only their usage."""
+        return self.recorder is not None or (self.changes is not None and self.changes.memory is not None)
 
     def key_digest(self, headers: Headers) -> bytes:
         keys = [value for name, value in headers if name in {b"authorization", b"x-api-key", b"api-key"}]
@@ -79,6 +91,21 @@ class SessionObserver:
             with self._warning_once():
                 self.recorder.add(arrival, said, reply)
 
+    def answered(self, facts: _Facts, reader: ReplyReader) -> None:
+        """Tell the features that change requests what came back."""
+        if self.changes is None or reader.status != HTTPStatus.OK or not reader.ended:
+            return
+        session = facts.arrival.session
+        turn = ClientTurn(
+            api=facts.said.api,
+            messages=listed_messages(facts.said.api, facts.said.body),
+            reply=reader.reply,
+            response_id=reader.response_id,
+            session=session.id,
+            on_saved=lambda count: self.record(session, {"kind": "saved", "memories": count}),
+        )
+        facts.changed.answered(turn, reader.usage, self.changes.memory)
+
     @contextmanager
     def _warning_once(self) -> Iterator[None]:
         try:
@@ -93,6 +120,10 @@ class SessionObserver:
 class _Facts:
     arrival: Arrival
     said: Conversation
+    """What the client sent."""
+    sent: Conversation
+    """What was sent on."""
+    changed: ChangedRequest
 
 
 class ObservedRequest:
@@ -102,8 +133,11 @@ class ObservedRequest:
         self._observer = observer
         self._call = call
         self._at = at
-        self._reader = ReplyReader(call.api, whole=observer.recorder is not None)
+        self._reader = ReplyReader(call.api, whole=observer.builds_replies)
         self._body = body
+        self._size = len(body)
+        self.body: bytes | None = None
+        """What is sent on instead of the client's body."""
         self._identified: asyncio.Task[_Facts | None] | None = None
 
     def identified(self) -> asyncio.Task[_Facts | None]:
@@ -127,12 +161,19 @@ class ObservedRequest:
             return None
         if said is None:
             return None
+        changed = ChangedRequest()
+        sent = said
+        if self._observer.changes is not None:
+            changed = await self._observer.changes.apply(self._call, said.body)
+            self.body = changed.data
+            if changed.body is not None:
+                sent = await asyncio.to_thread(changed_conversation, said, changed.body)
         key = self._observer.key_digest(self._call.headers)
-        arrival = self._observer.tracker.arrive(key, said, self._at)
+        arrival = self._observer.tracker.arrive(key, said, self._at, sent=sent.sent)
         arrival.session.in_flight += 1
         if self._observer.refresher is not None:
             await self._observer.refresher.stop(arrival.session.id)
-        return _Facts(arrival, said)
+        return _Facts(arrival, said, sent, changed)
 
     def start(self, status: int, headers: Headers) -> None:
         self._reader.start(status, headers)
@@ -171,11 +212,13 @@ class ObservedRequest:
             if (loss := settle(facts.arrival, usage, model)) is not None:
                 line["lost"] = {"tokens": loss.tokens, "usd": loss.usd, "cause": loss.cause[:CAUSE_CHARS]}
         line |= {name: said for name, said in (("error", reader.error), ("problem", reader.problem)) if said}
+        line |= facts.changed.facts(self._size)
         self._observer.tracker.answered(session, reader.response_id)
         self._observer.record(session, line, self._at)
         self._observer.record_text(facts.arrival, facts.said, reader.reply)
+        self._observer.answered(facts, reader)
         if self._observer.refresher is not None and usage is not None and reader.ended:
-            await self._observer.refresher.begin(session, self._call, facts.said)
+            await self._observer.refresher.begin(session, self._call, facts.sent)
 
 
 def _parsed(api: Api, body: bytes, encoding: str) -> Conversation | None:

@@ -18,6 +18,7 @@ import httpx2
 from nacre.asgi import Receive, Scope, Send, header_values, read_refused
 from nacre.loopback import ConnectionLimit
 from nacre.server.gateway.upstream import (
+    PROJECT_HEADER,
     Api,
     Headers,
     Target,
@@ -52,7 +53,12 @@ class ClientGoneError(Exception):
 
 
 class ObservedReply(Protocol):
-    """Sees one conversation request and its reply; may change nothing and raises nothing."""
+    """Sees one conversation request and its reply; raises nothing."""
+
+    @property
+    def body(self) -> bytes | None:
+        """What is sent on instead of the client's bytes; None: those."""
+        ...
 
     def start(self, status: int, headers: Headers) -> None: ...
 
@@ -78,6 +84,8 @@ class Call:
     target: Target
     headers: Headers
     """As they are sent on."""
+    project: str = ""
+    """The directory of its project, if the client names it to the gateway."""
 
 
 def upstream_request(
@@ -145,10 +153,14 @@ class Gateway:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})
+        await self.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def close(self) -> None:
+        """End what is done in the background, and the connections to the provider."""
         if self._observer is not None:
             await self._observer.close()
         await self.transport.aclose()
-        await send({"type": "lifespan.shutdown.complete"})
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         """Refuse pages in a browser: another name for this address, another origin, another site."""
@@ -174,8 +186,15 @@ class Gateway:
             held = await exchange.read_ahead(lambda: MAX_HELD_BYTES - self.held_bytes)
             self.held_bytes += held
             if exchange.has_whole_body:
-                call = Call(api=api, target=self._target(exchange), headers=exchange.forwarded_headers())
+                call = Call(
+                    api=api,
+                    target=self._target(exchange),
+                    headers=exchange.forwarded_headers(),
+                    project=exchange.project(),
+                )
                 observed = await self._observer.begin(call, exchange.head)
+                if observed.body is not None:
+                    exchange.replace_body(observed.body)
             await self._exchange(exchange, observed)
         except ClientGoneError:
             exchange.ending = "client left"
@@ -250,6 +269,7 @@ class _Exchange:
         """What was read of the body before the request is sent on."""
         self.has_whole_body = False
         self.ending = "complete"
+        self._is_replaced = False
         self._receive = receive
         self._send = send
         self._on_body = on_body
@@ -282,6 +302,16 @@ class _Exchange:
             if part:
                 yield part
 
+    def replace_body(self, body: bytes) -> None:
+        """Send another body than the client's."""
+        self.head = body
+        self._is_replaced = True
+
+    def project(self) -> str:
+        """Return the directory that the client names as its project."""
+        named = header_values(self.scope["headers"], PROJECT_HEADER)
+        return min(named, default=b"").decode("utf-8", "replace").strip()
+
     async def _next_part(self) -> tuple[bytes, bool]:
         message = await self._receive()
         if message["type"] == "http.disconnect":
@@ -302,6 +332,10 @@ class _Exchange:
         """Return the headers for the provider; a body of unknown length stays one unless it was read."""
         received: Headers = list(self.scope["headers"])
         headers = end_to_end(received)
+        if self._is_replaced:
+            gone = {b"content-length", b"content-encoding"}
+            headers = [(name, value) for name, value in headers if name not in gone]
+            return [*headers, (b"content-length", str(len(self.head)).encode())]
         is_chunked = any(name == b"transfer-encoding" for name, _ in received)
         if is_chunked:
             headers = [(name, value) for name, value in headers if name != b"content-length"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import dropwhile
@@ -15,12 +15,10 @@ from pathlib import Path
 
 from nacre.clock import Clock
 from nacre.errors import StoreError
-from nacre.messages.blocks import Block, JsonObject, Role
 from nacre.messages.events import Reply
-from nacre.messages.foreign.formats import Recording, read_openai
+from nacre.messages.foreign.requests import request_messages
 from nacre.messages.jsonl import Envelope, chained_id, encode
 from nacre.messages.records import ReplyFacts, Said
-from nacre.messages.wire import parse_content
 from nacre.server.gateway.client_sessions import MAX_SESSIONS, Arrival
 from nacre.server.gateway.conversation import Conversation, client_messages
 from nacre.store import disk
@@ -72,9 +70,8 @@ class SessionRecorder:
     def _log(self, arrival: Arrival, said: Conversation) -> _Log:
         name = arrival.session.id
         log = self._logs.get(name)
-        is_changed = arrival.changed is not None and arrival.changed.level == "messages"
         is_held = bool(said.previous_response)
-        if log is None or is_changed or (len(said.messages) < log.messages and not is_held):
+        if log is None or arrival.is_rewritten or (len(said.messages) < log.messages and not is_held):
             number = 1
             while (path := self._folder / f"{name}{f'-{number}' * (number > 1)}.jsonl").exists():
                 number += 1
@@ -90,7 +87,7 @@ class SessionRecorder:
         fresh = list(zip(client_messages(said.api, said.body), said.messages, strict=True))[known:]
         if log.has_reply:
             fresh = list(dropwhile(lambda one: one[1].get("role") == "assistant", fresh))
-        for role, content in _as_blocks(said, [raw for raw, _ in fresh]):
+        for role, content in request_messages(said.api, [raw for raw, _ in fresh]):
             yield Said(id=self._clock.new_id(), at=at, role=role, blocks=content)
 
     def _append(self, path: Path, lines: bytes) -> None:
@@ -102,35 +99,3 @@ class SessionRecorder:
                 os.close(descriptor)
         except OSError as error:
             raise StoreError(disk.explain(error, path)) from error
-
-
-def _as_blocks(
-    said: Conversation, messages: Sequence[JsonObject]
-) -> Iterator[tuple[Role, tuple[Block, ...]]]:
-    if said.api == "messages":
-        for one in messages:
-            yield "assistant" if one.get("role") == "assistant" else "user", parse_content(one.get("content"))
-        return
-    chat = [_as_chat(one) for one in messages] if said.api == "responses" else list(messages)
-    recording = Recording("gateway")
-    read_openai({"messages": [*chat]}, recording)
-    for record in recording.records:
-        if isinstance(record, Said):
-            yield record.role, record.blocks
-
-
-def _as_chat(item: JsonObject) -> JsonObject:
-    """Return an item of the Responses API as a chat message."""
-    match item:
-        case {"type": "function_call", "call_id": str(call), "name": str(name), "arguments": str(arguments)}:
-            function: JsonObject = {"name": name, "arguments": arguments}
-            return {
-                "role": "assistant",
-                "tool_calls": [{"id": call, "type": "function", "function": function}],
-            }
-        case {"type": "function_call_output", "call_id": str(call), "output": output}:
-            return {"role": "tool", "tool_call_id": call, "content": output}
-        case {"role": role, "content": content}:
-            return {"role": role, "content": content}
-        case _:
-            return {"role": "assistant", "content": ""}

@@ -163,7 +163,7 @@ class ReplyReader:
             if isinstance(usage := holder.get("usage"), dict):
                 self._usage |= {name: count for name, count in usage.items() if count is not None}
         kind = value.get("type")
-        if is_whole or kind in {"message_stop", "response.completed", "response.incomplete"}:
+        if is_whole or str(kind) in {"message_stop", "response.completed", "response.incomplete"}:
             self.ended = not self.error
         if self._builder is not None:
             self._builder.take(value, is_whole=is_whole)

@@ -35,6 +35,13 @@ class SessionReport:
     refreshes_usd: float = 0.0
     saved_usd: float = 0.0
     no_refresh: str = ""
+    recalled: int = 0
+    """Memories that were attached."""
+    remembered: int = 0
+    """Memories that were extracted."""
+    shrunk_bytes: int = 0
+    """What the requests were smaller than the client's."""
+    problems: Counter[str] = field(default_factory=Counter)
     broken: Counter[str] = field(default_factory=Counter)
     """Cost of lost prefixes by the block that changed, in millionths of a dollar."""
 
@@ -46,6 +53,9 @@ class SessionReport:
         self.last = max(self.last, at)
         if record.get("kind") == "no_refresh":
             self.no_refresh = str(record.get("reason") or "")
+            return
+        if record.get("kind") == "saved":
+            self.remembered += round(_number(record.get("memories")))
             return
         usage, price = record.get("usage"), _number(record.get("cost_usd"))
         self.cost_usd += price
@@ -59,6 +69,10 @@ class SessionReport:
         self.without_usage += record.get("status") == 200 and usage is None
         self.usage += Usage.of_json(usage)
         self.saved_usd += _number(record.get("saved_usd"))
+        self.recalled += round(_number(record.get("recalled")))
+        self.shrunk_bytes += round(_number(record.get("shrunk_bytes")))
+        if problem := record.get("problem"):
+            self.problems[str(problem)] += 1
         lost = record.get("lost")
         if isinstance(lost, dict):
             if lost.get("cause") == PAUSE:
@@ -88,6 +102,10 @@ class SessionReport:
             "refreshes_usd": self.refreshes_usd,
             "saved_usd": self.saved_usd,
             "no_refresh": self.no_refresh or None,
+            "recalled": self.recalled,
+            "remembered": self.remembered,
+            "shrunk_bytes": self.shrunk_bytes,
+            "problems": dict(self.problems),
         }
 
 

@@ -7,20 +7,26 @@ import logging
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from nacre.asgi import serve
+from nacre.asgi import App, Receive, Scope, Send, serve
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ConfigError
 from nacre.loopback import ConnectionLimit
+from nacre.server.gateway.changes import RequestChanges, Shrinker
 from nacre.server.gateway.keep_warm import CacheRefresher, KeepWarmLimits, Sleep
+from nacre.server.gateway.memory import GatewayMemory
 from nacre.server.gateway.observer import SessionObserver
 from nacre.server.gateway.proxy import Gateway, upstream_transport
 from nacre.server.gateway.recording import SessionRecorder
 from nacre.server.gateway.records import RecordFile
 from nacre.server.gateway.upstream import Upstream
+from nacre.settings import Settings
 
 HOST = "127.0.0.1"
 """Always loopback: keys cross this connection unencrypted."""
+MOUNTED_AT = "/gateway"
+"""Its path in a server that has others, too."""
 GRACE_SECONDS = 10
 """Time for replies in progress when the gateway stops."""
 
@@ -34,6 +40,10 @@ class GatewayOptions:
     keep_warm: KeepWarmLimits | None = None
     record: Path | None = None
     """Folder for recordings of whole sessions, with all text."""
+    memory: Settings | None = None
+    """Attach memories and extract them, as these settings say."""
+    shrinker: Shrinker | None = None
+    """Shrinks histories of clients that do not do it themselves."""
     clock: Clock = SYSTEM_CLOCK
     sleep: Sleep = asyncio.sleep
 
@@ -47,8 +57,10 @@ class BuiltGateway:
     limit: ConnectionLimit
 
 
-def build_gateway(options: GatewayOptions, port: int) -> BuiltGateway:
-    """Return the gateway for a port of this machine."""
+def build_gateway(
+    options: GatewayOptions, port: int, *, limit: ConnectionLimit | None = None
+) -> BuiltGateway:
+    """Return the gateway for a port of this machine; `limit` is that of a server that it is a part of."""
     if options.upstream.url is not None and _is_own(options.upstream.url, port):
         raise ConfigError("--upstream is the address of this gateway; name the address of the provider")
     transport = upstream_transport(options.upstream)
@@ -63,9 +75,31 @@ def build_gateway(options: GatewayOptions, port: int) -> BuiltGateway:
             on_record=observer.record,
             sleep=options.sleep,
         )
-    limit = ConnectionLimit()
+    if options.memory is not None or options.shrinker is not None:
+        memory = None if options.memory is None else GatewayMemory(options.memory, options.clock)
+        observer.changes = RequestChanges(memory=memory, shrinker=options.shrinker)
+    limit = limit or ConnectionLimit()
     app = Gateway(options.upstream, port=port, limit=limit, observer=observer, transport=transport)
     return BuiltGateway(app, observer, limit)
+
+
+def with_gateway(app: App, built: BuiltGateway) -> App:
+    """Return an application that also is a gateway, below the path `/gateway`."""
+    # As in `serve_gateway`.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+
+    async def both(scope: Scope, receive: Receive, send: Send) -> None:
+        raw: bytes = scope.get("raw_path") or b""
+        if scope["type"] == "http" and raw.startswith(MOUNTED_AT.encode() + b"/"):
+            path = scope["path"].removeprefix(MOUNTED_AT)
+            below = {**scope, "path": path, "raw_path": raw.removeprefix(MOUNTED_AT.encode())}
+            await built.app(below, receive, send)
+            return
+        await app(scope, receive, send)
+        if scope["type"] == "lifespan":
+            await built.app.close()
+
+    return both
 
 
 async def serve_gateway(options: GatewayOptions, listening: socket.socket) -> None:
@@ -77,4 +111,4 @@ async def serve_gateway(options: GatewayOptions, listening: socket.socket) -> No
 
 
 def _is_own(url: str, port: int) -> bool:
-    return any(url.rstrip("/").endswith(f"//{name}:{port}") for name in (HOST, "localhost"))
+    return urlsplit(url).netloc in {f"{name}:{port}" for name in (HOST, "localhost")}

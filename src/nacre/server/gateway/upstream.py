@@ -27,6 +27,9 @@ HOP_BY_HOP = frozenset(
 )
 """Headers of one connection, which a proxy must not pass on (RFC 9110, 7.6.1)."""
 
+PROJECT_HEADER = b"x-nacre-project"
+"""Names the directory of the client's project to the gateway; not passed on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -94,5 +97,5 @@ def end_to_end(headers: Sequence[tuple[bytes, bytes]]) -> Headers:
         if key.lower() == b"connection"
         for name in value.split(b",")
     }
-    dropped = HOP_BY_HOP | named
+    dropped = HOP_BY_HOP | named | {PROJECT_HEADER}
     return [(key, value) for key, value in headers if key.lower() not in dropped]
