@@ -33,6 +33,7 @@ from nacre import tui
 from nacre.messages.blocks import JsonObject
 from nacre.tui.pieces import ReplyText
 from nacre.tui.prompt import Prompt
+from nacre.tui.themes import ThemedApp
 from nacre.tui.transcript import TranscriptPane
 
 MAX_RATIO = 3.0
@@ -239,13 +240,13 @@ def _made(size: int) -> str:
     return sections[:size]
 
 
-class _Screen(App[None]):
+class _Screen(ThemedApp):
     """Transcript and input of the chat, without a session."""
 
     CSS_PATH = Path(tui.__file__).with_name("style.tcss")
 
     def __init__(self) -> None:
-        super().__init__(ansi_color=True)
+        super().__init__()
         self.transcript = TranscriptPane(lambda _: None)
         self.prompt = Prompt({}, [])
 

@@ -529,19 +529,45 @@ def _notes() -> str:
 def _gateway() -> str:
     result = _read("gateway")
     day = result["day"]
-    saved = 100 * (1 - day["keep_warm_ratio"])
+    labels = {
+        "direct": "directly",
+        "gateway": "through the gateway",
+        "keep_warm": "`--keep-warm`",
+        "memory": "`--memory`",
+        "shrink": "`--shrink`",
+        "shrink_to_half": "`--shrink --shrink-window 100000`",
+        "all": "`--keep-warm --memory --shrink`",
+        "thinking_direct": "directly, adaptive thinking",
+        "thinking_keep_warm": "`--keep-warm`, adaptive thinking",
+        "thinking_all": "all three, adaptive thinking",
+    }
+    head = ("", "bill", "beside direct", "pauses cost", "refreshes", "memories attached", "MB not sent")
+    rows = [
+        (
+            labels[name],
+            f"${one['usd']:.2f}",
+            f"{one['ratio']:.3f}",
+            f"${one['pauses_usd']:.2f}" if not name.endswith("direct") else "",
+            f"{one['refreshes']} for ${one['refreshes_usd']:.2f}" if one["refreshes"] else "",
+            f"{one['recalled']}" if one["recalled"] else "",
+            f"{one['shrunk_bytes'] / 1e6:.1f}" if one["shrunk_bytes"] else "",
+        )
+        for name, one in day["ways"].items()
+    ]
     lines = [
         f"{result['streams']} concurrent streams through `nacre gateway`, beside a proxy of uvicorn and",
         f"httpx2 that reads nothing: the first event takes {result['first_byte_ratio']:.2f} times as long,",
         "and",
         f"{result['throughput_ratio']:.2f} times as many events pass per second, at a load of",
         f"{result['machine']['load']:g}. A day of {day['sessions']} recorded sessions with their pauses",
-        f"({day['requests']} requests, {day['model']}, thinking off): ${day['direct_usd']:.2f} directly,",
-        f"${day['gateway_usd']:.2f} through the gateway, ${day['keep_warm_usd']:.2f} with `--keep-warm`",
-        f"({saved:.1f} % less; {day['refreshes']} refreshes for ${day['refreshes_usd']:.2f}; pauses cost",
-        f"${day['pauses_usd']['gateway']:.2f} without and ${day['pauses_usd']['keep_warm']:.2f} with it).",
-        f"Replies that differ: {day['replies_that_differ']}. Requests to OpenAI and with thinking of a fixed",
-        "budget cannot be refreshed; they cost as much as directly.",
+        f"({day['requests']} requests, {day['model']}):",
+        "",
+        *_table(head, rows),
+        "",
+        f"Replies that differ: {day['replies_that_differ']}. Requests that differ without `--memory` and",
+        f"`--shrink`: {day['bodies_that_differ']}. Requests to OpenAI and with thinking of a fixed budget",
+        "cannot be refreshed; they cost as much as directly. The replies are recorded ones: what a model",
+        "would do with a memory, or without what was shrunk, is not in these figures.",
     ]
     return _part("The gateway", "gateway", lines)
 

@@ -73,6 +73,7 @@ def main() -> None:
     shutil.rmtree(FOLDER, ignore_errors=True)
     (FOLDER / "work").mkdir(parents=True)
     (FOLDER / "work" / "billing.py").write_text(SOURCE, encoding="utf-8")
+    os.chdir(FOLDER / "work")
     try:
         frames = asyncio.run(record())
     finally:

@@ -52,18 +52,23 @@ Shall I change it, and add a test?
 
 
 def main() -> None:
-    (STAGE / "work").mkdir(parents=True)
-    (STAGE / "work" / "clock.py").write_text(SOURCE, encoding="utf-8")
     try:
+        prepare()
         asyncio.run(draw(STAGE, CLOCK))
         asyncio.run(draw_agents(STAGE, CLOCK))
         for size in SIZES:
-            shutil.rmtree(STAGE)
-            (STAGE / "work").mkdir(parents=True)
-            (STAGE / "work" / "clock.py").write_text(SOURCE, encoding="utf-8")
+            prepare()
             asyncio.run(draw_states(STAGE, FrozenClock(), size))
     finally:
         shutil.rmtree(STAGE)
+
+
+def prepare() -> None:
+    """Go to a new directory with one file: paths below it are shown short."""
+    shutil.rmtree(STAGE, ignore_errors=True)
+    (STAGE / "work").mkdir(parents=True)
+    (STAGE / "work" / "clock.py").write_text(SOURCE, encoding="utf-8")
+    os.chdir(STAGE / "work")
 
 
 async def draw(folder: Path, clock: FrozenClock) -> None:

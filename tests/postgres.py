@@ -57,6 +57,9 @@ class Server:
         until = time.monotonic() + 10
         while time.monotonic() < until and any(_is_alive(one) for one in processes):
             time.sleep(0.05)
+        # They name a process that may still be a zombie, which counts as a running server.
+        for name in ("postmaster.pid", ".s.PGSQL.5432.lock"):
+            (self._folder / "data" / name).unlink(missing_ok=True)
 
     def stop(self) -> None:
         self._server.cleanup()

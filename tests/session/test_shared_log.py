@@ -85,7 +85,7 @@ async def test_acknowledged_records_survive_kills_of_the_database(own_server: Se
     session = (await asyncio.to_thread(process.stdout.readline)).strip()
     acknowledged: list[str] = []
     try:
-        for _ in range(scaled(1)):
+        for _ in range(scaled(2, at_least=1)):
             for _ in range(20):
                 acknowledged.append((await asyncio.to_thread(process.stdout.readline)).strip())
             own_server.kill()

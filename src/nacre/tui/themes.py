@@ -58,13 +58,30 @@ PLAIN = Theme(
 VARIABLES = {
     "ansi-dark": {"results": "ansi_yellow", "added": "ansi_default", "removed": "ansi_red"},
     "ansi-light": {"results": "ansi_magenta", "added": "ansi_default", "removed": "ansi_red"},
-    "nacre-contrast": {"results": "#ffaf00", "added": "#ffffff on #004d00", "removed": "#ffffff on #660000"},
+    "nacre-contrast": {
+        "results": "#ffaf00",
+        "added": "#ffffff on #004d00",
+        "removed": "#ffffff on #660000",
+        "asked": "#ffffff",
+        "asked-ground": "#303030",
+    },
     "nacre-plain": {"results": "ansi_default", "added": "ansi_default", "removed": "ansi_default"},
 }
-"""Of each theme: the colour of tool results in the bars, and the styles of added and removed lines."""
+"""Of each theme: the colour of tool results in the bars, the styles of added and removed lines, and the
+colours of the user's messages."""
 TINTED = {
-    "ansi-dark": {"added": "#d7e8dc on #1c3527", "removed": "#f0c4c4 on #402024"},
-    "ansi-light": {"added": "#1f2a22 on #d9f5e0", "removed": "#8c1d18 on #ffe1df"},
+    "ansi-dark": {
+        "added": "#d7e8dc on #1c3527",
+        "removed": "#f0c4c4 on #402024",
+        "asked": "#f0f0f0",
+        "asked-ground": "#303236",
+    },
+    "ansi-light": {
+        "added": "#1f2a22 on #d9f5e0",
+        "removed": "#8c1d18 on #ffe1df",
+        "asked": "#1a1a1a",
+        "asked-ground": "#ebedf0",
+    },
 }
 """The same where the terminal has 24-bit colours.
 
@@ -95,7 +112,8 @@ class ThemedApp(App[int]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         tinted = TINTED.get(self.theme, {}) if self.console.color_system == "truecolor" else {}
-        return {**VARIABLES.get(self.theme, VARIABLES["ansi-dark"]), **tinted}
+        plain = {"asked": "ansi_default", "asked-ground": "ansi_default"}
+        return {**plain, **VARIABLES.get(self.theme, VARIABLES["ansi-dark"]), **tinted}
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         filters = super().get_line_filters()

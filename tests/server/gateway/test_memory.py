@@ -449,3 +449,20 @@ async def test_extraction_that_the_settings_switch_off_is_off_here_too(
         await ask(proxy, [user("Remember that we always test the web shop with Firefox.")])
         await proxy.sessions(1)
     assert await (await own_memory(tmp_path)).list() == []
+
+
+async def test_turns_that_find_no_room_are_read_with_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many turns at once hold a limited number of bodies."""
+    monkeypatch.setattr("nacre.server.gateway.memory.MAX_EXTRACTIONS", 0)
+    states = user("Remember that we always test the web shop with Firefox.")
+    async with remembering(tmp_path, ["Yes."] * 2) as (_, proxy):
+        await ask(proxy, [states])
+        await proxy.sessions(1)
+        memory = await own_memory(tmp_path)
+        assert await memory.list() == []
+        monkeypatch.setattr("nacre.server.gateway.memory.MAX_EXTRACTIONS", 1)
+        await ask(proxy, [states, assistant("Yes."), user("And now paint the fence, please.")])
+        [text] = await saved(memory)
+    assert "Firefox" in text

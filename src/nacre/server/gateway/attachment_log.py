@@ -16,8 +16,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from nacre.clock import Clock
-from nacre.errors import StoreError
 from nacre.messages.blocks import Json, JsonObject
+from nacre.server.gateway.records import append
 from nacre.store import disk
 
 FOLDER = Path("cache") / "gateway"
@@ -89,17 +89,8 @@ class AttachmentLog:
 
     def _append(self, conversation: AttachedConversation, line: JsonObject) -> None:
         data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
-        path = conversation.path
-        try:
-            disk.make_folder(self._folder)
-            descriptor = disk.open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-            try:
-                disk.append_lines(descriptor, data)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise StoreError(disk.explain(error, path)) from error
-        conversation.stamp = _stamp(path)
+        append(conversation.path, data)
+        conversation.stamp = _stamp(conversation.path)
 
     def _forget_old(self) -> None:
         oldest = (self._clock.now() - KEPT).timestamp()

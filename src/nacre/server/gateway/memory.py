@@ -57,6 +57,10 @@ MAX_PROJECTS = 32
 MAX_RESPONSES = 2_000
 MAX_MESSAGES = 20
 """Messages of the person that one extraction reads at most."""
+MAX_EXTRACTIONS = 16
+"""Turns that wait for extraction; what another one says is read with the next turn of its conversation."""
+END_SECONDS = 5.0
+"""How long the end of the gateway waits for extractions; one that is cancelled is repeated as well."""
 MAX_FAILURES = 3
 """Failed extractions in a row, after which the gateway makes no more for the project."""
 
@@ -186,13 +190,18 @@ class GatewayMemory:
         is_over = said.reply is not None and not any(
             isinstance(block, ToolCall) for block in said.reply.message.blocks
         )
-        if is_over and not outcome.is_side and outcome.project.extracts:
+        has_room = len(self._tasks) < MAX_EXTRACTIONS
+        if is_over and has_room and not outcome.is_side and outcome.project.extracts:
             task = asyncio.create_task(self._extract(outcome, said), name="gateway extraction")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Wait for extractions, which take a fraction of a second."""
+        """Wait a moment for extractions, then cancel them."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=END_SECONDS)
+        for task in self._tasks:
+            task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for project in self._projects.values():
             for index in project.indexes:

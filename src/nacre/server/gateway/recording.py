@@ -5,7 +5,6 @@ Only with `--record`: these files hold all text. A session whose history was cha
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from nacre.messages.jsonl import Envelope, chained_id, encode
 from nacre.messages.records import ReplyFacts, Said
 from nacre.server.gateway.client_sessions import MAX_SESSIONS, Arrival
 from nacre.server.gateway.conversation import Conversation, client_messages
+from nacre.server.gateway.records import append
 from nacre.store import disk
 
 
@@ -65,7 +65,7 @@ class SessionRecorder:
             envelope = Envelope(session_id=log.session_id, cwd="")
             lines += encode(record, envelope=envelope, parent=log.parent)
             log.parent = chained_id(record) or log.parent
-        self._append(log.path, lines)
+        append(log.path, lines)
 
     def _log(self, arrival: Arrival, said: Conversation) -> _Log:
         name = arrival.session.id
@@ -89,13 +89,3 @@ class SessionRecorder:
             fresh = list(dropwhile(lambda one: one[1].get("role") == "assistant", fresh))
         for role, content in request_messages(said.api, [raw for raw, _ in fresh]):
             yield Said(id=self._clock.new_id(), at=at, role=role, blocks=content)
-
-    def _append(self, path: Path, lines: bytes) -> None:
-        try:
-            descriptor = disk.open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-            try:
-                disk.append_lines(descriptor, lines)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise StoreError(disk.explain(error, path)) from error

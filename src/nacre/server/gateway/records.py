@@ -25,15 +25,20 @@ class RecordFile:
         """Append one record, which has its time in `at`."""
         path = self._folder / f"{str(record['at'])[:MONTH_CHARS]}.jsonl"
         line = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode(errors="replace") + b"\n"
+        append(path, line)
+
+
+def append(path: Path, lines: bytes) -> None:
+    """Append whole lines to a file and create it and its folder if necessary; raises `StoreError`."""
+    try:
+        disk.make_folder(path.parent)
+        descriptor = disk.open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
-            disk.make_folder(self._folder)
-            descriptor = disk.open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-            try:
-                disk.append_lines(descriptor, line)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise StoreError(disk.explain(error, path)) from error
+            disk.append_lines(descriptor, lines)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StoreError(disk.explain(error, path)) from error
 
 
 def read_records(home: Path) -> Iterator[JsonObject]:

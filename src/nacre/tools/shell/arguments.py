@@ -275,8 +275,13 @@ def check_command(arguments: Sequence[ShellWord]) -> str:
     return "it runs a program"
 
 
-_JQ_LOADS = re.compile(r"\b(?:import|include)\b")
-_JQ_FROM_FILE = re.compile(r"-[^-]*[fL]|--from|--lib")
+_JQ_LOADS = re.compile(r"\b(?:import|include|modulemeta)\b")
+_JQ_OPTIONS = re.compile(
+    r"-[nrjascCMSeRbhV]+"
+    r"|--(?:null-input|raw-output0?|join-output|ascii-output|slurp|compact-output|color-output|monochrome-output"
+    r"|sort-keys|exit-status|raw-input|tab|indent|stream|stream-errors|seq|unbuffered|binary|arg|argjson"
+    r"|slurpfile|rawfile|args|jsonargs|help|version)"
+)
 
 
 def check_jq(arguments: Sequence[ShellWord]) -> str:
@@ -284,7 +289,8 @@ def check_jq(arguments: Sequence[ShellWord]) -> str:
     for word in arguments:
         if not word.is_tame:
             return UNSURE
-        if _JQ_LOADS.search(word.text) or _JQ_FROM_FILE.match(word.text):
+        is_option = word.text.startswith("-") and word.text != "-"
+        if _JQ_LOADS.search(word.text) or (is_option and not _JQ_OPTIONS.fullmatch(word.text)):
             return word.text
     return ""
 
