@@ -34,7 +34,7 @@ from nacre.store.history import finish_purge as settle_purge
 PACK_AT_OPENING = 3
 """Folders of loose objects, about four saves, from which the first change of a process packs them: each
 object takes two blocks of the disk, a pack of all of them three."""
-PACK_FROM = 32
+PACK_FROM = 48
 """The same for later changes of a process, which wait longer: packing takes about as long as a save."""
 _ASIDE = "aside"
 P = ParamSpec("P")
