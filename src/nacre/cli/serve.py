@@ -60,12 +60,12 @@ def serve(
     **flags: bool,
 ) -> None:
     """Serve memories and sessions over HTTP until Ctrl-C: REST at /v1 (GET /openapi.json describes it), MCP
-    at /mcp.
+    at /mcp, the web console at /console.
 
     Clients send a key: `nacre keys create` makes one. Without any key, the first start creates one for an
     administrator and prints it. With a database, many tenants and several such processes share it.
     """
-    _check_requirements(host, behind_proxy=behind_proxy)
+    check_requirements(host, behind_proxy=behind_proxy)
     from nacre.asgi import bound
     from nacre.asgi import serve as serve_app
     from nacre.loopback import ConnectionLimit
@@ -73,14 +73,14 @@ def serve(
     from nacre.server.keys import LOCAL_TENANT, create_key, new_key
 
     settings = load_settings(options)
-    parts = _database_parts(database, settings) if database else _file_parts(settings)
+    parts = _database_parts(database, settings) if database else file_parts(settings)
     # A key file that cannot be read is reported before the address.
     has_key = bool(database) or bool(asyncio.run(parts.keys.list()))
     listening = bound(host, port)
     address, number = listening.getsockname()[:2]
     url = f"http://[{address}]:{number}" if ":" in address else f"http://{address}:{number}"
     limit = ConnectionLimit()
-    hosts = frozenset() if behind_proxy else _own_hosts(number)
+    hosts = frozenset() if behind_proxy else own_hosts(number)
     parts = replace(parts, hosts=hosts, connections=limit)
     if flags["log"]:
         _log_to_stderr()
@@ -98,12 +98,12 @@ def serve(
             build_api(parts), listening, limit=limit, grace_seconds=GRACE_SECONDS, behind_proxy=behind_proxy
         )
 
-    with suppress(KeyboardInterrupt), _quiet_end():
+    with suppress(KeyboardInterrupt), quiet_end():
         asyncio.run(run())
     sys.stdout.flush()
 
 
-def _file_parts(settings: Settings) -> ServerParts:
+def file_parts(settings: Settings) -> ServerParts:
     """Return what serves one person's files."""
     from nacre.server.api import ServerParts
     from nacre.server.audit_log import AuditFile
@@ -121,19 +121,19 @@ def _file_parts(settings: Settings) -> ServerParts:
     )
 
 
-def _check_requirements(host: str, *, behind_proxy: bool) -> None:
+def check_requirements(host: str, *, behind_proxy: bool, command: str = "nacre serve") -> None:
     """Raise `ConfigError` for an address that needs a proxy, or a package that is missing."""
     if host not in LOOPBACK and not behind_proxy:
         raise ConfigError(
             f"{host} is not loopback, and keys would cross the network unencrypted; put a reverse proxy with "
             "TLS in front and add --behind-proxy"
         )
-    missing = [module for module in ("starlette", "uvicorn") if find_spec(module) is None]
+    missing = [module for module in ("starlette", "uvicorn", "jinja2") if find_spec(module) is None]
     if missing:
-        raise ConfigError(f"nacre serve needs {missing[0]}; install it with: {how_to_install('server')}")
+        raise ConfigError(f"{command} needs {missing[0]}; install it with: {how_to_install('server')}")
 
 
-def _own_hosts(port: int) -> frozenset[str]:
+def own_hosts(port: int) -> frozenset[str]:
     """Return the values of the header Host by which a client on this machine addresses the server."""
     return frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))
 
@@ -168,7 +168,7 @@ def _log_to_stderr() -> None:
 
 
 @contextmanager
-def _quiet_end() -> Iterator[None]:
+def quiet_end() -> Iterator[None]:
     """Let SIGTERM end the process with 0 once the requests in progress are answered.
 
     The HTTP server drains on the signal, and then raises it again.

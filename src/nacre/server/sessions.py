@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 
 from nacre.app.memory_locations import all_places, memory_place
 from nacre.errors import SessionNotFound
+from nacre.inspect.session_requests import SessionRequest as _Request
+from nacre.inspect.session_requests import compared, reply_json, request_places, session_requests
 from nacre.memory.checks.local_only import LocalOnly, merge_local_only
 from nacre.memory.files.location import team_location
 from nacre.memory.secrets import redact
 from nacre.messages.blocks import Json, JsonObject
-from nacre.messages.records import Record, Said
+from nacre.messages.records import Said
 from nacre.messages.view import View
 from nacre.messages.wire import render_blocks
 from nacre.server.operation import CURSOR, MAX_DIGITS, Answer, Call, Operation, ProblemError, whole_number
-from nacre.server.schema import SearchHits, SessionPage, SessionQuery, SessionRequest, SessionWhole
+from nacre.server.schema import (
+    RequestBlocks,
+    RequestList,
+    SearchHits,
+    SessionPage,
+    SessionQuery,
+    SessionRequest,
+    SessionWhole,
+)
 from nacre.server.spaces import DEFAULT_SPACE, Space
 from nacre.session.read_session import read_log, read_view
 from nacre.settings import Settings
@@ -27,6 +39,9 @@ from nacre.store.sessions import Hit, LogQuery, Sessions, query, search_log
 from nacre.store.summaries import SessionSummary
 
 MAX_PAGE = 500
+MAX_BLOCKS = 500
+MAX_READ = 4
+"""Sessions whose requests are kept in memory."""
 OPAQUE = frozenset({"data", "id", "session", "signature", "tool_use_id"})
 """Fields that are no text: pictures, signatures and ids."""
 
@@ -48,6 +63,15 @@ def session_operations(settings: Settings) -> list[Operation]:
         Operation(method="GET", path="/sessions/{id}/requests/{n}", id="getRequest", handler=logs.request,
                   summary="Show what the model saw at the n-th request, and its reply.",
                   answer=SessionRequest, needs_home=True),
+        Operation(method="GET", path="/sessions/{id}/requests", id="listRequests", handler=logs.requests,
+                  summary="List the requests of a session: tokens, price, cache, and what layers did.",
+                  answer=RequestList, needs_home=True),
+        Operation(method="GET", path="/sessions/{id}/requests/{n}/blocks", id="listBlocks",
+                  handler=logs.blocks, answer=RequestBlocks, needs_home=True,
+                  parameters=(whole_number("from", "The first block, counted from 1.", default=1, most=10**6),
+                              whole_number("limit", "Maximum number of blocks.", default=MAX_BLOCKS,
+                                           most=MAX_BLOCKS)),
+                  summary="List the blocks of a request, what layers did to them, and what has changed."),
     ]  # fmt: skip
 
 
@@ -62,6 +86,9 @@ class _SessionLogs:
         self._settings = settings
         self._sessions = Sessions(settings.home)
         self._local_only: dict[Path, LocalOnly] = {}
+        self._requests: OrderedDict[Path, tuple[tuple[int, int], Sequence[_Request]]] = OrderedDict()
+        """The requests of the sessions that were read last, each with size and time of its log."""
+        self._lock = Lock()
 
     async def list(self, call: Call) -> Answer:
         space = await call.space()
@@ -103,7 +130,7 @@ class _SessionLogs:
             content: JsonObject = {
                 "session": path.stem,
                 "tokens": found.view.count(),
-                "requests": len(requests_of(loaded.records)),
+                "requests": len(request_places(loaded.records)),
                 "messages": [*found.view.messages],
             }
             return self._shown(call, content)
@@ -117,6 +144,62 @@ class _SessionLogs:
             return self._shown(call, _request(self._find(space, call.path["id"]), call.path["n"]))
 
         return Answer(content=await asyncio.to_thread(read))
+
+    async def requests(self, call: Call) -> Answer:
+        space = await call.space()
+
+        def read() -> JsonObject:
+            path = self._find(space, call.path["id"])
+            listed = [one.as_json() for one in self._requests_of(path)]
+            return self._shown(call, {"session": path.stem, "requests": [*listed]})
+
+        return Answer(content=await asyncio.to_thread(read))
+
+    async def blocks(self, call: Call) -> Answer:
+        space = await call.space()
+
+        def read() -> JsonObject:
+            path = self._find(space, call.path["id"])
+            found = self._requests_of(path)
+            number = _number(path, call.path["n"], len(found))
+            request = found[number - 1]
+            blocks = compared(request, found[number - 2] if number > 1 else None)
+            first = call.query["from"] - 1
+            shown = blocks[first : first + call.query["limit"]]
+            marks: Sequence[JsonObject] = [
+                {"place": n, "mark": one.mark, "state": one.state, "kind": one.kind, "tokens": one.tokens}
+                for n, one in enumerate(blocks, 1)
+                if one.mark or one.state != "same"
+            ]
+            content: JsonObject = {
+                **request.as_json(),
+                "session": path.stem,
+                "requests": len(found),
+                "total": len(blocks),
+                "from": first + 1,
+                "blocks": [one.as_json() for one in shown],
+                "marked": [*marks],
+                "reply": reply_json(request),
+            }
+            return self._shown(call, content)
+
+        return Answer(content=await asyncio.to_thread(read))
+
+    def _requests_of(self, path: Path) -> Sequence[_Request]:
+        """Return the requests of a log, which is read again only after it has changed."""
+        found = path.stat()
+        stamp = found.st_size, found.st_mtime_ns
+        known = self._requests.get(path)
+        if known is None or known[0] != stamp:
+            loaded = read_log(path)
+            if loaded is None:
+                raise _too_large(path)
+            known = stamp, session_requests(loaded.records)
+            with self._lock:
+                self._requests[path] = known
+                while len(self._requests) > MAX_READ:
+                    self._requests.popitem(last=False)
+        return known[1]
 
     def _listed(self, space: Space) -> Sequence[SessionSummary]:
         if space.root is None and space.name != DEFAULT_SPACE:
@@ -174,15 +257,6 @@ def _too_large(path: Path) -> ProblemError:
     return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"session {path.stem} is too large")
 
 
-def requests_of(records: Sequence[Record]) -> list[int]:
-    """Return the positions of the replies among the records: each answered one request."""
-    return [
-        place
-        for place, one in enumerate(records)
-        if isinstance(one, Said) and one.role == "assistant" and not one.aside
-    ]
-
-
 def summary_json(one: SessionSummary) -> JsonObject:
     return {
         "session": one.session,
@@ -197,23 +271,29 @@ def summary_json(one: SessionSummary) -> JsonObject:
     }
 
 
+def _number(path: Path, text: str, most: int) -> int:
+    """Return the number of a request of a session; raises `ProblemError` if there is none."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:MAX_DIGITS]) <= most:
+        raise ProblemError(
+            HTTPStatus.NOT_FOUND, f"session {path.stem} has requests 1 to {most}, not {text[:40]!r}"
+        )
+    return int(text[:MAX_DIGITS])
+
+
 def _request(path: Path, number: str) -> JsonObject:
     loaded = read_log(path)
     if loaded is None:
         raise _too_large(path)
-    places = requests_of(loaded.records)
-    if not number.isascii() or not number.isdigit() or not 1 <= int(number[:MAX_DIGITS]) <= len(places):
-        raise ProblemError(
-            HTTPStatus.NOT_FOUND, f"session {path.stem} has requests 1 to {len(places)}, not {number[:40]!r}"
-        )
-    place = places[int(number[:MAX_DIGITS]) - 1]
+    places = request_places(loaded.records)
+    wanted = _number(path, number, len(places))
+    place = places[wanted - 1]
     reply = loaded.records[place]
-    assert isinstance(reply, Said), "requests_of returns replies"
+    assert isinstance(reply, Said), "request_places returns replies"
     view = View.of(loaded.records[:place])
     usage = reply.reply.usage if reply.reply else None
     return {
         "session": path.stem,
-        "request": int(number),
+        "request": wanted,
         "requests": len(places),
         "at": reply.at.isoformat(),
         "tokens": view.count(),
