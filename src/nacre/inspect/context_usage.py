@@ -308,7 +308,7 @@ class BlockKinds:
     """The kind of content of each block in a view, one kind for each."""
 
     _filing: _Filing
-    attachments = frozenset(ATTACHMENTS.values())
+    attachments = frozenset({*ATTACHMENTS.values(), OPENING})
 
     @staticmethod
     def of(view: View) -> BlockKinds:
@@ -319,7 +319,7 @@ class BlockKinds:
         if isinstance(part.block, Text) and _is_restored(item, part.block.text, self._filing):
             return "restored"
         kinds = [kind for kind, tokens in _filed(item, part, self._filing) if tokens]
-        return kinds[-1] if kinds else "other"
+        return OPENING if len(kinds) > 1 and isinstance(part.block, Text) else kinds[-1] if kinds else "other"
 
     def has_attachment_inside(self, part: ItemPart) -> bool:
         """Return whether an attachment was put inside a tool result."""

@@ -95,7 +95,7 @@ class SessionRequest:
             "request": self.number,
             "at": first.at.isoformat(),
             "model": self.model,
-            "tokens": self.tokens,
+            "tokens": usage.prompt if usage else self.tokens,
             "cost_usd": self.cost_usd,
             "usage": None
             if usage is None

@@ -29,7 +29,8 @@ from nacre.loopback import ConnectionLimit
 from nacre.server.administration import administration_operations
 from nacre.server.audit_log import AuditLog
 from nacre.server.console.access import LoginLink
-from nacre.server.console.app import ConsoleParts, build_console
+from nacre.server.console.app import build_console
+from nacre.server.console.page import ConsoleParts
 from nacre.server.console.rendering import PREFIX as CONSOLE_PATH
 from nacre.server.jobs import JobKind, Jobs, Work
 from nacre.server.keys import ApiKey, KeyStore, Role, authenticate

@@ -3,40 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, timedelta
 from pathlib import Path
 
 from nacre.agents.team_roster import Roster, TeamMember
 from nacre.app.memory_locations import memory_place
 from nacre.app.open_agent import OpenedAgent, open_agent
+from nacre.clock import SYSTEM_CLOCK
 from nacre.layers.l4_compact.layer import CompactionRequest
 from nacre.layers.l7_mail.letter import Letter
 from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.memory.checks.review import Proposal, propose
-from nacre.memory.format.entry import MemoryChange, MemoryDraft
+from nacre.memory.format.entry import Author, MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.messages.usage import Usage
 from nacre.settings import Settings, load
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, together
 
 MODEL = "claude-sonnet-5-5"
-START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 DAY = 86_400.0
-PARSER = '"""Dates of the billing headers."""\n\nfrom datetime import datetime\n\n\ndef parse(seconds):\n    return datetime.fromtimestamp(seconds)\n'
-MEMORIES = (
-    ("project", "Billing deploys", "We deploy billing from `deploy/billing.sh`, never by hand. The order is in [[release order]].\n\n- staging first\n- then two regions, **an hour apart**\n\nIda has to approve it, see [[Ida]]."),
-    ("project", "Release order", "Release the schema before the service; [[billing deploys]] follow the same order."),
-    ("user", "Ida", "Ida leads billing. She is in Lisbon and answers before noon."),
-    ("feedback", "Run the tests first", "Always run `make test` before you propose a commit. No exceptions for small changes."),
-    ("feedback", "Short answers", "Answer in a few sentences; details only when I ask."),
-    ("reference", "Dashboards", "Latency of billing is on the dashboard *billing-eu*; alerts go to [[Ida]]."),
-    ("project", "Time zones", "`parse` in `src/clock.py` must return aware datetimes in UTC: naive ones broke the invoices of March. Its tests are in `tests/test_clock.py`."),
-    ("reference", "Header format", "The header has seconds since 1970 as a decimal; the format is described in `docs/header.md`. Used by [[time zones]]."),
-    ("project", "Database", "PostgreSQL 17 in production, 16 on laptops. Migrations are in `migrations/`. See [[release order]]."),
-    ("user", "Working hours", "I work from nine to five in Berlin time and read mail twice a day."),
-)  # fmt: skip
+PARSER = """from datetime import datetime
+
+
+def parse(seconds):
+    return datetime.fromtimestamp(seconds)
+"""
+MEMORIES = json.loads((Path(__file__).parent / "memories.json").read_text(encoding="utf-8"))
 
 
 def demo_environment(folder: Path) -> Mapping[str, str]:
@@ -70,18 +65,23 @@ def demo_settings(folder: Path) -> Settings:
 
 async def fill(settings: Settings) -> FrozenClock:
     """Write memories, sessions, proposals and mail."""
-    clock = FrozenClock(START)
+    # The plots are about the last days.
+    clock = FrozenClock(SYSTEM_CLOCK.now().astimezone(UTC) - timedelta(days=19))
     memory = await Memory.at(memory_place(settings, "project"), settings.cwd, clock=clock)
-    for n, (kind, name, text) in enumerate(MEMORIES):
+    for n, one in enumerate(MEMORIES):
         clock.advance(DAY * 1.6)
-        draft = MemoryDraft(body=text, name=name, kind=kind, origin="user" if n % 4 else "agent")  # type: ignore[arg-type]
-        await memory.save(draft, MemoryChange(author="user" if n % 4 else "extract", reason=f"remember {name.lower()}"))
+        is_users = bool(n % 4)
+        draft = MemoryDraft(
+            body=one["text"], name=one["name"], kind=one["type"], origin="user" if is_users else "agent"
+        )
+        author: Author = "user" if is_users else "extract"
+        await memory.save(draft, MemoryChange(author=author, reason=f"remember {one['name'].lower()}"))
     draft = MemoryDraft(
         body="The vendor's page says that invoices may be sent twice.", name="Vendor page",
         kind="reference", origin="unverified",
     )  # fmt: skip
     await memory.save(draft, MemoryChange(author="agent", reason="read a page of the vendor"))
-    await memory.correct("Dashboards", "Latency of billing is on the dashboard *billing-eu-west*; alerts go to [[Ida]].")
+    await memory.correct("Dashboards", "it is billing-eu-west, not billing-eu")
     await _work(settings, clock)
     await _consolidated(memory, clock)
     _mail(settings, clock)
@@ -99,18 +99,34 @@ async def _work(settings: Settings, clock: FrozenClock) -> None:
         together(say("Let me look."), call("Read", file_path=source), usage=usage(0, 9_200)),
         together(call("Bash", command="seq 1 30000"), usage=usage(9_200, 10_100)),
         *(
-            together(call("Bash", command=f"seq {n} {n + 900}"), usage=usage(10_100 + n * 900, 11_000 + n * 900))
+            together(
+                call("Bash", command=f"seq {n} {n + 900}"), usage=usage(10_100 + n * 900, 11_000 + n * 900)
+            )
             for n in range(7)
         ),
-        together(say("`parse` drops the time zone: `fromtimestamp` without `tz` returns a naive datetime. Shall I change it?"), usage=usage(16_400, 17_500)),
-        together(call("Edit", file_path=source, old_string="fromtimestamp(seconds)", new_string="fromtimestamp(seconds, tz=UTC)"), usage=usage(0, 12_800)),
+        together(
+            say("`parse` drops the time zone: `fromtimestamp` returns a naive datetime. Shall I change it?"),
+            usage=usage(16_400, 17_500),
+        ),
+        together(
+            call(
+                "Edit",
+                file_path=source,
+                old_string="fromtimestamp(seconds)",
+                new_string="fromtimestamp(seconds, tz=UTC)",
+            ),
+            usage=usage(0, 12_800),
+        ),
         together(say("Done: `parse` returns aware datetimes in UTC."), usage=usage(12_800, 13_900)),
-        together(say("Billing is deployed from `deploy/billing.sh`: staging first, then two regions, an hour apart. Ida approves it."), usage=usage(0, 6_900)),
+        together(
+            say("From `deploy/billing.sh`: staging first, then two regions, an hour apart. Ida approves it."),
+            usage=usage(0, 6_900),
+        ),
         together(say("You are welcome."), usage=usage(6_900, 7_400)),
     ]
     provider = ScriptedProvider().script(*steps)
     async with open_agent(settings, provider=provider, clock=clock) as ready:
-        await _said(ready, clock, "The invoices of March have wrong times. Look at parse in src/clock.py.")
+        await _said(ready, clock, "The invoices of May have wrong times. Look at parse in src/clock.py.")
         clock.advance(2 * 3_600)
         await _said(ready, clock, "yes, change it")
         await ready.compact.compact(CompactionRequest(by_rule=True))
@@ -130,10 +146,13 @@ async def _consolidated(memory: Memory, clock: FrozenClock) -> None:
     clock.advance(DAY)
     database = (memory.location.directory / "project_database.md").read_bytes()
     changed = database.replace(b"16 on laptops", b"16 on laptops (since 2026-01)")
-    await memory.put("project_database.md", changed, MemoryChange(author="dream", reason="consolidated: 1 changed"))
+    await memory.put(
+        "project_database.md", changed, MemoryChange(author="dream", reason="consolidated: 1 changed")
+    )
     zones = (memory.location.directory / "project_time_zones.md").read_bytes()
     proposal = Proposal(
-        file="project_time_zones.md", before=zones, author="dream", reason="`tests/test_clock.py` does not exist",
+        file="project_time_zones.md", before=zones, author="dream",
+        reason="`tests/test_clock.py` does not exist",
         after=zones.replace(b" Its tests are in `tests/test_clock.py`.", b""),
     )  # fmt: skip
     propose(memory.location, proposal, clock=clock)
@@ -144,13 +163,16 @@ def _mail(settings: Settings, clock: FrozenClock) -> None:
 
     def member(name: str) -> TeamMember:
         return TeamMember(
-            name=name, type="general-purpose", cwd=str(settings.cwd), joined=clock.now(), pid=1, host="elsewhere",
+            name=name, type="general-purpose", cwd=str(settings.cwd), joined=clock.now(),
+            pid=1, host="elsewhere",
         )  # fmt: skip
 
     roster.create(member("lead"))
     roster.join(member("tests"))
     box = Mailbox(roster.inbox_path("tests"))
-    for n, text in enumerate(("Please write a test for a header with a time zone.", "Use the header of 3 March.")):
+    for n, text in enumerate(
+        ("Please write a test for a header with a time zone.", "Use the header of 3 May.")
+    ):
         letter = Letter(id=f"l{n}", sender="lead", to="tests", text=text, at=clock.now())
         box.put(letter)
 

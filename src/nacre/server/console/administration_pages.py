@@ -6,6 +6,7 @@ import asyncio
 import json
 from dataclasses import asdict, is_dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 from starlette.responses import Response
@@ -15,6 +16,7 @@ from nacre.agents.team_roster import Roster
 from nacre.errors import MailError
 from nacre.layers.l6_dream.state import DreamStateFile
 from nacre.layers.l7_mail.mailbox import peek
+from nacre.memory.format.index import INDEX_FILE
 from nacre.memory.secrets import redact
 from nacre.messages.blocks import JsonObject
 from nacre.server.console.page import Page
@@ -74,7 +76,8 @@ async def dreams(page: Page) -> Response:
     for one in commits:
         shown = await page.call("getCommit", path={"commit": one["commit"]})
         is_undone = any(one["commit"][:10] in reason for reason in undone)
-        reports.append({**one, "changes": shown["files"], "is_undone": is_undone})
+        changes = sorted(shown["files"], key=lambda file: (file["file"].endswith(INDEX_FILE), file["file"]))
+        reports.append({**one, "changes": changes, "is_undone": is_undone})
     jobs = (await page.call("listJobs"))["jobs"] if page.may("listJobs") else []
     return await page.html(
         "dreams.html",
@@ -121,7 +124,7 @@ def _value(name: str, value: object) -> str:
         return "automatic"
     if isinstance(value, bool):
         return "on" if value else "off"
-    if isinstance(value, (str, int, float)):
+    if isinstance(value, (str, int, float, Path)):
         return redact(str(value))
     if isinstance(value, (tuple, list)):
         return redact(", ".join(str(getattr(one, "text", one)) for one in value))[:MAX_VALUE_CHARS] or "none"

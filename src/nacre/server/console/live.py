@@ -29,7 +29,8 @@ async def events(page: Page) -> Response:
     home = page.parts.settings.home if page.may("listSessions") else None
 
     def memory() -> str:
-        return f"{History(location.history).newest} {_stamp(location.directory)} {_stamp(location.cache / 'review')}"
+        folders = location.directory, location.cache / "review"
+        return " ".join([str(History(location.history).newest), *map(_stamp, folders)])
 
     watched: dict[str, Callable[[], str]] = {"memory": memory}
     if home is not None:

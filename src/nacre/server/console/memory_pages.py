@@ -15,7 +15,7 @@ from nacre.errors import NacreError, StoreError, VersionConflict
 from nacre.inspect.memory_json import entry_json
 from nacre.memory.checks.lint import link_key, lint_file
 from nacre.memory.files.folder import Folder, version_of
-from nacre.memory.format.entry import KINDS, Entry, MemoryDraft, compose, kind_of
+from nacre.memory.format.entry import KINDS, Entry, MemoryDraft, compose, kind_of, read_entry
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.memory import Memory, refuse_secrets
 from nacre.memory.recall.base import Drift
@@ -23,6 +23,7 @@ from nacre.messages.blocks import JsonObject
 from nacre.server.console.entries import by_link
 from nacre.server.console.page import Page
 from nacre.server.console.plots import circle
+from nacre.server.console.reasons import reasons
 from nacre.server.operation import ProblemError
 
 PER_PAGE = 100
@@ -63,7 +64,7 @@ async def memories(page: Page) -> Response:
             if _fits(str(one["type"] or "none"), kind) and _fits(str(one["origin"]), origin)
         ]
     total = len(rows) if query else len(wanted)
-    values = {
+    values: dict[str, Any] = {
         "query": query, "type": kind, "origin": origin, "counts": counts, "rows": rows, "total": total,
         "all": len(entries), "number": _number(page), "pages": max(1, -(-total // PER_PAGE)), "kinds": KINDS,
     }  # fmt: skip
@@ -94,10 +95,10 @@ async def _found(page: Page, query: str) -> list[JsonObject]:
     rows = []
     for one in found["memories"]:
         pick, rank = picks.get(one["file"]), ranked.get(one["file"], {})
-        parts = {name: value for name, value in (pick or {}).get("parts", {}).items() if value}
         why = "" if pick else rank.get("why") or recalled["skipped"] or "not relevant enough"
         rows.append({
-            **one, "attached": pick is not None, "why": why, "parts": parts,
+            **one, "attached": pick is not None, "why": why,
+            "reasons": reasons(pick["parts"]) if pick else [],
             "confidence": rank.get("confidence"),
         })  # fmt: skip
     return rows
@@ -122,8 +123,19 @@ async def memory(page: Page) -> Response:
     drift = await _drift(space.memory, entry["body"]) if entry else None
     return await page.html(
         "memory.html", file=file, entry=entry, origin=origin, commits=changes["commits"], link_to=link_to,
-        links=links, drift=drift, proposal=await _waiting_for(page, file),
+        links=links, drift=drift, is_description_new=_says_more(entry),
+        proposal=await _waiting_for(page, file),
     )  # fmt: skip
+
+
+def _says_more(entry: dict[str, Any] | None) -> bool:
+    """Return whether the description says what the text does not."""
+    said, text = (_plain(str((entry or {}).get(name) or "")) for name in ("description", "body"))
+    return bool(said) and said not in text
+
+
+def _plain(text: str) -> str:
+    return " ".join("".join(sign if sign.isalnum() else " " for sign in text.casefold()).split())
 
 
 async def _waiting_for(page: Page, file: str) -> dict[str, Any] | None:
@@ -201,11 +213,12 @@ async def _preview(page: Page, file: str, given: dict[str, str]) -> dict[str, An
     memory = (await page.space()).memory
     before = await _bytes(page, file) if file else b""
     kind = next((one for one in KINDS if one == given["type"]), None)
+    previous = MarkdownFile.parse(before) if before else None
+    is_same = previous is not None and previous.body.strip() == given["text"].strip()
     draft = MemoryDraft(
         body=given["text"], name=given["name"], description=given["description"], file=file,
-        kind=kind or kind_of(given["text"]),
+        kind=kind or kind_of(given["text"]), origin=read_entry(file, before).origin if is_same else "user",
     )  # fmt: skip
-    previous = MarkdownFile.parse(before) if before else None
     after = compose(draft, file=file or "new.md", now=page.parts.clock.now(), previous=previous)
     problems = [] if file else ["a memory on the same subject is updated instead of adding a second one"]
 
@@ -240,9 +253,10 @@ async def save(page: Page) -> Response:
     given = _given(page)
     if page.form.get("do") == "preview":
         return await _form(page, file, given)
-    body: dict[str, object] = {"text": given["text"]}
-    body |= {name: given[name] for name in ("name", "description", "type") if given[name]}
+    body = {name: given[name] for name in ("text", "name", "description", "type") if given[name]}
     try:
+        if file and not (body := await _changed(page, file, body)):
+            return page.redirect(f"/memory/{file}", done="unchanged")
         if file:
             done = await page.call(
                 "changeMemory", path={"file": file}, body=body, if_match=f'"{given["version"]}"'
@@ -252,12 +266,19 @@ async def save(page: Page) -> Response:
     except VersionConflict:
         data = await _bytes(page, file)
         theirs = MarkdownFile.parse(data).body
-        error = "This memory has changed since you opened it. Below is your text; save again to replace the other."
+        error = "It has changed since you opened it. Below is your text; save again to replace the other."
         given |= {"version": version_of(data)}
         return await _form(page, file, given, error=error, theirs=theirs, status=HTTPStatus.CONFLICT)
     except NacreError as error:
         return await _form(page, file, given, error=str(error), status=HTTPStatus.UNPROCESSABLE_ENTITY)
     return page.redirect(f"/memory/{done['file']}", done="saved", commit=done["commit"])
+
+
+async def _changed(page: Page, file: str, given: dict[str, str]) -> dict[str, str]:
+    """Return the fields that differ from the memory: an unchanged text keeps who has said it."""
+    entry = await page.call("getMemory", path={"file": file})
+    before = {"text": entry["body"], **{name: entry[name] or "" for name in ("name", "description", "type")}}
+    return {name: value for name, value in given.items() if value.strip() != before[name].strip()}
 
 
 async def forget(page: Page) -> Response:

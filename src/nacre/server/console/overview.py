@@ -21,6 +21,7 @@ from nacre.server.console.rendering import usd
 from nacre.store.sessions import Sessions
 
 DAYS = 30
+NEWEST = 5
 MAX_LOGS = 40
 MAX_LOG_BYTES = 40_000_000
 """Newest logs from which the savings by layer are read."""
@@ -44,7 +45,7 @@ async def overview(page: Page) -> Response:
         total=len(entries),
         kinds=Counter(one.kind or "none" for one in entries),
         doubtful=sum(not one.is_trusted for one in entries),
-        newest=[one for one in entries[:5]],
+        newest=list(entries[:NEWEST]),
         usage=usage,
         days=DAYS,
         recent=recent,

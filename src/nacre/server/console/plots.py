@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDTH = 640
-HEIGHT = 160
+HEIGHT = 150
 TOP = 12
-BOTTOM = 22
+BOTTOM = 2
 LEFT = 4
 MIN_BAR = 1.5
 

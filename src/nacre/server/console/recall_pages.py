@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.responses import Response
 
 from nacre.server.console.memory_pages import MAX_QUERY_CHARS, visible_entries
 from nacre.server.console.page import Page
+from nacre.server.console.reasons import reasons
 
 SHOWN = 30
-PART_WORDS = {
-    "words": "words in common", "covered": "share of the question's words", "names": "names",
-    "vectors": "meaning", "age": "age", "type": "type", "usage": "was used",
-}  # fmt: skip
 
 
 async def recall(page: Page) -> Response:
@@ -23,8 +22,8 @@ async def recall(page: Page) -> Response:
     highest = max((abs(one["score"]) for one in ranked), default=0) or 1
     for one in ranked:
         one["share"] = round(max(0.0, one["score"]) / highest * 100, 1)
-    values = {
-        "query": query, "found": found, "entries": entries, "ranked": ranked, "parts": PART_WORDS,
+    values: dict[str, Any] = {
+        "query": query, "found": found, "entries": entries, "ranked": ranked, "reasons": reasons,
         "rest": max(0, len(found["ranked"]) - len(ranked)) if found else 0,
     }  # fmt: skip
     template = "recall_result.html" if page.request.headers.get("x-part") else "recall.html"

@@ -13,7 +13,13 @@ PER_PAGE = 50
 BLOCKS = 60
 """Blocks on a page, the newest first to be seen."""
 MAX_TEXT_CHARS = 1_200
+MAX_SAME_CHARS = 400
+"""Of a block that the request before had, too."""
 MAX_WHOLE_CHARS = 100_000
+MAX_DIGITS = 7
+REPLY: dict[str, Any] = {
+    "role": "assistant", "kind": "", "tokens": 0, "mark": None, "state": "added", "place": 0,
+}  # fmt: skip
 EVENT_WORDS = {
     "offloaded": "offloaded", "cleared": "cleared", "compacted": "compacted", "attached": "attached",
     "restored": "restored", "undone": "undone", "background": "in the background",
@@ -28,10 +34,12 @@ MARK_HELP = {
 KIND_WORDS = {
     "user_text": "you", "assistant_text": "reply", "tool_calls": "call", "tool_results": "result",
     "thinking": "thinking", "surroundings": "date and place",
+    "opening": "opening: instructions, memory, place",
 }  # fmt: skip
 REASONS = {
     "compact": "a compaction replaced what was before", "clear": "old results were cleared",
-    "offload": "a result was offloaded", "undo": "messages were taken back", "model": "another model answered",
+    "offload": "a result was offloaded", "undo": "messages were taken back",
+    "model": "another model answered",
     "thinking": "thinking was dropped",
 }  # fmt: skip
 
@@ -80,25 +88,52 @@ async def request(page: Page) -> Response:
     """Show what the model saw at one request."""
     params = page.request.path_params
     path = {"id": params["id"], "n": params["n"]}
-    first = page.query.get("from", "")
-    start = int(first) if first.isascii() and first.isdigit() and 0 < int(first[:7]) else 0
-    found = await page.call("listBlocks", path=path, **{"from": max(1, start), "limit": BLOCKS})
+    start = _whole_number(page.query.get("from", ""))
+    part: dict[str, Any] = {"from": max(1, start), "limit": BLOCKS}
+    found = await page.call("listBlocks", path=path, **part)
     if not start and found["total"] > BLOCKS:  # the end is what is new
-        start = max(1, found["total"] - BLOCKS + 1)
-        found = await page.call("listBlocks", path=path, **{"from": start, "limit": BLOCKS})
-    whole = page.query.get("whole", "")
-    blocks = [
-        _shown(one, n, is_whole=whole == str(n)) for n, one in enumerate(found["blocks"], found["from"])
-    ]
-    cut = next(
-        (n for n, one in enumerate(blocks) if one["place"] == found["changed_at"] and one["state"] != "same"),
-        None,
-    )
+        found = await page.call("listBlocks", path=path, **part | {"from": found["total"] - BLOCKS + 1})
+    whole = _whole_number(page.query.get("whole", ""))
+    blocks = [_shown(one, n, is_whole=whole == n) for n, one in enumerate(found["blocks"], found["from"])]
+    reply = [_shown({**REPLY, "block": one}, 0, is_whole=True) for one in found["reply"]]
+    cut = None
+    if found["changed_at"] is not None:
+        cut = next((n for n, one in enumerate(blocks) if _is_at_cut(one, found["changed_at"])), None)
     return await page.html(
-        "request.html", found=found, blocks=blocks, reply=[_shown({"block": one, "role": "assistant", "kind": "", "tokens": 0, "mark": None, "state": "same", "place": 0}, 0, is_whole=False) for one in found["reply"]],
-        words=EVENT_WORDS, help=MARK_HELP, kinds=KIND_WORDS, reasons=[REASONS.get(one, one) for one in found["reason"].split(", ") if one],
-        jumps=_jumps(found["marked"]), cut=cut, per_page=BLOCKS, last=found["from"] + len(blocks) - 1,
-    )  # fmt: skip
+        "request.html",
+        found=found,
+        groups=_groups(blocks, cut),
+        is_cut_shown=cut is not None,
+        reply=reply,
+        words=EVENT_WORDS,
+        help=MARK_HELP,
+        kinds=KIND_WORDS,
+        reasons=[REASONS.get(one, one) for one in found["reason"].split(", ") if one],
+        jumps=_jumps(found["marked"]),
+        per_page=BLOCKS,
+        last=found["from"] + len(blocks) - 1,
+    )
+
+
+def _whole_number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS else 0
+
+
+def _is_at_cut(one: dict[str, Any], changed_at: int) -> bool:
+    """Whether the cache ends ahead of a block: the first that is not as in the request before."""
+    return bool(one["state"] != "same" and one["place"] >= changed_at)
+
+
+def _groups(blocks: Sequence[dict[str, Any]], cut: int | None) -> list[dict[str, Any]]:
+    """Return blocks one by one, but those that are no longer sent in runs that a page folds."""
+    found: list[dict[str, Any]] = []
+    for n, one in enumerate(blocks):
+        is_gone = one["state"] == "removed"
+        if is_gone and found and found[-1]["is_gone"] and n != cut:
+            found[-1]["blocks"].append(one)
+        else:
+            found.append({"is_gone": is_gone, "blocks": [one], "is_cut": n == cut})
+    return found
 
 
 def _jumps(marked: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -116,7 +151,7 @@ def _shown(one: dict[str, Any], number: int, *, is_whole: bool) -> dict[str, Any
     """Return a block with a title and its text as a page shows it."""
     block = one["block"]
     title, text = _title_and_text(block)
-    most = MAX_WHOLE_CHARS if is_whole else MAX_TEXT_CHARS
+    most = MAX_WHOLE_CHARS if is_whole else MAX_SAME_CHARS if one["state"] == "same" else MAX_TEXT_CHARS
     return {
         **one, "number": number, "title": title, "text": text[:most], "is_cut": len(text) > most,
         "is_error": block.get("is_error") is True, "chars": len(text), "type": block.get("type", ""),
