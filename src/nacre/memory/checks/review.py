@@ -29,6 +29,8 @@ from nacre.messages.blocks import Json, JsonObject
 from nacre.store import disk
 
 FOLDER = "review"
+ACCEPTED = ", accepted in a review"
+"""The end of the reason of a change that was proposed."""
 CONFIRMED = "confirmed"
 """The reason of a change that confirms an unverified memory."""
 MAX_WAITING = 500
@@ -200,7 +202,7 @@ async def accept(memory: Memory, wanted: str, *, edited: bytes | None = None, re
             raise VersionConflict(
                 f"{one.file} changed where the proposal changes it; accept an edited version, or reject it"
             )
-    reason = one.reason if one.what == "confirm" else f"{one.reason}, accepted in a review"
+    reason = one.reason if one.what == "confirm" else f"{one.reason}{ACCEPTED}"
     change = MemoryChange(author=one.author, reason=reason, session=one.session)
     if after is None:
         commit = "" if present is None else (await memory.forget(one.file, change))[1]

@@ -16,6 +16,7 @@ from nacre.agents.team_roster import Roster
 from nacre.errors import MailError
 from nacre.layers.l6_dream.state import DreamStateFile
 from nacre.layers.l7_mail.mailbox import peek
+from nacre.memory.checks.review import ACCEPTED
 from nacre.memory.format.index import INDEX_FILE
 from nacre.memory.secrets import redact
 from nacre.messages.blocks import JsonObject
@@ -70,10 +71,10 @@ async def dreams(page: Page) -> Response:
     state = await asyncio.to_thread(DreamStateFile(location.cache).read)
     listed = await page.call("listCommits", limit=500)
     proposals = (await page.call("listProposals"))["proposals"]
-    commits = [one for one in listed["commits"] if one["author"] == "dream"][:SHOWN_DREAMS]
+    commits = [one for one in listed["commits"] if one["author"] == "dream" and not _is_accepted(one)]
     undone = {one["reason"] for one in listed["commits"]}
     reports = []
-    for one in commits:
+    for one in commits[:SHOWN_DREAMS]:
         shown = await page.call("getCommit", path={"commit": one["commit"]})
         is_undone = any(one["commit"][:10] in reason for reason in undone)
         changes = sorted(shown["files"], key=lambda file: (file["file"].endswith(INDEX_FILE), file["file"]))
@@ -86,6 +87,11 @@ async def dreams(page: Page) -> Response:
         proposals=[one for one in proposals if one["author"] == "dream"],
         jobs=[one for one in jobs if one["kind"] == "dream" and one["space"] == page.space_name][:5],
     )
+
+
+def _is_accepted(commit: JsonObject) -> bool:
+    """Whether a person accepted this proposal of a dream, so that it is no part of a report."""
+    return str(commit["reason"]).endswith(ACCEPTED)
 
 
 async def start_dream(page: Page) -> Response:

@@ -140,7 +140,7 @@ def _jumps(marked: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the marked blocks to jump to, each kind once with its number and tokens."""
     found: dict[str, dict[str, Any]] = {}
     for one in marked:
-        name = one["mark"] or ("new" if one["state"] == "added" else one["state"])
+        name = "removed" if one["state"] == "removed" else one["mark"] or "new"
         jump = found.setdefault(name, {"name": name, "place": one["place"], "count": 0, "tokens": 0})
         jump["count"] += 1
         jump["tokens"] += one["tokens"]
