@@ -69,7 +69,8 @@ def _pages(folder: Path, memories: int, requests: int, rounds: int) -> dict[str,
     session = _filled(folder, memories, requests)
     paths = {
         "overview": "/", "memories": "/memories", "memory": "/memory/memory_0.md", "links": "/graph",
-        "sessions": "/sessions", "session": f"/sessions/{session}", "request": f"/sessions/{session}/{requests}",
+        "sessions": "/sessions", "session": f"/sessions/{session}",
+        "request": f"/sessions/{session}/{requests}",
     }  # fmt: skip
     found: dict[str, dict[str, float]] = {}
     with _console(folder) as (pid, link), httpx2.Client(follow_redirects=True, timeout=120) as client:

@@ -39,6 +39,7 @@ def console(options: RunOptions, /, *, port: int, no_browser: bool, as_json: boo
     from nacre.loopback import ConnectionLimit
     from nacre.server.api import build_api
     from nacre.server.console.access import LoginLink, OneKey
+    from nacre.server.console.live import stop_streams
     from nacre.server.keys import LOCAL_TENANT, new_key
 
     settings = load_settings(options)
@@ -48,6 +49,7 @@ def console(options: RunOptions, /, *, port: int, no_browser: bool, as_json: boo
     number = listening.getsockname()[1]
     url = f"http://{HOST}:{number}/console/enter?token={link.token}"
     limit = ConnectionLimit()
+    limit.on_stop = stop_streams
     parts = replace(
         file_parts(settings),
         keys=OneKey(key),
@@ -61,7 +63,9 @@ def console(options: RunOptions, /, *, port: int, no_browser: bool, as_json: boo
     async def run() -> None:
         if not (no_browser or as_json):
             await asyncio.to_thread(_open, url)
-        await serve_app(build_api(parts), listening, limit=limit, grace_seconds=GRACE_SECONDS)
+        await serve_app(
+            build_api(parts), listening, limit=limit, grace_seconds=GRACE_SECONDS, on_stop=stop_streams
+        )
 
     with suppress(KeyboardInterrupt), quiet_end():
         asyncio.run(run())

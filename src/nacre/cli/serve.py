@@ -70,6 +70,7 @@ def serve(
     from nacre.asgi import serve as serve_app
     from nacre.loopback import ConnectionLimit
     from nacre.server.api import build_api
+    from nacre.server.console.live import stop_streams
     from nacre.server.keys import LOCAL_TENANT, create_key, new_key
 
     settings = load_settings(options)
@@ -80,6 +81,7 @@ def serve(
     address, number = listening.getsockname()[:2]
     url = f"http://[{address}]:{number}" if ":" in address else f"http://{address}:{number}"
     limit = ConnectionLimit()
+    limit.on_stop = stop_streams
     hosts = frozenset() if behind_proxy else own_hosts(number)
     parts = replace(parts, hosts=hosts, connections=limit)
     if flags["log"]:

@@ -185,7 +185,8 @@ class DatabaseSpaces:
                 space = self._open[wanted] = Space(name, memory)
         self._open.move_to_end(wanted)
         while len(self._open) > MAX_OPEN:
-            closed, _ = self._open.popitem(last=False)
+            closed, old = self._open.popitem(last=False)
+            old.close()
             self._opening.pop(closed, None)
         return space
 
@@ -201,6 +202,8 @@ class DatabaseSpaces:
         return [name for name in names if not key.spaces or name in key.spaces]
 
     async def close(self) -> None:
+        for space in self._open.values():
+            space.close()
         self._open.clear()
         await self._database.close()
 

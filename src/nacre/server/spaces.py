@@ -17,6 +17,7 @@ from nacre.errors import ConfigError, NacreError
 from nacre.memory.checks.local_only import LocalOnly, LocalOnlyEntries
 from nacre.memory.files.location import Location, agent_location, memory_base, team_location
 from nacre.memory.memory import Memory
+from nacre.server.entries import EntryList
 from nacre.server.keys import ApiKey
 from nacre.settings import Settings
 
@@ -43,6 +44,18 @@ class Space:
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held during a change: many at once would compete for the lock on disk and some would give up."""
     _local_only: LocalOnly | None = None
+    _listed: EntryList | None = None
+
+    @property
+    def listed(self) -> EntryList:
+        """The list of its memories, which is kept while no file is touched."""
+        if self._listed is None:
+            self._listed = EntryList(self.memory)
+        return self._listed
+
+    def close(self) -> None:
+        if self._listed is not None:
+            self._listed.close()
 
     async def hidden(self, key: ApiKey) -> LocalOnlyEntries:
         """Return what a client may not see: without `local` its model may be elsewhere (M27)."""
@@ -100,6 +113,8 @@ class FileSpaces:
         return await asyncio.to_thread(self._names, key)
 
     async def close(self) -> None:
+        for space in self._open.values():
+            space.close()
         self._open.clear()
 
     async def _opened(self, name: str, kind: str, location: Location) -> Space:
@@ -112,7 +127,7 @@ class FileSpaces:
         """Close spaces above the limit, except those whose lock is in use."""
         unused = [place for place, space in self._open.items() if not space.changing.locked()]
         for place in unused[: max(0, len(self._open) - MAX_OPEN)]:
-            del self._open[place]
+            self._open.pop(place).close()
 
     def _allowed(self, key: ApiKey, name: str) -> Location:
         """Return the location of a space that a key may use."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -280,3 +284,19 @@ async def test_the_search_of_the_console_gives_what_the_api_gives(tmp_path: Path
         page = await client.get("/memories?q=who+builds+the+packages", headers={"X-Part": "1"})
         assert re.findall(r'/console/memory/([^"]+)"', page.text) == [one["file"] for one in found]
         assert "<html" not in page.text
+
+
+async def test_an_open_page_does_not_delay_the_end_of_the_server(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "nacre", "console", "--no-browser", "--json"]
+    environ = {"HOME": str(tmp_path), "NACRE_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
+    process = subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    link = json.loads(process.stdout.readline())["url"]
+    async with httpx2.AsyncClient(base_url=link.partition("/enter")[0]) as client:
+        await client.get(link)
+        async with client.stream("GET", "/events") as stream:
+            async for line in stream.aiter_lines():
+                if line == "data: ready":
+                    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    process.stdout.close()

@@ -30,7 +30,8 @@ AXE = ROOT / ".venv" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 SESSION = "00000000-0000-4000-8000-000000000001"
 PAGES = (
     "/", "/memories", "/memories?q=deploy+billing", "/memories/new", "/memory/project_time_zones.md",
-    "/edit/project_billing_deploys.md", "/graph", "/review", "/recall?q=how+do+we+deploy+billing", "/sessions",
+    "/edit/project_billing_deploys.md", "/graph", "/review", "/recall?q=how+do+we+deploy+billing",
+    "/sessions",
     f"/sessions/{SESSION}", f"/sessions/{SESSION}/1", f"/sessions/{SESSION}/11", f"/sessions/{SESSION}/13",
     "/agents", "/dreams", "/history", "/settings?show=all", "/audit", "/nothing",
 )  # fmt: skip
@@ -201,13 +202,17 @@ def test_a_proposal_is_accepted_and_a_dream_undone(opened: Opened) -> None:
 def test_hostile_content_stays_text(opened: Opened) -> None:
     folder = next((Path(opened.environ["NACRE_HOME"]) / "projects").glob("*/memory"))
     name = json.dumps(f"{HOSTILE} {BIDI}")
-    text = f"---\nname: {name}\ndescription: {name}\ntype: project\n---\n{HOSTILE}\n\n# {HOSTILE}\n\n- {BIDI}\n\n[[{HOSTILE}]]\n"
+    head = f"---\nname: {name}\ndescription: {name}\ntype: project\n---\n"
+    text = f"{head}{HOSTILE}\n\n# {HOSTILE}\n\n- {BIDI}\n\n[[{HOSTILE}]]\n"
     (folder / "project_x'onload='y.md").write_text(text, encoding="utf-8")
     (folder / "project_large.md").write_text("wide" * 20_000 + "\n" + "line\n" * 3_000, encoding="utf-8")
     page = opened.page()
     page.set_viewport_size({"width": 360, "height": 800})
-    for path in ("/", "/memories", "/memories?q=evil", "/memory/project_x'onload='y.md", "/graph", "/history",
-                 "/edit/project_x'onload='y.md", "/memory/project_large.md", "/recall?q=" + HOSTILE):  # fmt: skip
+    file = "project_x'onload='y.md"
+    for path in (
+        "/", "/memories", "/memories?q=evil", f"/memory/{file}", f"/edit/{file}", "/graph", "/history",
+        "/memory/project_large.md", f"/recall?q={HOSTILE}",
+    ):  # fmt: skip
         page.goto(opened.start + path)
         page.wait_for_timeout(50)
         assert page.title() != "owned", path

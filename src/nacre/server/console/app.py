@@ -22,7 +22,6 @@ from nacre.server.console import (
     session_pages,
 )
 from nacre.server.console.access import BrowserSessions
-from nacre.server.console.entries import EntryLists
 from nacre.server.console.page import (
     THEME_COOKIE,
     THEMES,
@@ -65,7 +64,6 @@ class _Console:
         self._parts = parts
         self._sessions = BrowserSessions(parts.keys, parts.clock)
         self._templates = environment(parts.clock)
-        self._entries = EntryLists(parts.clock)
         self._routes = [
             Route(PREFIX + path, endpoint=view, methods=[method])
             for method, path, view in (
@@ -126,7 +124,7 @@ class _Console:
                 return RedirectResponse(f"{PREFIX}/login", HTTPStatus.SEE_OTHER)
         page = Page(
             request=request, parts=self._parts, templates=self._templates, session=session,
-            sessions=self._sessions, entries=self._entries, form=form,
+            sessions=self._sessions,  form=form,
         )  # fmt: skip
         page.start_space = await self._start_space(page)
         try:

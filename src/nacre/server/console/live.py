@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 
 from starlette.responses import Response, StreamingResponse
@@ -18,13 +20,20 @@ STREAM_SECONDS = 300.0
 RETRY_MS = 1_000
 MAX_STREAMS = 64
 """Streams at once; more are refused, so that other requests are answered."""
-_open = 0
+_STREAMS: set[asyncio.Event] = set()
+"""One for each open stream; set when the process is about to end."""
+
+
+def stop_streams() -> None:
+    """End all streams, so that the server need not wait for them."""
+    for one in _STREAMS:
+        one.set()
 
 
 async def events(page: Page) -> Response:
     """Send a line whenever something has changed."""
-    if _open >= MAX_STREAMS:
-        return Response(status_code=503)
+    if len(_STREAMS) >= MAX_STREAMS:
+        return Response(status_code=HTTPStatus.SERVICE_UNAVAILABLE)
     location = await page.location()
     home = page.parts.settings.home if page.may("listSessions") else None
 
@@ -47,22 +56,23 @@ async def events(page: Page) -> Response:
 
 
 async def _stream(page: Page, watched: dict[str, Callable[[], str]]) -> AsyncIterator[str]:
-    global _open
-    _open += 1
+    stopped = asyncio.Event()
+    _STREAMS.add(stopped)
     try:
         yield f"retry: {RETRY_MS}\n\n"
         known = await asyncio.to_thread(_look, watched)
         yield "event: ready\ndata: ready\n\n"
         clock = page.parts.clock
         until = clock.seconds() + STREAM_SECONDS
-        while clock.seconds() < until:
-            await asyncio.sleep(POLL_SECONDS)
+        while clock.seconds() < until and not stopped.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopped.wait(), POLL_SECONDS)
             now = await asyncio.to_thread(_look, watched)
             changed = [name for name, stamp in now.items() if stamp != known[name]]
             known = now
             yield "".join(f"event: changed\ndata: {name}\n\n" for name in changed) or ": \n\n"
     finally:
-        _open -= 1
+        _STREAMS.discard(stopped)
 
 
 def _look(watched: dict[str, Callable[[], str]]) -> dict[str, str]:

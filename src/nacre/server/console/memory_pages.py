@@ -20,11 +20,11 @@ from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.memory import Memory, refuse_secrets
 from nacre.memory.recall.base import Drift
 from nacre.messages.blocks import JsonObject
-from nacre.server.console.entries import by_link
 from nacre.server.console.page import Page
 from nacre.server.console.plots import circle
 from nacre.server.console.reasons import reasons
 from nacre.server.operation import ProblemError
+from nacre.server.spaces import Space
 
 PER_PAGE = 100
 MAX_FOUND = 50
@@ -37,8 +37,7 @@ DRIFT_SECONDS = 0.5
 
 async def visible_entries(page: Page) -> Sequence[Entry]:
     """Return the memories of the space that the key may see."""
-    memory = (await page.space()).memory
-    found = await page.entries.of(memory)
+    found = await (await page.space()).listed.now()
     return found if page.key.local else [one for one in found if not one.local_only]
 
 
@@ -113,12 +112,14 @@ async def memory(page: Page) -> Response:
     if origin["exists"]:
         entry = await page.call("getMemory", path={"file": file})
     changes = await page.call("listCommitsOfMemory", path={"file": file}, limit=MAX_CHANGES)
-    files = by_link(await visible_entries(page))
-    links = await _neighbours(page, space.memory, file)
+    files = await space.listed.files()
+    links = await _neighbours(page, space, file)
+    shown = {one.file for one in await visible_entries(page)} if not page.key.local else set()
 
     def link_to(name: str) -> str:
         found = files.get(link_key(name))
-        return page.address(f"/memory/{found}") if found else ""
+        is_shown = found and (page.key.local or found in shown)
+        return page.address(f"/memory/{found}") if is_shown else ""
 
     drift = await _drift(space.memory, entry["body"]) if entry else None
     return await page.html(
@@ -144,13 +145,14 @@ async def _waiting_for(page: Page, file: str) -> dict[str, Any] | None:
     return next((one for one in found["proposals"] if one["file"] == file), None)
 
 
-async def _neighbours(page: Page, memory: Memory, file: str) -> dict[str, list[Entry]]:
+async def _neighbours(page: Page, space: Space, file: str) -> dict[str, list[Entry]]:
     """Return the memories that a memory links to, and those that link to it."""
-    links = await page.entries.links(memory)
-    entries = {one.file: one for one in await visible_entries(page)}
+    links = await space.listed.links()
     back = [one for one, others in links.items() if file in others and one != file]
+    wanted = {*links.get(file, ()), *back} - {file}
+    entries = {one.file: one for one in await visible_entries(page) if one.file in wanted}
     return {
-        "to": [entries[one] for one in links.get(file, ()) if one in entries and one != file],
+        "to": [entries[one] for one in links.get(file, ()) if one in entries],
         "from": [entries[one] for one in back if one in entries],
     }
 
@@ -325,8 +327,7 @@ async def decide(page: Page) -> Response:
 
 async def graph(page: Page) -> Response:
     """Draw the links between memories."""
-    memory = (await page.space()).memory
-    links = await page.entries.links(memory)
+    links = await (await page.space()).listed.links()
     entries = {one.file: one for one in await visible_entries(page)}
     pairs = [(one, two) for one, others in links.items() for two in others if one != two]
     pairs = [(one, two) for one, two in pairs if one in entries and two in entries]

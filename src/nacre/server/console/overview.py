@@ -6,14 +6,17 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 from starlette.responses import Response
 
+from nacre.app.memory_locations import memory_paths
 from nacre.errors import TranscriptError
 from nacre.inspect.savings import LAYERS, WITHOUT_ESTIMATE, Account, booked, savings
+from nacre.memory.files.location import memory_base
+from nacre.memory.format.entry import Entry
 from nacre.server.console.memory_pages import visible_entries
 from nacre.server.console.page import Page
 from nacre.server.console.plots import Plot, bars
@@ -35,7 +38,7 @@ LAYER_WORDS = {
 async def overview(page: Page) -> Response:
     """Show counts and plots."""
     entries = await visible_entries(page)
-    usage = await page.call("getUsage", days=DAYS) if page.may("getUsage") else None
+    usage = await _usage(page) if page.may("getUsage") else None
     recent = (await page.call("listSessions", limit=5))["sessions"] if page.may("listSessions") else []
     waiting = (await page.call("listProposals"))["proposals"]
     layers = await asyncio.to_thread(_layers, page.parts.settings.home) if usage else []
@@ -53,7 +56,7 @@ async def overview(page: Page) -> Response:
         layers=layers,
         saved=sum(one["saved"] for one in layers),
         plots=_plots(usage, today) if usage else [],
-        growth=_growth([one.created or one.changed for one in entries], today),
+        growth=await _growth(page, today),
     )
 
 
@@ -74,19 +77,48 @@ def _plots(usage: dict[str, Any], today: date) -> list[Plot]:
     return [plot("Cost per day", "cost_usd", is_money=True), plot("Memories attached per day", "recalled")]
 
 
-def _growth(times: Sequence[datetime | None], today: date) -> Plot:
+async def _usage(page: Page) -> dict[str, Any]:
+    """Return the usage of the last days, read again only after a log or a memory has changed."""
+    stamp = await asyncio.to_thread(_usage_stamp, page)
+    if _USAGE.get("stamp") != stamp:
+        _USAGE["found"] = await page.call("getUsage", days=DAYS)
+        _USAGE["stamp"] = stamp
+    found: dict[str, Any] = _USAGE["found"]
+    return found
+
+
+def _usage_stamp(page: Page) -> tuple[object, ...]:
+    settings = page.parts.settings
+    base = memory_base(memory_paths(settings))
+    listed = Sessions(settings.home).list(None)
+    changed = [*(base / "history").glob("*.git/refs/heads/*"), *(base / "cache").glob("*/usage/*")]
+    return (
+        settings.home,
+        page.parts.clock.now().astimezone().date(),
+        *((one.path, one.bytes, one.modified) for one in listed),
+        *((one, one.stat().st_mtime_ns) for one in changed if one.is_file()),
+    )
+
+
+async def _growth(page: Page, today: date) -> Plot:
     """Return how many memories there were at the end of each day, of those that there are now."""
-    at = [one.astimezone().date() if one else date.min for one in times]
+
+    def days_of(entries: Sequence[Entry]) -> Counter[date]:
+        times = (one.created or one.changed for one in entries if page.key.local or not one.local_only)
+        return Counter(one.astimezone().date() if one else date.min for one in times)
+
+    counts = await (await page.space()).listed.derived(f"days, local {page.key.local}", days_of)
     days = [today - timedelta(days=n) for n in reversed(range(DAYS))]
-    counts = Counter(at)
     first = sum(number for day, number in counts.items() if day < days[0])
     rows = []
     for day in days:
         first += counts[day]
         rows.append((day.isoformat()[5:], float(first), f"{first:,}"))
-    return bars("Memories", rows, most=f"{len(at):,}")
+    return bars("Memories", rows, most=f"{counts.total():,}")
 
 
+_USAGE: dict[str, Any] = {}
+"""The usage of the last days that was read last, and the state of what it was read from."""
 _KNOWN: dict[Path, tuple[tuple[int, int], dict[str, Account]]] = {}
 """The accounts of logs that were read, with size and time of each."""
 

@@ -16,7 +16,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from nacre.clock import Clock
 from nacre.memory.files.location import Location
 from nacre.server.console.access import BrowserSession, BrowserSessions, LoginLink
-from nacre.server.console.entries import EntryLists
 from nacre.server.console.rendering import address
 from nacre.server.keys import ApiKey, KeyStore
 from nacre.server.operation import (
@@ -97,7 +96,6 @@ class Page:
     templates: Environment
     session: BrowserSession
     sessions: BrowserSessions
-    entries: EntryLists
     form: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -19,9 +18,6 @@ HERE = Path(__file__).parent
 PREFIX = "/console"
 STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 DIFF_CLASSES = {"+": "add", "-": "del", "@": "hunk"}
-KIND_WORDS = {
-    "user": "about you", "feedback": "how to work", "project": "project", "reference": "where things are",
-}  # fmt: skip
 
 
 @cache
@@ -109,8 +105,3 @@ def address(path: str, space: str = "", **query: object) -> str:
     if space:
         given = {"space": space, **given}
     return f"{PREFIX}{quote(path)}" + (f"?{urlencode(given)}" if given else "")
-
-
-def without(query: Mapping[str, str], *names: str) -> dict[str, str]:
-    """Return query parameters without some of them."""
-    return {name: value for name, value in query.items() if name not in names}
