@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -23,6 +24,10 @@ FOLDER = ROOT / "docs" / "img" / "console"
 SIZE = {"width": 1280, "height": 860}
 SMALL = {"width": 360, "height": 780}
 MAX_HEIGHT = 1500
+COLOURS = 128
+"""Colours of a picture, where pngquant can reduce them; enough for plain pages."""
+MAX_BYTES = 150_000
+"""Larger pictures are not committed."""
 SESSION = "00000000-0000-4000-8000-000000000001"
 PAGES = {
     "overview": "/",
@@ -84,6 +89,12 @@ def shoot(page: Page, address: str, path: Path) -> None:
     height = min(MAX_HEIGHT, page.evaluate("document.documentElement.scrollHeight"))
     width = page.viewport_size["width"] if page.viewport_size else SIZE["width"]
     page.screenshot(path=path, full_page=True, clip={"x": 0, "y": 0, "width": width, "height": height})
+    if shutil.which("pngquant"):
+        command = ["pngquant", "--force", "--ext", ".png", str(COLOURS), str(path)]
+        subprocess.run(command, check=True)
+    assert path.stat().st_size <= MAX_BYTES, (
+        f"{path} is too large; `apt-get install pngquant` makes it smaller"
+    )
 
 
 if __name__ == "__main__":

@@ -63,9 +63,7 @@ def console(options: RunOptions, /, *, port: int, no_browser: bool, as_json: boo
     async def run() -> None:
         if not (no_browser or as_json):
             await asyncio.to_thread(_open, url)
-        await serve_app(
-            build_api(parts), listening, limit=limit, grace_seconds=GRACE_SECONDS, on_stop=stop_streams
-        )
+        await serve_app(build_api(parts), listening, limit=limit, grace_seconds=GRACE_SECONDS)
 
     with suppress(KeyboardInterrupt), quiet_end():
         asyncio.run(run())

@@ -1,4 +1,4 @@
-"""The console in a real Chromium: every page, both themes, both widths, edits, two windows, live updates."""
+"""The console in a real Chromium (W3): pages, themes, widths, edits, two windows, live updates."""
 
 from __future__ import annotations
 
