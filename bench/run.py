@@ -47,6 +47,7 @@ NAMES = (
     "extract",
     "real_sessions",
     "gateway",
+    "console",
 )
 TINY = "--tiny"
 

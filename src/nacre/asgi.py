@@ -77,6 +77,7 @@ async def serve(
         timeout_graceful_shutdown=grace_seconds,
     )
     server = _Server(config)
+    server.on_stop = limit.on_stop
     try:
         await server.serve(sockets=[listening])
     except asyncio.CancelledError:
@@ -86,6 +87,13 @@ async def serve(
 
 
 class _Server(uvicorn.Server):
+    on_stop: Callable[[], None] | None = None
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.on_stop is not None:
+            self.on_stop()
+        await super().shutdown(sockets)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for one in sockets or ():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import socket
+from collections.abc import Callable
 
 QUEUED_CONNECTIONS = 1_024
 """Connections that the kernel holds until they are accepted."""
@@ -42,6 +43,8 @@ class ConnectionLimit:
         self._most = max(descriptors // 2, 1) if is_limited else MAX_CONNECTIONS
         self.accepted_at_once = max(self._most // 8, 1)
         """Connections to accept per iteration of the event loop: a request is read some iterations later."""
+        self.on_stop: Callable[[], None] | None = None
+        """Called when the server is told to stop, to end answers that would go on."""
         self._waiting: dict[Peer, asyncio.WriteTransport] = {}
         self._kept: dict[Peer, asyncio.WriteTransport] = {}
 

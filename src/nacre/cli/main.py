@@ -43,6 +43,7 @@ COMMANDS = {
     ),
     "chat": CommandEntry("nacre.cli.chat.chat", "chat", "Chat in the terminal (the same as `nacre`)."),
     "compact": CommandEntry("nacre.cli.sessions.compact", "compact", "Replace older messages by a summary."),
+    "console": CommandEntry("nacre.cli.console", "console", "Open the web console."),
     "context": CommandEntry("nacre.cli.sessions.context", "context", "Show context usage."),
     "db": CommandEntry("nacre.cli.db", "db", "Set up and check the database of a server."),
     "doctor": CommandEntry("nacre.cli.doctor.doctor", "doctor", "Check settings, paths, model and key."),

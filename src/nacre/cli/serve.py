@@ -85,12 +85,12 @@ def serve(
     **flags: Any,
 ) -> None:
     """Serve memories and sessions over HTTP until Ctrl-C: REST at /v1 (GET /openapi.json describes it), MCP
-    at /mcp, with --gateway a gateway at /gateway.
+    at /mcp, the web console at /console, with --gateway a gateway at /gateway.
 
     Clients send a key: `nacre keys create` makes one. Without any key, the first start creates one for an
     administrator and prints it. With a database, many tenants and several such processes share it.
     """
-    _check_requirements(host, behind_proxy=behind_proxy)
+    check_requirements(host, behind_proxy=behind_proxy)
     if flags["gateway"] and (host not in LOOPBACK or behind_proxy or database):
         raise ConfigError(
             "--gateway is for one person on loopback: clients send the key of their provider, so that nacre "
@@ -100,18 +100,20 @@ def serve(
     from nacre.asgi import serve as serve_app
     from nacre.loopback import ConnectionLimit
     from nacre.server.api import build_api
+    from nacre.server.console.live import stop_streams
     from nacre.server.keys import LOCAL_TENANT, create_key, new_key
 
     settings = load_settings(options)
     most = index_memory * 1024 * 1024
-    parts = _database_parts(database, settings, most) if database else _file_parts(settings, most)
+    parts = _database_parts(database, settings, most) if database else file_parts(settings, most)
     # A key file that cannot be read is reported before the address.
     has_key = bool(database) or bool(asyncio.run(parts.keys.list()))
     listening = bound(host, port)
     address, number = listening.getsockname()[:2]
     url = f"http://[{address}]:{number}" if ":" in address else f"http://{address}:{number}"
     limit = ConnectionLimit()
-    hosts = frozenset() if behind_proxy else _own_hosts(number)
+    limit.on_stop = stop_streams
+    hosts = frozenset() if behind_proxy else own_hosts(number)
     parts = replace(parts, hosts=hosts, connections=limit)
     if flags["log"]:
         log_to_stderr()
@@ -142,7 +144,7 @@ def serve(
             date_header=not flags["gateway"],
         )
 
-    with suppress(KeyboardInterrupt), _quiet_end():
+    with suppress(KeyboardInterrupt), quiet_end():
         asyncio.run(run())
     sys.stdout.flush()
 
@@ -166,7 +168,7 @@ def _with_gateway(
     return with_gateway(app, build_gateway(asked, port, limit=limit))
 
 
-def _file_parts(settings: Settings, max_bytes: int) -> ServerParts:
+def file_parts(settings: Settings, max_bytes: int) -> ServerParts:
     """Return what serves one person's files."""
     from nacre.server.api import ServerParts
     from nacre.server.audit_log import AuditFile
@@ -182,19 +184,19 @@ def _file_parts(settings: Settings, max_bytes: int) -> ServerParts:
     )
 
 
-def _check_requirements(host: str, *, behind_proxy: bool) -> None:
+def check_requirements(host: str, *, behind_proxy: bool, command: str = "nacre serve") -> None:
     """Raise `ConfigError` for an address that needs a proxy, or a package that is missing."""
     if host not in LOOPBACK and not behind_proxy:
         raise ConfigError(
             f"{host} is not loopback, and keys would cross the network unencrypted; put a reverse proxy with "
             "TLS in front and add --behind-proxy"
         )
-    missing = [module for module in ("starlette", "uvicorn") if find_spec(module) is None]
+    missing = [module for module in ("starlette", "uvicorn", "jinja2") if find_spec(module) is None]
     if missing:
-        raise ConfigError(f"nacre serve needs {missing[0]}; install it with: {how_to_install('server')}")
+        raise ConfigError(f"{command} needs {missing[0]}; install it with: {how_to_install('server')}")
 
 
-def _own_hosts(port: int) -> frozenset[str]:
+def own_hosts(port: int) -> frozenset[str]:
     """Return the values of the header Host by which a client on this machine addresses the server."""
     return frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))
 
@@ -229,7 +231,7 @@ def log_to_stderr() -> None:
 
 
 @contextmanager
-def _quiet_end() -> Iterator[None]:
+def quiet_end() -> Iterator[None]:
     """Let SIGTERM end the process with 0 once the requests in progress are answered.
 
     The HTTP server drains on the signal, and then raises it again.

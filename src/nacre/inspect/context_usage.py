@@ -20,7 +20,7 @@ from nacre.context.recalled import RECALLED
 from nacre.context.skill_list import SKILLS
 from nacre.errors import TranscriptError
 from nacre.inspect.savings import Savings, booked, savings
-from nacre.layers.l4_compact.install import STANDING
+from nacre.layers.l4_compact.install import MARK, STANDING
 from nacre.layers.l7_mail.layer import MAIL
 from nacre.memory.startup_text import AGAIN_BEGINS, memory_part
 from nacre.messages.blocks import Text, Thinking, ToolCall, ToolResult
@@ -216,7 +216,7 @@ KINDS = (
     "other",
 )
 """Display order; `notes` are the session notes once they replace messages."""
-_RIDING = {
+ATTACHMENTS = {
     INSTRUCTIONS: "instructions",
     RECALLED: "memory",
     DAY: "surroundings",
@@ -228,6 +228,8 @@ _RIDING = {
 }
 """Kind of content by kind of attachment note."""
 _OFFLOADED = ("offload", "duplicate", "reread")
+_HEADING = "## "
+"""How the sections beside a summary begin: what the user said, what was done, names."""
 _SURROUNDINGS = ENVIRONMENT.partition("{{")[0]
 """How the environment section begins."""
 
@@ -285,7 +287,7 @@ class _Filing:
 
     @staticmethod
     def of(view: View) -> _Filing:
-        notes = [(kind, note) for name, kind in _RIDING.items() for note in view.noted(name)]
+        notes = [(kind, note) for name, kind in ATTACHMENTS.items() for note in view.noted(name)]
         # A note without text for the model refers to the user's own message.
         ours = {one.id for one in view.records if isinstance(one, Said) and one.meta}
         offloaded = {str(note.fact("call")) for kind in _OFFLOADED for note in view.noted(kind)}
@@ -299,6 +301,38 @@ class _Filing:
             },
             results=dict.fromkeys(offloaded, "offloaded") | dict.fromkeys(cleared, "cleared"),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class BlockKinds:
+    """The kind of content of each block in a view, one kind for each."""
+
+    _filing: _Filing
+    attachments = frozenset({*ATTACHMENTS.values(), OPENING})
+
+    @staticmethod
+    def of(view: View) -> BlockKinds:
+        return BlockKinds(_Filing.of(view))
+
+    def of_part(self, item: Item, part: ItemPart) -> str:
+        """Return its kind; `restored` for what a compaction brought back beside its summary."""
+        if isinstance(part.block, Text) and _is_restored(item, part.block.text, self._filing):
+            return "restored"
+        kinds = [kind for kind, tokens in _filed(item, part, self._filing) if tokens]
+        return OPENING if len(kinds) > 1 and isinstance(part.block, Text) else kinds[-1] if kinds else "other"
+
+    def has_attachment_inside(self, part: ItemPart) -> bool:
+        """Return whether an attachment was put inside a tool result."""
+        return isinstance(part.block, ToolResult) and bool(_inside(part.block, self._filing.inside))
+
+
+def _is_restored(item: Item, text: str, filing: _Filing) -> bool:
+    """Whether a text of a summary of ours is neither the summary nor the facts beside it."""
+    if item.record_id not in filing.summaries or not any(
+        isinstance(one.block, Text) and one.block.text.startswith(STANDING) for one in item.parts
+    ):
+        return False
+    return not text.startswith((STANDING, _HEADING)) and text != MARK.text
 
 
 def _filed(item: Item, part: ItemPart, filing: _Filing) -> Iterator[tuple[str, int]]:

@@ -9,7 +9,6 @@ import logging
 import math
 import re
 import secrets
-import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from http import HTTPStatus
 from itertools import product
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -30,14 +28,26 @@ from nacre.errors import NacreError
 from nacre.loopback import ConnectionLimit
 from nacre.server.administration import SendMail, administration_operations, send_on_disk
 from nacre.server.audit_log import AuditLog
+from nacre.server.console.access import LoginLink
+from nacre.server.console.app import build_console
+from nacre.server.console.page import ConsoleParts
+from nacre.server.console.rendering import PREFIX as CONSOLE_PATH
 from nacre.server.jobs import Jobs, LocalJobs, work_by_rule
 from nacre.server.keys import ApiKey, KeyStore, Role, authenticate
 from nacre.server.limits import IdempotencyKeys, LocalIdempotencyKeys, RateLimit, RememberedAnswer
 from nacre.server.memories import memory_operations
 from nacre.server.metrics import CONTENT_TYPE, Metrics
 from nacre.server.openapi import openapi_document
-from nacre.server.operation import Call, Operation, ProblemError
-from nacre.server.problems import json_response, problem, problem_of
+from nacre.server.operation import (
+    Answer,
+    Call,
+    Operation,
+    ProblemError,
+    parsed_body,
+    read_body,
+    require_role,
+)
+from nacre.server.problems import failed, json_response, problem, problem_of
 from nacre.server.sessions import session_operations
 from nacre.server.spaces import DEFAULT_SPACE, Spaces
 from nacre.server.sync import sync_operations
@@ -46,9 +56,6 @@ from nacre.version import VERSION
 
 PREFIX = "/v1"
 MCP_PATH = "/mcp"
-MAX_BODY_BYTES = 1_048_576
-BODY_SECONDS = 30.0
-"""Time for a whole body."""
 REQUEST_SECONDS = 60.0
 """Time for an answer; a change that takes longer is still completed, and recorded."""
 MAX_IDEMPOTENCY_CHARS = 200
@@ -79,6 +86,8 @@ class ServerParts:
     """Raises `NacreError` while the store cannot be used; None looks for the keys."""
     has_home: bool = True
     """Whether agents run on this machine, below the settings' home."""
+    link: LoginLink | None = None
+    """Signs one browser in to the console without a key."""
     mcp: Callable[[bool, bool], Starlette] | None = None
     """Returns the application at `/mcp` for clients that may write or not, and that are local or not."""
 
@@ -107,11 +116,23 @@ class _Api:
         self._repeated = parts.repeated or LocalIdempotencyKeys(parts.clock)
         self._metrics = Metrics()
         self._jobs = parts.jobs or LocalJobs(work_by_rule(parts.settings), parts.clock)
-        self._running: set[asyncio.Task[Response]] = set()
+        self._running: set[asyncio.Task[Any]] = set()
         self._mcp: dict[tuple[bool, bool], Starlette] = {}
         operations = all_operations(parts.settings, parts.audit, self._jobs, parts.mail)
         self.operations = [one for one in operations if parts.has_home or not one.needs_home]
         self._app = self._application()
+        self._console = build_console(
+            ConsoleParts(
+                settings=parts.settings,
+                spaces=parts.spaces,
+                keys=parts.keys,
+                clock=parts.clock,
+                operations={one.id: one for one in self.operations},
+                perform=self.perform,
+                has_home=parts.has_home,
+                link=parts.link,
+            )
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -120,6 +141,8 @@ class _Api:
         if (refusal := self._refusal(scope)) is not None:
             await read_refused(receive)
             await refusal(scope, receive, send)
+        elif scope["path"] == CONSOLE_PATH or scope["path"].startswith(f"{CONSOLE_PATH}/"):
+            await self._console(scope, receive, send)
         elif scope["path"] == MCP_PATH:
             await self._serve_mcp(scope, receive, send)
         else:
@@ -259,7 +282,7 @@ class _Api:
         except ProblemError:
             await read_refused(request.receive)  # so that the client reads the answer, not a reset
             raise
-        body = await _read_body(request)
+        body = await read_body(request)
         repeat = request.headers.get("idempotency-key") if operation.writes else None
         fingerprint = hashlib.sha256(
             f"{request.method} {request.url.path}?{request.url.query}\n".encode() + body
@@ -282,7 +305,7 @@ class _Api:
             )
         return task.result()
 
-    def _ended(self, task: asyncio.Task[Response]) -> None:
+    def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled():
             task.exception()  # a request whose client has left may fail, too
@@ -345,14 +368,7 @@ class _Api:
                 f"too many requests with this key; try again in {seconds} s",
                 headers={"Retry-After": str(seconds)},
             )
-        if not key.allows(role):
-            raise ProblemError(
-                HTTPStatus.FORBIDDEN, f"this needs a key of the role {role}; this is a {key.role}"
-            )
-        if needs_all_spaces and key.spaces:
-            raise ProblemError(
-                HTTPStatus.FORBIDDEN, "this needs a key for all spaces; this key is for some of them"
-            )
+        require_role(key, role, needs_all_spaces=needs_all_spaces)
         return key
 
     async def _performed(self, operation: Operation, request: Request, key: ApiKey, body: bytes) -> Response:
@@ -362,17 +378,35 @@ class _Api:
             space_name=request.query_params.get("space", DEFAULT_SPACE),
             path=request.path_params,
             query=_query(operation, request),
-            body=_parsed(operation, body),
+            body=parsed_body(operation, body),
             if_match=request.headers.get("if-match"),
             clock=self._parts.clock,
         )
+        answer = await self._recorded(operation, call, request)
+        return json_response(answer.content, answer.status, headers=answer.headers)
+
+    async def perform(self, operation: Operation, call: Call, request: Request) -> Answer:
+        """Do for a page of the console what a client of the API could ask for; a change is completed."""
+        if wait := self._rate.wait_seconds(call.key.id):
+            seconds = math.ceil(wait)
+            raise ProblemError(
+                HTTPStatus.TOO_MANY_REQUESTS, f"too many requests with this key; try again in {seconds} s"
+            )
+        if not operation.writes:
+            return await operation.handler(call)
+        task = asyncio.create_task(self._recorded(operation, call, request))
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    async def _recorded(self, operation: Operation, call: Call, request: Request) -> Answer:
         try:
             answer = await operation.handler(call)
         except NacreError as error:
             await self._record(operation, request, call, problem_of(error).status_code)
             raise
         await self._record(operation, request, call, int(answer.status))
-        return json_response(answer.content, answer.status, headers=answer.headers)
+        return answer
 
     async def _record(self, operation: Operation, request: Request, call: Call, status: int) -> None:
         """Append a write to the audit log."""
@@ -397,40 +431,6 @@ class _Api:
             _LOG.error(json.dumps({"event": "audit log not written", "error": str(error)}))
 
 
-def failed(operation: str, error: Exception) -> Response:
-    """Log a defect without its message, which may contain a memory's text, and answer."""
-    where = [f"{one.filename}:{one.lineno} {one.name}" for one in traceback.extract_tb(error.__traceback__)]
-    _LOG.error(
-        json.dumps(
-            {
-                "event": "failed",
-                "operation": operation,
-                "error": type(error).__name__,
-                "where": where[-8:],
-            }
-        )
-    )
-    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the server failed; its log says where")
-
-
-async def _read_body(request: Request) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for part in request.stream():
-                size += len(part)
-                if size > MAX_BODY_BYTES:
-                    await read_refused(request.receive)
-                    raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a body has at most 1 MiB")
-                parts.append(part)
-    except TimeoutError:
-        raise ProblemError(
-            HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive within {BODY_SECONDS:g} s"
-        ) from None
-    return b"".join(parts)
-
-
 def _query(operation: Operation, request: Request) -> dict[str, Any]:
     known = {one.name for one in operation.parameters} | ({"space"} if operation.has_space else set())
     if unknown := sorted(set(request.query_params) - known):
@@ -440,17 +440,6 @@ def _query(operation: Operation, request: Request) -> dict[str, Any]:
         given = request.query_params.get(one.name)
         found[one.name] = one.schema.get("default") if given is None else one.convert(given)
     return found
-
-
-def _parsed(operation: Operation, body: bytes) -> BaseModel | None:
-    if operation.body is None:
-        return None
-    try:
-        return operation.body.model_validate_json(body or b"{}")
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "body"
-        raise ProblemError(HTTPStatus.BAD_REQUEST, f"{place}: {first['msg']}") from error
 
 
 def _address(request: Request) -> str:

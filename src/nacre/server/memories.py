@@ -122,7 +122,7 @@ def memory_operations() -> list[Operation]:
 
 async def _list(call: Call) -> Answer:
     space = await call.space()
-    found = [one for one in (await space.memory.scan()).entries if call.key.local or not one.local_only]
+    found = [one for one in await space.listed.now() if call.key.local or not one.local_only]
     limit = call.query["limit"]
     begin = 0
     if after := call.query["cursor"]:
@@ -377,7 +377,7 @@ async def _undo(call: Call) -> Answer:
 async def _proposals(call: Call) -> Answer:
     space = await call.space()
     hidden = await call.hidden(space)
-    found = await asyncio.to_thread(waiting, space.memory.location)
+    found = await asyncio.to_thread(waiting, space.memory.location, await space.listed.now())
     shown = [one for one in found if call.key.local or not _is_local_only(one, hidden)]
     rows = [
         one.as_json() | {"what": one.what, "diff": hidden.without("\n".join(one.diff()))} for one in shown
@@ -413,7 +413,7 @@ async def _entry(call: Call, space: Space) -> tuple[Entry, str]:
     file = call.path["file"]
     memory = space.memory
     data = await asyncio.to_thread(_read, memory, file)
-    head = next((one for one in (await memory.scan()).entries if one.file == file), None)
+    head = next((one for one in await space.listed.now() if one.file == file), None)
     if data is None or head is None:
         raise _no_memory(file)
     entry = read_entry(file, data, written=head.written, indexed=head.indexed)

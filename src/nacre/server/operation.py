@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.requests import Request
 
+from nacre.asgi import read_refused
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import NacreError
 from nacre.memory.checks.local_only import LocalOnlyEntries
@@ -17,6 +20,9 @@ from nacre.server.keys import ApiKey, Role
 from nacre.server.spaces import Space, Spaces
 
 MAX_DIGITS = 10
+MAX_BODY_BYTES = 1_048_576
+BODY_SECONDS = 30.0
+"""Time for a whole body."""
 
 
 class Body(BaseModel):
@@ -141,6 +147,49 @@ class Answer:
     content: object
     status: HTTPStatus = HTTPStatus.OK
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def require_role(key: ApiKey, role: Role, *, needs_all_spaces: bool = False) -> None:
+    """Raise `ProblemError` if a key may not do what needs this role, or all spaces."""
+    if not key.allows(role):
+        raise ProblemError(HTTPStatus.FORBIDDEN, f"this needs a key of the role {role}; this is a {key.role}")
+    if needs_all_spaces and key.spaces:
+        raise ProblemError(
+            HTTPStatus.FORBIDDEN, "this needs a key for all spaces; this key is for some of them"
+        )
+
+
+async def read_body(request: Request) -> bytes:
+    """Return the body of a request; raises `ProblemError` if it is too large or too slow."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if size > MAX_BODY_BYTES:
+                    await read_refused(request.receive)
+                    raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a body has at most 1 MiB")
+                parts.append(part)
+    except TimeoutError:
+        raise ProblemError(
+            HTTPStatus.REQUEST_TIMEOUT, f"the body did not arrive within {BODY_SECONDS:g} s"
+        ) from None
+    return b"".join(parts)
+
+
+def parsed_body(operation: Operation, given: object) -> BaseModel | None:
+    """Return the body of an operation, from JSON in bytes or from values; raises `ProblemError`."""
+    if operation.body is None:
+        return None
+    try:
+        if isinstance(given, bytes):
+            return operation.body.model_validate_json(given or b"{}")
+        return operation.body.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "body"
+        raise ProblemError(HTTPStatus.BAD_REQUEST, f"{place}: {first['msg']}") from error
 
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Answer]]

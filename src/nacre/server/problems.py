@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import traceback
 from collections.abc import Mapping
 from http import HTTPStatus
 
@@ -13,6 +15,7 @@ from nacre.server.operation import ProblemError
 from nacre.server.spaces import UnknownSpaceError
 
 MAX_DETAIL_CHARS = 600
+_LOG = logging.getLogger("nacre.server")
 PROBLEM_TYPE = "about:blank"
 
 
@@ -60,3 +63,19 @@ def problem_of(error: NacreError) -> Response:
             return problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
         case _:
             return problem(HTTPStatus.BAD_REQUEST, str(error))
+
+
+def failed(operation: str, error: Exception) -> Response:
+    """Log a defect without its message, which may contain a memory's text, and answer."""
+    where = [f"{one.filename}:{one.lineno} {one.name}" for one in traceback.extract_tb(error.__traceback__)]
+    _LOG.error(
+        json.dumps(
+            {
+                "event": "failed",
+                "operation": operation,
+                "error": type(error).__name__,
+                "where": where[-8:],
+            }
+        )
+    )
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the server failed; its log says where")

@@ -268,6 +268,27 @@ class SessionRequest(_Answer):
     usage: dict[str, Any] | None
 
 
+class RequestList(_Answer):
+    """The requests of a session: when, tokens, price, cache share, what layers did before each."""
+
+    session: str
+    requests: list[dict[str, Any]]
+
+
+class RequestBlocks(_Answer):
+    """The blocks of one request, each with its mark and whether the request before had it."""
+
+    session: str
+    request: int
+    requests: int
+    total: int
+    blocks: list[dict[str, Any]]
+    marked: list[dict[str, Any]]
+    reply: list[dict[str, Any]]
+    changed_at: Annotated[int | None, Field(description="The first block that the cache could not serve.")]
+    reason: str
+
+
 class SearchHits(_Answer):
     hits: list[dict[str, Any]]
 

@@ -3,33 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 
 from nacre.errors import SessionNotFound
+from nacre.inspect.session_requests import SessionRequest as _Request
+from nacre.inspect.session_requests import compared, reply_json, request_places, session_requests
 from nacre.memory.secrets import redact
 from nacre.messages.blocks import Json, JsonObject
-from nacre.messages.records import Record, Said
+from nacre.messages.records import Said
 from nacre.messages.view import View
 from nacre.messages.wire import render_blocks
 from nacre.server.operation import CURSOR, MAX_DIGITS, Answer, Call, Operation, ProblemError, whole_number
-from nacre.server.schema import SearchHits, SessionPage, SessionQuery, SessionRequest, SessionWhole
+from nacre.server.schema import (
+    RequestBlocks,
+    RequestList,
+    SearchHits,
+    SessionPage,
+    SessionQuery,
+    SessionRequest,
+    SessionWhole,
+)
 from nacre.server.spaces import DEFAULT_SPACE, Space
 from nacre.session.read_session import read_log, read_view
 from nacre.store.sessions import Hit, LogQuery, Sessions, query, search_log
 from nacre.store.summaries import SessionSummary
 
 MAX_PAGE = 500
+MAX_BLOCKS = 500
+MAX_READ = 4
+"""Sessions whose requests are kept in memory."""
 OPAQUE = frozenset({"data", "id", "session", "signature", "tool_use_id"})
 """Fields that are no text: pictures, signatures and ids."""
 
 
 def session_operations() -> list[Operation]:
     """Return the operations on the session logs of the key's person."""
+    read = _RecentRequests()
     limit = whole_number("limit", "Maximum number of entries.", default=100, most=MAX_PAGE)
     return [
         Operation(method="GET", path="/sessions", id="listSessions", parameters=(limit, CURSOR),
@@ -42,6 +59,15 @@ def session_operations() -> list[Operation]:
         Operation(method="GET", path="/sessions/{id}/requests/{n}", id="getRequest", handler=_show_request,
                   summary="Show what the model saw at the n-th request, and its reply.",
                   answer=SessionRequest),
+        Operation(method="GET", path="/sessions/{id}/requests", id="listRequests",
+                  handler=partial(_list_requests, read), answer=RequestList,
+                  summary="List the requests of a session: tokens, price, cache, and what layers did."),
+        Operation(method="GET", path="/sessions/{id}/requests/{n}/blocks", id="listBlocks",
+                  handler=partial(_list_blocks, read), answer=RequestBlocks,
+                  parameters=(whole_number("from", "The first block, counted from 1.", default=1, most=10**6),
+                              whole_number("limit", "Maximum number of blocks.", default=MAX_BLOCKS,
+                                           most=MAX_BLOCKS)),
+                  summary="List the blocks of a request, what layers did to them, and what has changed."),
     ]  # fmt: skip
 
 
@@ -131,7 +157,7 @@ async def _show(call: Call) -> Answer:
         return logs.shown({
             "session": path.stem,
             "tokens": found.view.count(),
-            "requests": len(requests_of(loaded.records)),
+            "requests": len(request_places(loaded.records)),
             "messages": [*found.view.messages],
         })  # fmt: skip
 
@@ -145,6 +171,71 @@ async def _show_request(call: Call) -> Answer:
         return logs.shown(_request(logs.find(call.path["id"]), call.path["n"]))
 
     return Answer(content=await asyncio.to_thread(read))
+
+
+async def _list_requests(recent: _RecentRequests, call: Call) -> Answer:
+    logs = await _SessionLogs.of(call)
+
+    def read() -> JsonObject:
+        path = logs.find(call.path["id"])
+        listed = [one.as_json() for one in recent.read(path)]
+        return logs.shown({"session": path.stem, "requests": [*listed]})
+
+    return Answer(content=await asyncio.to_thread(read))
+
+
+async def _list_blocks(recent: _RecentRequests, call: Call) -> Answer:
+    logs = await _SessionLogs.of(call)
+
+    def read() -> JsonObject:
+        path = logs.find(call.path["id"])
+        found = recent.read(path)
+        number = _number(path, call.path["n"], len(found))
+        request = found[number - 1]
+        blocks = compared(request, found[number - 2] if number > 1 else None)
+        first = call.query["from"] - 1
+        shown = blocks[first : first + call.query["limit"]]
+        marks: Sequence[JsonObject] = [
+            {"place": n, "mark": one.mark, "state": one.state, "kind": one.kind, "tokens": one.tokens}
+            for n, one in enumerate(blocks, 1)
+            if one.mark or one.state != "same"
+        ]
+        return logs.shown({
+            **request.as_json(),
+            "session": path.stem,
+            "requests": len(found),
+            "total": len(blocks),
+            "from": first + 1,
+            "blocks": [one.as_json() for one in shown],
+            "marked": [*marks],
+            "reply": reply_json(request),
+        })  # fmt: skip
+
+    return Answer(content=await asyncio.to_thread(read))
+
+
+class _RecentRequests:
+    """The requests of the sessions that were read last; a log is read again only after it has changed."""
+
+    def __init__(self) -> None:
+        self._requests: OrderedDict[Path, tuple[tuple[int, int], Sequence[_Request]]] = OrderedDict()
+        """Each with size and time of its log."""
+        self._lock = Lock()
+
+    def read(self, path: Path) -> Sequence[_Request]:
+        found = path.stat()
+        stamp = found.st_size, found.st_mtime_ns
+        known = self._requests.get(path)
+        if known is None or known[0] != stamp:
+            loaded = read_log(path)
+            if loaded is None:
+                raise _too_large(path)
+            known = stamp, session_requests(loaded.records)
+            with self._lock:
+                self._requests[path] = known
+                while len(self._requests) > MAX_READ:
+                    self._requests.popitem(last=False)
+        return known[1]
 
 
 def _search(log: Path, wanted: LogQuery, clean: Callable[[str], str]) -> Iterator[Hit]:
@@ -171,15 +262,6 @@ def _too_large(path: Path) -> ProblemError:
     return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"session {path.stem} is too large")
 
 
-def requests_of(records: Sequence[Record]) -> list[int]:
-    """Return the positions of the replies among the records: each answered one request."""
-    return [
-        place
-        for place, one in enumerate(records)
-        if isinstance(one, Said) and one.role == "assistant" and not one.aside
-    ]
-
-
 def summary_json(one: SessionSummary) -> JsonObject:
     return {
         "session": one.session,
@@ -194,23 +276,29 @@ def summary_json(one: SessionSummary) -> JsonObject:
     }
 
 
+def _number(path: Path, text: str, most: int) -> int:
+    """Return the number of a request of a session; raises `ProblemError` if there is none."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:MAX_DIGITS]) <= most:
+        raise ProblemError(
+            HTTPStatus.NOT_FOUND, f"session {path.stem} has requests 1 to {most}, not {text[:40]!r}"
+        )
+    return int(text[:MAX_DIGITS])
+
+
 def _request(path: Path, number: str) -> JsonObject:
     loaded = read_log(path)
     if loaded is None:
         raise _too_large(path)
-    places = requests_of(loaded.records)
-    if not number.isascii() or not number.isdigit() or not 1 <= int(number[:MAX_DIGITS]) <= len(places):
-        raise ProblemError(
-            HTTPStatus.NOT_FOUND, f"session {path.stem} has requests 1 to {len(places)}, not {number[:40]!r}"
-        )
-    place = places[int(number[:MAX_DIGITS]) - 1]
+    places = request_places(loaded.records)
+    wanted = _number(path, number, len(places))
+    place = places[wanted - 1]
     reply = loaded.records[place]
-    assert isinstance(reply, Said), "requests_of returns replies"
+    assert isinstance(reply, Said), "request_places returns replies"
     view = View.of(loaded.records[:place])
     usage = reply.reply.usage if reply.reply else None
     return {
         "session": path.stem,
-        "request": int(number),
+        "request": wanted,
         "requests": len(places),
         "at": reply.at.isoformat(),
         "tokens": view.count(),

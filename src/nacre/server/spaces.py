@@ -17,6 +17,7 @@ from nacre.errors import ConfigError, NacreError
 from nacre.memory.checks.local_only import LocalOnly, LocalOnlyEntries, merge_local_only
 from nacre.memory.files.location import Location, agent_location, memory_base, team_location
 from nacre.memory.memory import Memory
+from nacre.server.entries import EntryList
 from nacre.server.keys import ApiKey
 from nacre.settings import Settings
 
@@ -50,6 +51,18 @@ class Space:
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held during a change: many at once would compete for the lock on disk and some would give up."""
     _local_only: LocalOnly | None = None
+    _listed: EntryList | None = None
+
+    @property
+    def listed(self) -> EntryList:
+        """The list of its memories, which is kept while no file is touched."""
+        if self._listed is None:
+            self._listed = EntryList(self.memory)
+        return self._listed
+
+    def close(self) -> None:
+        if self._listed is not None:
+            self._listed.close()
 
     async def hidden(self, key: ApiKey) -> LocalOnlyEntries:
         """Return what a client may not see: without `local` its model may be elsewhere (M27)."""
@@ -101,7 +114,9 @@ class OpenSpaces(Generic[Key]):
             if self.bytes <= self._max_bytes and len(self._spaces) <= MAX_OPEN:
                 return
             if not self._spaces[other].changing.locked():
-                await self._spaces.pop(other).memory.release()
+                closed = self._spaces.pop(other)
+                closed.close()
+                await closed.memory.release()
 
     @property
     def bytes(self) -> int:
@@ -112,6 +127,8 @@ class OpenSpaces(Generic[Key]):
         return {"nacre_spaces_open": len(self._spaces), "nacre_index_bytes": self.bytes}
 
     def clear(self) -> None:
+        for space in self._spaces.values():
+            space.close()
         self._spaces.clear()
 
 

@@ -206,8 +206,8 @@ def _header_problems(topic: _Topic, folder: _LintedFolder) -> Iterable[LintProbl
 
 def _text_problems(entry: Entry, folder: _LintedFolder) -> Iterable[LintProblem]:
     text = "\n".join(_without_code(entry.body))
-    for link in dict.fromkeys(found[1].strip() for found in _WIKI_LINK.finditer(text)):
-        if _slug(_stem(link)) not in folder.known:
+    for link in links_in(entry.body):
+        if link_key(link) not in folder.known:
             yield LintProblem(entry.file, "broken-link", f"[[{link}]] leads to no memory")
     for line in text.splitlines():
         found = _RELATIVE.search(line)
@@ -215,6 +215,35 @@ def _text_problems(entry: Entry, folder: _LintedFolder) -> Iterable[LintProblem]
             message = f"`{found[0]}` means another day to every reader: write the date"
             yield LintProblem(entry.file, "relative-date", message)
             return
+
+
+def links_in(body: str) -> tuple[str, ...]:
+    """Return what the `[[links]]` of a text name, each once; code is left out."""
+    if "[[" not in body:
+        return ()
+    text = "\n".join(_without_code(body))
+    return tuple(dict.fromkeys(found[1].strip() for found in _WIKI_LINK.finditer(text)))
+
+
+def link_key(name: str) -> str:
+    """Return the form in which a link equals the name or the file of a memory."""
+    return _slug(_stem(name))
+
+
+def lint_file(directory: Path, file: str, data: bytes) -> list[LintProblem]:
+    """Return the problems that one file would have with these bytes; indexes are not read."""
+    document = MarkdownFile.parse(data)
+    topic = _Topic(replace(entry_of(document.fields, file=file), body=document.body), document)
+    others = [one for one in scan(directory).entries if one.file != file]
+    names: dict[str, list[str]] = {}
+    for one in (topic.entry, *others):
+        names.setdefault(_slug(one.name), []).append(one.file)
+    team = scan(directory / TEAM).entries
+    files = (one.file for one in (*team, *others, topic.entry))
+    known = frozenset((*names, *map(link_key, files), *(_slug(one.name) for one in team)))
+    folder = _LintedFolder((topic,), (), {}, names, known, frozenset())
+    found = [*_header_problems(topic, folder), *_text_problems(topic.entry, folder)]
+    return sorted(found, key=lambda one: (one.kind, one.message))
 
 
 def _without_code(body: str) -> Iterable[str]:

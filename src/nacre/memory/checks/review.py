@@ -9,6 +9,7 @@ import difflib
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -22,13 +23,15 @@ from nacre.memory.files.folder import Folder, version_of
 from nacre.memory.files.location import Location
 from nacre.memory.files.scan import LOGS, scan
 from nacre.memory.files.undo import reversed_text
-from nacre.memory.format.entry import Author, MemoryChange
+from nacre.memory.format.entry import Author, Entry, MemoryChange
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.memory import Memory
 from nacre.messages.blocks import Json, JsonObject
 from nacre.store import disk
 
 FOLDER = "review"
+ACCEPTED = ", accepted in a review"
+"""The end of the reason of a change that was proposed."""
 CONFIRMED = "confirmed"
 """The reason of a change that confirms an unverified memory."""
 MAX_WAITING = 500
@@ -112,16 +115,18 @@ def propose(location: Location, proposal: Proposal, *, clock: Clock = SYSTEM_CLO
     return made
 
 
-def waiting(location: Location) -> list[Proposal]:
-    """Return the proposals, oldest first, then the unverified memories."""
-    return [*_proposals(location), *unverified(location)]
+def waiting(location: Location, entries: Sequence[Entry] | None = None) -> list[Proposal]:
+    """Return the proposals, oldest first, then the unverified memories; `entries` if they are known."""
+    return [*_proposals(location), *unverified(location, entries)]
 
 
-def unverified(location: Location) -> list[Proposal]:
+def unverified(location: Location, entries: Sequence[Entry] | None = None) -> list[Proposal]:
     """Return the unverified memories, each as the change that confirms it; its id depends on its file."""
     found = []
     folder = Folder(location.directory)
-    for entry in reversed(scan(location.directory).entries if location.directory.is_dir() else ()):
+    if entries is None:
+        entries = scan(location.directory).entries if location.directory.is_dir() else ()
+    for entry in reversed(entries):
         data = folder.read(entry.file) if entry.origin == "unverified" else None
         if data is not None:
             found.append(
@@ -200,7 +205,7 @@ async def accept(memory: Memory, wanted: str, *, edited: bytes | None = None, re
             raise VersionConflict(
                 f"{one.file} changed where the proposal changes it; accept an edited version, or reject it"
             )
-    reason = one.reason if one.what == "confirm" else f"{one.reason}, accepted in a review"
+    reason = one.reason if one.what == "confirm" else f"{one.reason}{ACCEPTED}"
     change = MemoryChange(author=one.author, reason=reason, session=one.session)
     if after is None:
         commit = "" if present is None else (await memory.forget(one.file, change))[1]

@@ -1,0 +1,1 @@
+"""The web console: pages over the operations of the HTTP API (W1)."""
