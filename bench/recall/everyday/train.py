@@ -236,16 +236,20 @@ def _first_in_list(
 def signals(rows: Rows, score: dict[str, float]) -> Floats:
     """Return the signals of the confidence of every memory for every message, as `notes` computes them."""
     weights = np.array([score[name] for name in notes.SEMANTIC_FEATURES if name in score])
-    scores = rows.best(weights)[0] + score["bias"]
+    scores, features = rows.best(weights)
+    scores += score["bias"]
     best = np.maximum.reduceat(scores, rows.first)
     odds = np.exp(scores - best[rows.message])
     unrelated = np.maximum(0, notes.ORDINARY_STORE - rows.sizes) * np.exp(score["bias"] - best)
-    shares = odds / (np.bincount(rows.message, odds) + unrelated)[rows.message]
+    shares = np.log(odds / (np.bincount(rows.message, odds) + unrelated)[rows.message] + notes.LEAST_SHARE)
     needed = np.clip(rows.needed, -6, 6)[rows.message]
-    behind = best[rows.message] - scores
+    chance = 1 / (1 + np.exp(-needed))
+    alike = features[:, notes.ALIKE]
+    best_alike = np.maximum.reduceat(alike, rows.first)[rows.message]
     columns = (
-        scores, behind, np.log(shares + notes.LEAST_SHARE),
+        scores, best[rows.message] - scores, shares,
         needed, np.minimum(needed - 1, 0), np.minimum(needed + 1, 0),
+        alike, best_alike, chance * shares, chance * alike,
     )  # fmt: skip
     return np.column_stack(columns)
 

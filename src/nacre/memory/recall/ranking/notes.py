@@ -40,10 +40,12 @@ MAX_ENCODED = 4
 """Segments that get a vector: the whole, the first and the last ones. Each takes 4 to 6 ms."""
 MAX_IDF = 3.5
 """A word that no note holds is no stronger evidence than one that a single note holds."""
-ATTACH_FROM = 0.42
+ATTACH_FROM = 0.38
 """The least probability at which a note is attached; shown as 0.5, the cut-off of all files. On people that
-were left out, 5 of 100 messages that need nothing get a note; on people by another author, about twice as
+were left out, 5.5 of 100 messages that need nothing get a note; on people by another author, nearly twice as
 many."""
+ATTACH_BY_MEANING_FROM = 0.42
+"""The same where notes have vectors of the encoder."""
 RELATED_FROM = 0.15
 """Cosine from which a note is related to a message: in training, 0.25 was that of none."""
 ALIKE_FROM = 0.35
@@ -149,6 +151,7 @@ def score_notes(
     by_meaning = _Weights(NOTE_SCORE_BY_MEANING)
     scores: dict[int, float] = {}
     fits: dict[int, str] = {}
+    alike: dict[int, float] = {}
     related_to = set[int]()
     unrelated = -math.inf
     whole, *parts = segments(text)
@@ -171,9 +174,10 @@ def score_notes(
                 related_to.add(number)
             if score > scores.get(number, -math.inf):
                 scores[number] = score
+                alike[number] = features[ALIKE]
                 fits[number] = segment if parts or whole != text else ""
     has_vectors = similar is not None and any(similar.values())
-    found_notes = confident(scores, needed, unrelated=unrelated, by_meaning=has_vectors)
+    found_notes = confident(scores, needed, unrelated=unrelated, alike=alike, by_meaning=has_vectors)
     return [
         ScoredNote(number, scores[number], confidence, number in related_to, fits[number])
         for number, confidence in found_notes.items()
@@ -193,25 +197,36 @@ def _unrelated_score(question: _Question) -> float:
 
 
 def confident(
-    scores: Mapping[int, float], needed: float, *, unrelated: float, by_meaning: bool = False
+    scores: Mapping[int, float],
+    needed: float,
+    *,
+    unrelated: float,
+    alike: Mapping[int, float],
+    by_meaning: bool = False,
 ) -> dict[int, float]:
     """Return the confidence of each note: by its score, its lead over the others, and the message's need.
 
-    A small store counts as if it had more notes, each with the score `unrelated`.
+    A small store counts as if it had more notes, each with the score `unrelated`. `alike` has the cosine of
+    each note's vector of terms.
     """
     weights = NOTE_CONFIDENCE_BY_MEANING if by_meaning else NOTE_CONFIDENCE
     best = max(scores.values(), default=0.0)
     others = max(0, ORDINARY_STORE - len(scores)) * math.exp(unrelated - best)
     total = sum(math.exp(score - best) for score in scores.values()) + others
     # What is the same for all notes is summed up once.
-    of_message = confidence_signals(0.0, 0.0, 1.0, needed)
-    same = weights["bias"] + sum(weights[name] * of_message[name] for name in ("need", "doubtful", "idle"))
+    of_message = confidence_signals(0.0, 0.0, 1.0, needed, best_alike=max(alike.values(), default=0.0))
+    same = weights["bias"] + sum(weights.get(name, 0.0) * of_message[name] for name in _OF_MESSAGE)
+    attach_from = _odds(ATTACH_BY_MEANING_FROM if by_meaning else ATTACH_FROM)
+    chance = _chance(needed)
+    of_share = weights["share"] + chance * weights.get("needed_share", 0.0)
+    of_alike = weights.get("alike", 0.0) + chance * weights.get("needed_alike", 0.0)
     found = {}
     for number, score in scores.items():
         behind = best - score
         share = math.log(math.exp(-behind) / total + LEAST_SHARE)
-        odds = same + weights["score"] * score + weights["behind"] * behind + weights["share"] * share
-        odds -= _odds(ATTACH_FROM)
+        odds = same + weights["score"] * score + weights["behind"] * behind
+        odds += of_share * share + of_alike * alike.get(number, 0.0)
+        odds -= attach_from
         found[number] = 1 / (1 + math.exp(-max(-30.0, min(30.0, odds))))
     return found
 
@@ -221,17 +236,33 @@ def _odds(probability: float) -> float:
     return math.log(probability / (1 - probability))
 
 
-def confidence_signals(score: float, best: float, share: float, needed: float) -> dict[str, float]:
+_OF_MESSAGE = ("need", "doubtful", "idle", "best_alike")
+"""Signals that are the same for all notes."""
+
+
+def confidence_signals(
+    score: float, best: float, share: float, needed: float, *, alike: float = 0.0, best_alike: float = 0.0
+) -> dict[str, float]:
     """Return the signals from which the confidence of a note is computed."""
     clipped = max(-6.0, min(6.0, needed))
+    share = math.log(share + LEAST_SHARE)
     return {
         "score": score,
         "behind": best - score,
-        "share": math.log(share + LEAST_SHARE),
+        "share": share,
         "need": clipped,
         "doubtful": min(clipped - 1, 0.0),
         "idle": min(clipped + 1, 0.0),
+        "alike": alike,
+        "best_alike": best_alike,
+        "needed_share": _chance(needed) * share,
+        "needed_alike": _chance(needed) * alike,
     }
+
+
+def _chance(needed: float) -> float:
+    """Return the probability that a message needs a memory."""
+    return 1 / (1 + math.exp(-max(-6.0, min(6.0, needed))))
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,9 @@ ALIKE = 0.2
 """Files of one subject share this much of the words of the shorter one, not only those of the question."""
 SAME_STATEMENT = 0.35
 """Above this overlap of words the older file states the same fact: it is superseded."""
-SAME_MEANING = 0.55
-"""So are two notes of one type with this cosine. Of the pairs of the tuning people of which one replaces
-the other, 62 of 100 have it, of all others 2 of 1,000."""
 ALIKE_BY_VECTOR = 0.45
-"""From this cosine on they are of one subject: 79 of 100 such pairs, 12 of 1,000 others."""
+"""Two notes of one type with this cosine are of one subject, too: 79 of 100 pairs of the tuning people of
+which one replaces the other, 12 of 1,000 others."""
 
 Rarity: TypeAlias = Callable[[str], float]
 
@@ -112,8 +110,6 @@ def states_same(older: SubjectTerms, newer: SubjectTerms, rarity: Rarity) -> boo
 
     Nothing more is needed if one name is a part of the other: "Hosting" and "Hosting on VMs".
     """
-    if meaning_overlap(older, newer) >= SAME_MEANING:
-        return True
     has_name = has_same_name(older, newer)
     if has_name and (older.name <= newer.name or newer.name <= older.name):
         return True

@@ -167,13 +167,17 @@ NOTE_SCORE: dict[str, float] = {
 """Learnt on the people of bench/recall/everyday, as are the three below."""
 
 NOTE_CONFIDENCE: dict[str, float] = {
-    "bias": 1.875,
-    "score": 0.076,
-    "behind": -0.16,
-    "share": 1.471,
-    "need": 0.005,
-    "doubtful": 0.803,
-    "idle": 0.604,
+    "bias": 2.119,
+    "score": 0.105,
+    "behind": -0.118,
+    "share": 1.269,
+    "need": 0.043,
+    "doubtful": 0.951,
+    "idle": 0.43,
+    "alike": -0.287,
+    "best_alike": -0.291,
+    "needed_share": 0.28,
+    "needed_alike": 0.055,
 }
 
 NOTE_SCORE_BY_MEANING: dict[str, float] = {
