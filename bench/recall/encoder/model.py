@@ -9,16 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-WIDTH, LAYERS, HEADS, PLACES = 384, 6, 12, 256
+from bench.recall.encoder.export import BASE_PARTS, LAYERS
+
+WIDTH, HEADS, PLACES = 384, 12, 256
 EPSILON = 1e-12
-_PARTS = {
-    "mixed": "attention.output.dense",
-    "mixed_norm": "attention.output.LayerNorm",
-    "widened": "intermediate.dense",
-    "narrowed": "output.dense",
-    "narrowed_norm": "output.LayerNorm",
-}
-"""Our names of a layer's parts, and those of all-MiniLM-L6-v2."""
 
 
 class Layer(nn.Module):
@@ -85,7 +79,7 @@ def from_base(base: Mapping[str, Any], pieces: int) -> Encoder:
             layer = f"encoder.layer.{i}"
             heads = [base[f"{layer}.attention.self.{name}.{kind}"] for name in ("query", "key", "value")]
             state[f"layers.{i}.attended.{kind}"] = torch.cat([torch.from_numpy(one) for one in heads])
-            for ours, theirs in _PARTS.items():
+            for ours, theirs in BASE_PARTS.items():
                 state[f"layers.{i}.{ours}.{kind}"] = torch.from_numpy(base[f"{layer}.{theirs}.{kind}"])
     state |= {"need.weight": torch.zeros(1, WIDTH), "need.bias": torch.zeros(1)}
     encoder = Encoder(pieces)

@@ -1,6 +1,6 @@
 """Which memories everyday messages get, on people that nothing was tuned on, through `recall()`.
 
-Beside nacre: MiniLM's cosine and BM25 (bm25s), each of which always shows its first five.
+Beside nacre: other rankers, each of which always shows its first five.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bench.recall import mem0_peer
 from bench.recall.dense import Vectors
 from bench.recall.everyday.people import NOW, EverydayMessage, Person
-from bench.recall.peers import build
+from bench.recall.peers import AgentFramework, build
 from bench.recall.schema import Question, Store
 from nacre.memory.recall.base import RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
@@ -63,7 +64,12 @@ def _askers(person: Person, folder: Path, vectors: Vectors | None, peers: Sequen
         for one in person.memories
     ]
     store = Store(f"everyday/{person.name}", tuple(docs), (_question(""),))
-    for name, peer in build(list(peers), store, vectors).items():
+    others = build(list(peers), store, vectors)
+    if "agent_framework" in peers:
+        others["agent_framework"] = AgentFramework(store, folder)
+    if "mem0" in peers and vectors:
+        others["mem0"] = mem0_peer.Mem0(store, folder / "mem0", vectors.numbers)
+    for name, peer in others.items():
         found[name] = _always_five(peer)
     return found
 

@@ -1,8 +1,9 @@
-"""Learns the data of the note ranker: `python -m bench.recall.everyday.train [VECTORS]`.
+"""Learns the data of the note ranker: `python -m bench.recall.everyday.train TERM_VECTORS [VECTORS]`.
 
 Writes `concepts.txt` and `need.tsv` of the package and prints the weights for `ranking/weights.py`, and how
-well people are served that were left out. VECTORS has vectors of each person's memories and segments by a
-model that did not see the person: the weights of notes with a vector are learnt on them.
+well people are served that were left out. TERM_VECTORS and VECTORS have vectors of each person's memories
+and segments by a table of terms and by an encoder that did not see the person; those of notes with a vector
+of the encoder are learnt only with VECTORS.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy.typing as npt
 from bench.recall.everyday.people import HERE, Person, own_people
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.ranking import need, notes
+from nacre.memory.recall.ranking.term_vectors import WIDTH, vector_of
 from nacre.memory.recall.ranking.terms import STOP_TERMS, terms
 from nacre.memory.recall.semantic.meaning import TEXT_CHARS, SemanticIndex, question_text, text_of
 
@@ -33,6 +35,7 @@ LIST_STEPS = 150
 LIST_DECAY = 3.0
 GROUPS = 5
 """Of people: each is served by what was learnt on the other groups."""
+VECTOR_DECAY = 10.0
 LEAST_WEIGHT = 0.05
 """Weaker features of a message are left out of the table."""
 
@@ -109,10 +112,15 @@ class Kept:
 class Sample:
     """The features of every memory for every message of a person."""
 
-    def __init__(self, person: Person, kept: Kept | None = None) -> None:
+    def __init__(self, person: Person, by_terms: Mapping[str, Floats], kept: Kept | None = None) -> None:
         """With the vectors of the person, those of similar vectors as well."""
         self.person = person
         self.kept = kept
+        rows = by_terms[f"{person.key}.seg"] @ by_terms[f"{person.key}.mem"].T
+        alike = iter([dict(zip([one.id for one in person.memories], row, strict=True)) for row in rows])
+        sizes = [len(notes.segments(one.text)) for one in person.messages]
+        self.segments = np.split(by_terms[f"{person.key}.seg"], np.cumsum(sizes)[:-1])
+        """The vectors of the segments of each message by the table of terms."""
         self.needed: list[float] = []
         with tempfile.TemporaryDirectory() as folder:
             directory = Path(folder) / "memory"
@@ -139,9 +147,14 @@ class Sample:
                 for part in parts:
                     question = notes._Question.parse(index, part)
                     near = similar.get(part) or similar.get(parts[0]) or {}
+                    cosine = next(alike)
                     rows.append(
                         [
-                            [*note.features(index, question), *(near.get(files[id_], ()) if meaning else ())]
+                            [
+                                *note.features(index, question)[: notes.ALIKE],
+                                cosine[id_],
+                                *(near.get(files[id_], ()) if meaning else ()),
+                            ]
                             for id_, note in every.items()
                         ]
                     )
@@ -223,18 +236,27 @@ def _first_in_list(
 def signals(rows: Rows, score: dict[str, float]) -> Floats:
     """Return the signals of the confidence of every memory for every message, as `notes` computes them."""
     weights = np.array([score[name] for name in notes.SEMANTIC_FEATURES if name in score])
-    scores = rows.best(weights)[0] + score["bias"]
+    scores, features = rows.best(weights)
+    scores += score["bias"]
     best = np.maximum.reduceat(scores, rows.first)
     odds = np.exp(scores - best[rows.message])
     unrelated = np.maximum(0, notes.ORDINARY_STORE - rows.sizes) * np.exp(score["bias"] - best)
-    shares = odds / (np.bincount(rows.message, odds) + unrelated)[rows.message]
+    shares = np.log(odds / (np.bincount(rows.message, odds) + unrelated)[rows.message] + notes.LEAST_SHARE)
     needed = np.clip(rows.needed, -6, 6)[rows.message]
-    behind = best[rows.message] - scores
+    chance = 1 / (1 + np.exp(-needed))
+    alike = features[:, notes.ALIKE]
+    best_alike = np.maximum.reduceat(alike, rows.first)[rows.message]
     columns = (
-        scores, behind, np.log(shares + notes.LEAST_SHARE),
+        scores, best[rows.message] - scores, shares,
         needed, np.minimum(needed - 1, 0), np.minimum(needed + 1, 0),
+        alike, best_alike, chance * shares, chance * alike,
     )  # fmt: skip
     return np.column_stack(columns)
+
+
+def learn_need_by_vector(vectors: Floats, labels: Sequence[bool]) -> tuple[Floats, float]:
+    """Return the weights of the numbers of a message's vector, and the bias."""
+    return fit(vectors, np.array(labels, float), decay=VECTOR_DECAY)
 
 
 def _need_of(weights: dict[str, float], text: str) -> float:
@@ -242,16 +264,25 @@ def _need_of(weights: dict[str, float], text: str) -> float:
     return weights[need.BIAS] + sum(known) / max(1, len(known)) ** 0.5
 
 
+def _vectors(samples: Sequence[Sample]) -> Floats:
+    """Return the vectors of all labelled messages, in the order of `_messages`."""
+    labelled = [vector_of(terms(text)) or [0.0] * WIDTH for text, _ in labelled_messages()]
+    return np.array(labelled + [one[0] for sample in samples for one in sample.segments])
+
+
 def estimate_need(samples: Sequence[Sample]) -> None:
     """Set the need of each person's messages as learnt from the other people, as it will be for users."""
     for group in range(GROUPS):
         others = [one for number, one in enumerate(samples) if number % GROUPS != group]
-        learnt = learn_need(_messages(others))
+        messages = _messages(others)
+        learnt = learn_need(messages)
+        weights, bias = learn_need_by_vector(_vectors(others), [label for _, label in messages])
         for sample in samples[group::GROUPS]:
-            for message in sample.person.messages:
-                by_words = max(_need_of(learnt, part) for part in notes.segments(message.text))
-                kept = sample.kept
-                sample.needed.append((by_words + kept.need_of(message.text)) / 2 if kept else by_words)
+            for message, rows in zip(sample.person.messages, sample.segments, strict=True):
+                by_words = np.array([_need_of(learnt, part) for part in notes.segments(message.text)])
+                both = (1 - need.VECTOR_SHARE) * by_words + need.VECTOR_SHARE * (rows @ weights + bias)
+                kept, found = sample.kept, float(both.max())
+                sample.needed.append((found + kept.need_of(message.text)) / 2 if kept else found)
 
 
 def learn(rows: Rows) -> tuple[dict[str, float], dict[str, float]]:
@@ -275,15 +306,15 @@ def probabilities(rows: Rows, learnt: tuple[dict[str, float], dict[str, float]])
     return found
 
 
-def report(rows: Rows, chances: Floats, cut: float, further: float, language: str = "") -> str:
-    """Return how many messages get what they need at a cut-off for the best note, and one for the others."""
+def report(rows: Rows, chances: Floats, cut: float, language: str = "") -> str:
+    """Return how many messages get what they need at a cut-off."""
     hits = ranked = asked = false = none = good = picked = 0
     for number, (first, size) in enumerate(zip(rows.first, rows.sizes, strict=True)):
         if language and rows.language[number] != language:
             continue
         own = slice(first, first + size)
         order = np.argsort(-chances[own])[:5] + first
-        picks = [at for place, at in enumerate(order) if chances[at] >= (further if place else cut)]
+        picks = [at for at in order if chances[at] >= cut]
         if not rows.asks[number]:
             none += 1
             false += bool(picks)
@@ -294,7 +325,7 @@ def report(rows: Rows, chances: Floats, cut: float, further: float, language: st
         good += int((rows.right | rows.helpful)[picks].sum())
         picked += len(picks)
     return (
-        f"{language or 'all'}, cut {cut:.2f}, {further:.2f}: needed attached {hits / asked:.1%}, "
+        f"{language or 'all'}, cut {cut:.2f}: needed attached {hits / asked:.1%}, "
         f"among the first five {ranked / asked:.1%}, attached in vain {false / max(1, none):.1%}, "
         f"precision {good / max(1, picked):.1%}"
     )
@@ -319,28 +350,38 @@ def left_out(samples: Sequence[Sample]) -> tuple[Rows, Floats]:
     return Rows([one for part in parts for one in part]), np.concatenate(found)
 
 
-def main(vectors: Path | None) -> None:
-    (PACKAGE / "concepts.txt").write_text(stemmed_concepts(), encoding="utf-8")
-    people = own_people()
-    groups = {"": [Sample(person) for person in people]}
-    if vectors is not None:
-        kept = np.load(vectors)
-        groups["_BY_MEANING"] = [Sample(person, Kept(person, kept)) for person in people]
-    for suffix, samples in groups.items():
-        estimate_need(samples)
-        rows, chances = left_out(samples)
-        for cut in (0.2, 0.25, notes.ATTACH_FROM, 0.3, 0.35):
-            print(suffix, report(rows, chances, cut, max(cut, notes.FURTHER_FROM)))
-        for language in sorted(set(rows.language)):
-            print(suffix, report(rows, chances, notes.ATTACH_FROM, notes.FURTHER_FROM, language))
-        for name, weights in zip(("NOTE_SCORE", "NOTE_CONFIDENCE"), learn(Rows(samples)), strict=True):
-            print(f"{name}{suffix}: dict[str, float] = {{")
-            print("".join(f'    "{key}": {round(value, 3)},\n' for key, value in weights.items()) + "}")
-    needed = learn_need(_messages(groups[""]))
-    strong = ((gram, one) for gram, one in sorted(needed.items()) if abs(one) >= LEAST_WEIGHT)
-    lines = "".join(f"{gram}\t{one:.2f}\n" for gram, one in strong)
+def _write_need(samples: Sequence[Sample]) -> None:
+    messages = _messages(samples)
+    needed = learn_need(messages)
+    weights, bias = learn_need_by_vector(_vectors(samples), [label for _, label in messages])
+    of_vector = {need.VECTOR_BIAS: bias, **{f"#{place}": float(one) for place, one in enumerate(weights)}}
+    strong = {gram: one for gram, one in sorted(needed.items()) if abs(one) >= LEAST_WEIGHT}
+    lines = "".join(f"{gram}\t{one:.2f}\n" for gram, one in (of_vector | strong).items())
     (PACKAGE / "need.tsv").write_text(lines, encoding="utf-8")
 
 
+def main(term_vectors: Path, vectors: Path | None) -> None:
+    (PACKAGE / "concepts.txt").write_text(stemmed_concepts(), encoding="utf-8")
+    people = own_people()
+    by_terms = np.load(term_vectors)
+    groups = {"": [Sample(person, by_terms) for person in people]}
+    if vectors is not None:
+        kept = np.load(vectors)
+        groups["_BY_MEANING"] = [Sample(person, by_terms, Kept(person, kept)) for person in people]
+    for suffix, samples in groups.items():
+        estimate_need(samples)
+        rows, chances = left_out(samples)
+        for cut in (0.3, 0.35, notes.ATTACH_FROM, 0.45, 0.5):
+            print(suffix, report(rows, chances, cut))
+        for language in sorted(set(rows.language)):
+            print(suffix, report(rows, chances, notes.ATTACH_FROM, language))
+        for name, weights in zip(("NOTE_SCORE", "NOTE_CONFIDENCE"), learn(Rows(samples)), strict=True):
+            print(f"{name}{suffix}: dict[str, float] = {{")
+            print("".join(f'    "{key}": {round(value, 3)},\n' for key, value in weights.items()) + "}")
+    _write_need(groups[""])
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if sys.argv[1:] else None)
+    if len(sys.argv) not in (2, 3):
+        raise SystemExit("usage: python -m bench.recall.everyday.train TERM_VECTORS [VECTORS]")
+    main(Path(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else None)

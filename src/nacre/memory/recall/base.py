@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 from nacre.memory.format.entry import Entry
 
 if TYPE_CHECKING:
-    from nacre.memory.recall.ranking.ranker import Rarity, SubjectTerms
+    from nacre.memory.recall.ranking.order import Rarity, SubjectTerms
 
 MAX_PICKS = 5
 """More memories than this help no message; each costs tokens in every later turn (R5)."""

@@ -33,7 +33,8 @@ from nacre.store import disk
 if TYPE_CHECKING:
     from nacre.memory.recall.ranking.analysis import Doc
     from nacre.memory.recall.ranking.notes import Note
-    from nacre.memory.recall.ranking.ranker import Ranker, Ranking, Rarity, ScoredFile
+    from nacre.memory.recall.ranking.order import Rarity
+    from nacre.memory.recall.ranking.ranker import Ranker, Ranking, ScoredFile
     from nacre.memory.recall.semantic.meaning import SemanticIndex
 
 MAX_FILE_BYTES = 256 * 1024

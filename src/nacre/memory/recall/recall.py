@@ -188,7 +188,7 @@ def _objection(one: RankedMemory, already: AlreadySeen, cut_off: float) -> LeftO
 
 def order_by_age(chosen: Sequence[RankedMemory]) -> list[RankedMemory]:
     """Return the memories in the order to attach them: of two on one subject the newer first (R14)."""
-    from nacre.memory.recall.ranking.ranker import newer_first  # noqa: PLC0415 - imported with the first memories
+    from nacre.memory.recall.ranking.order import newer_first  # noqa: PLC0415 - imported with the first memories
 
     subjects = [one.subject for one in chosen if one.subject is not None]
     if len(subjects) < len(chosen) or len(chosen) < 2:

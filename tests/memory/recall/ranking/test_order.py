@@ -8,7 +8,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.memory.recall.ranking.ranker import (
+from nacre.memory.recall.ranking.order import (
     ALIKE,
     SubjectTerms,
     is_same_subject,
