@@ -159,7 +159,7 @@ async def test_a_command_that_changes_nothing_runs_while_a_turn_works(
         await stage.see("Half of it.")
         await stage.paste("/context")
         await stage.pilot.press("enter")
-        await stage.see("Esc closes")
+        await stage.see("Esc close")
         assert "system" in stage.text
         await stage.pilot.press("escape")
         await stage.paste("/compact")

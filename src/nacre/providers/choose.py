@@ -43,7 +43,7 @@ _FAMILIES: tuple[tuple[re.Pattern[str], ProviderName], ...] = (
 _GEMINI = re.compile(r"gemini", re.IGNORECASE)
 """For models that are newer than the rules table."""
 _OFFER = (
-    "to add one, run `nacre init`, or set ANTHROPIC_API_KEY or OPENAI_API_KEY; "
+    "to add a model, run `nacre init`, or set ANTHROPIC_API_KEY or OPENAI_API_KEY; "
     "for a local server, OPENAI_BASE_URL (Ollama: http://localhost:11434/v1) and NACRE_MODEL"
 )
 
