@@ -33,7 +33,7 @@ PAGES = {
     "overview": "/",
     "memories": "/memories",
     "search": "/memories?q=deploy+billing",
-    "memory": "/memory/project_time_zones.md",
+    "memory": "/memory/project_invoices_may.md",
     "edit": "/edit/project_billing_deploys.md",
     "links": "/graph",
     "review": "/review",

@@ -19,8 +19,11 @@ from nacre.layers.l7_mail.mailbox import Mailbox
 from nacre.memory.checks.review import Proposal, propose
 from nacre.memory.format.entry import Author, MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
+from nacre.messages.records import Said
 from nacre.messages.usage import Usage
+from nacre.session.read_session import stream
 from nacre.settings import Settings, load
+from nacre.store.sessions import Sessions
 from nacre.testing import FrozenClock, ScriptedProvider, call, say, together
 
 MODEL = "claude-sonnet-5-5"
@@ -83,6 +86,7 @@ async def fill(settings: Settings) -> FrozenClock:
     await memory.save(draft, MemoryChange(author="agent", reason="read a page of the vendor"))
     await memory.correct("Dashboards", "it is billing-eu-west, not billing-eu")
     await _work(settings, clock)
+    await _extracted(memory, settings)
     await _consolidated(memory, clock)
     _mail(settings, clock)
     return clock
@@ -139,6 +143,17 @@ async def _work(settings: Settings, clock: FrozenClock) -> None:
 async def _said(ready: OpenedAgent, clock: FrozenClock, text: str) -> None:
     async for _ in ready.agent.stream(text):
         clock.advance(7)
+
+
+async def _extracted(memory: Memory, settings: Settings) -> None:
+    """A memory that knows the message it came from."""
+    path = Sessions(settings.home).list(settings.cwd)[0].path
+    said = next(one for one in stream(path) if isinstance(one, Said) and not one.meta and one.role == "user")
+    draft = MemoryDraft(
+        body="The invoices of May have wrong times; the cause is `parse` in `src/clock.py`.",
+        name="Invoices of May", kind="project", origin="agent", sources=(f"{path.stem}#{said.id}",),
+    )  # fmt: skip
+    await memory.save(draft, MemoryChange(author="extract", reason="from the session", session=path.stem))
 
 
 async def _consolidated(memory: Memory, clock: FrozenClock) -> None:

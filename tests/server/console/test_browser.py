@@ -30,6 +30,7 @@ AXE = ROOT / ".venv" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 SESSION = "00000000-0000-4000-8000-000000000001"
 PAGES = (
     "/", "/memories", "/memories?q=deploy+billing", "/memories/new", "/memory/project_time_zones.md",
+    "/memory/project_invoices_may.md",
     "/edit/project_billing_deploys.md", "/graph", "/review", "/recall?q=how+do+we+deploy+billing",
     "/sessions",
     f"/sessions/{SESSION}", f"/sessions/{SESSION}/1", f"/sessions/{SESSION}/11", f"/sessions/{SESSION}/13",
@@ -38,6 +39,7 @@ PAGES = (
 SHOWS = {
     "/": "What each layer saved and spent",
     "/memory/project_time_zones.md": "tests/test_clock.py",
+    "/memory/project_invoices_may.md": "The invoices of May have wrong times. Look at parse in src/clock.py.",
     "/review": "Confirm",
     "/recall?q=how+do+we+deploy+billing": "attached",
     f"/sessions/{SESSION}/11": "The bytes stop matching the cache",
@@ -119,6 +121,7 @@ def test_every_page_shows_what_it_is_for_and_fits_from_360_to_1440_pixels(opened
             assert width_of(page) <= width, path
         if path in SHOWS:
             assert SHOWS[path] in page.inner_text("main"), path
+    assert set(SHOWS) <= set(PAGES)
     assert [one for one in errors if "404" not in one] == []
 
 

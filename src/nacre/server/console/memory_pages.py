@@ -26,7 +26,7 @@ from nacre.server.console.reasons import reasons
 from nacre.server.operation import ProblemError
 from nacre.server.spaces import Space
 
-PER_PAGE = 100
+PER_PAGE = 50
 MAX_FOUND = 50
 MAX_QUERY_CHARS = 2_000
 MAX_CHANGES = 200
@@ -46,15 +46,17 @@ async def memories(page: Page) -> Response:
     query = page.query.get("q", "").strip()[:MAX_QUERY_CHARS]
     kind, origin = page.query.get("type", ""), page.query.get("origin", "")
     entries = await visible_entries(page)
-    counts = {
-        "type": Counter(one.kind or "none" for one in entries),
-        "origin": Counter(one.origin for one in entries),
-    }
+    counts = await (await page.space()).listed.derived(
+        f"counts, local {page.key.local}",
+        lambda all_: _counts([one for one in all_ if page.key.local or not one.local_only]),
+    )
     rows: list[JsonObject]
     if query:
         rows = await _found(page, query)
     else:
-        wanted = [one for one in entries if _fits(one.kind or "none", kind) and _fits(one.origin, origin)]
+        wanted = entries
+        if kind or origin:
+            wanted = [one for one in entries if _fits(one.kind or "none", kind) and _fits(one.origin, origin)]
         rows = [entry_json(one) | {"local_only": one.local_only} for one in _page_of(page, wanted)]
     if query:
         rows = [
@@ -69,6 +71,14 @@ async def memories(page: Page) -> Response:
     }  # fmt: skip
     template = "memory_rows.html" if page.request.headers.get("x-part") else "memories.html"
     return await page.html(template, **values)
+
+
+def _counts(entries: Sequence[Entry]) -> dict[str, Counter[str]]:
+    """Return how many memories there are of each type and origin."""
+    return {
+        "type": Counter(one.kind or "none" for one in entries),
+        "origin": Counter(one.origin for one in entries),
+    }
 
 
 def _fits(value: str, wanted: str) -> bool:
