@@ -151,6 +151,12 @@ _MONTH = re.compile(
 )
 
 
+_PURPOSE = re.compile(
+    r"\b(?:in order )?to (?!be\b)([a-z]+ (?:the|a|an|more|less|some) [^,;:]+)$", re.IGNORECASE
+)
+"""What something is for, at the end of a sentence: "to get the discount"."""
+
+
 class SourceSentences:
     """The sentences of some texts, each alone and together with the one that it goes on with."""
 
@@ -244,6 +250,7 @@ class SourceSentences:
             _has_new_modality(text, source.text)
             or (_WITH_USER.search(text) is not None and _OWN.search(source.text) is None)
             or self._has_new_words(part, source, whole)
+            or _has_new_purpose(text, source)
             or _has_new_han(part, source, is_bound=is_bound)
             or bool(_new_kinds(text, source.text))
             or any(claim.casefold() not in source.text.casefold() for claim in self._unknown(text, source))
@@ -318,6 +325,13 @@ def _has_new_modality(text: str, source: str) -> bool:
 def _new_kinds(text: str, source: str) -> set[str]:
     its_kinds = scope_kinds(source)
     return {kind for kind in scope_kinds(text) - _FREE_KINDS if not its_kinds & _SAME_KINDS.get(kind, {kind})}
+
+
+def _has_new_purpose(text: str, source: Sentence) -> bool:
+    """Whether a sentence ends with what something is for, in words that its source does not have."""
+    found = _PURPOSE.search(text.rstrip(".!。 "))
+    words = Sentence.of(found[1]).content if found else ()
+    return bool(words) and not any(map(source.has, words))
 
 
 def _is_form(word: str, other: str) -> bool:
