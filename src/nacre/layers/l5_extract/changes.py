@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from difflib import SequenceMatcher
 
 from nacre.layers.l5_extract.replacement import probability
 from nacre.layers.l5_extract.values import (
@@ -43,6 +44,11 @@ NO_LONGER = ("**Superseded ", "**Said earlier:**")
 """Beginnings of the paragraphs that say what a memory said before."""
 ELIDED = "…"
 """In the place of a value that no longer holds."""
+MIN_ALIGNED = 2
+"""Words before a value that a statement and a change share."""
+MAX_ALIGNED = 4
+"""Words of such a value."""
+_TOKEN = re.compile(r"[^\W\u4e00-\u9fff][\w.+:/@-]*(?<=\w)|[\u4e00-\u9fff]")
 _NO_NAME = re.compile(rf"{PRONOUN.pattern}.*|[A-Z]{{2,3}}s?")
 """Pronouns and abbreviations such as PR."""
 _COMMA = re.compile(r"\s*[,;，；]\s*")
@@ -113,7 +119,7 @@ def without_old_values(old: str, change: str) -> str:
 
     What else it says may still hold: "interns start 2027-06-01 and there will be … of them".
     """
-    found = old
+    found = _aligned(old, change)
     for one in sorted(_denied(change, old), key=len, reverse=True):
         found = re.sub(
             rf"(?<!\w){re.escape(one)}(?!\w)" if not HAN.search(one) else re.escape(one), ELIDED, found
@@ -144,6 +150,21 @@ def _only_denies(clause: str, gone: Collection[str]) -> bool:
     has_value = any(any(sign.isdigit() for sign in one) and one not in gone for one in found)
     is_denied = any(among(word, gone) for word in denied_terms(clause))
     return is_denied and not has_value and not _RESTRICTS.search(clause)
+
+
+def _aligned(old: str, change: str) -> str:
+    """Return a statement without the words that have others in their place in a change."""
+    mine = list(_TOKEN.finditer(old))
+    words = [one[0].lower() for one in mine]
+    found = old
+    matcher = SequenceMatcher(None, words, [one.lower() for one in _TOKEN.findall(change)], autojunk=False)
+    codes = matcher.get_opcodes()
+    for number, (kind, start, end, _, _) in reversed(list(enumerate(codes))):
+        before = codes[number - 1] if number else None
+        is_led = before is not None and before[0] == "equal" and before[2] - before[1] >= MIN_ALIGNED
+        if kind == "replace" and is_led and end - start <= MAX_ALIGNED:
+            found = f"{found[: mine[start].start()]}{ELIDED}{found[mine[end - 1].end() :]}"
+    return found
 
 
 def _denied(change: str, old: str) -> list[str]:

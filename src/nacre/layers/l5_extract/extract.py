@@ -26,6 +26,7 @@ from nacre.layers.l5_extract.changes import (
 )
 from nacre.layers.l5_extract.judge import Judge
 from nacre.layers.l5_extract.policy import EXTRACT, Consent, ExtractSettings
+from nacre.layers.l5_extract.replacement import says_change
 from nacre.layers.l5_extract.slots import SLOTS, slot_of
 from nacre.layers.l5_extract.values import is_elliptic
 from nacre.loop.fork import Fork, ForkResult, ForkTask, RequestSource
@@ -393,12 +394,14 @@ class _Placement:
 
         def changed(text: str, former: str) -> None:
             new = replace(fact, text=text)
-            before = (SUPERSEDED if fact.is_update else EARLIER).format(day=day, text=former)
-            body = "\n\n".join([new.body, before, *kept])
+            before = (SUPERSEDED if is_change else EARLIER).format(day=day, text=former)
+            says_more = not set(terms(former)) <= set(terms(text))
+            body = "\n\n".join([new.body, *([before] if says_more else []), *kept])
             write(name=name, body=body, description=new.description)
 
         text = without_denial(fact.text, first)
-        former = without_old_values(first, fact.text)
+        is_change = fact.is_update or says_change(fact.text)
+        former = without_old_values(first, fact.text) if is_change else first
         ways: list[Callable[[], None]] = [
             partial(changed, text, former),
             partial(changed, fact.text, first),

@@ -164,6 +164,11 @@ def probability(change: str, statement: str, *, corrects: bool = False) -> float
     return 1 / (1 + math.exp(-sum(WEIGHTS[name] * value for name, value in found.items())))
 
 
+def says_change(text: str) -> bool:
+    """Return whether a text has words by which people say that something is no longer so."""
+    return any(one.search(text) for one in (STRONG, IS_NOW, _SAID_NOW))
+
+
 def features(change: str, statement: str, *, corrects: bool = False) -> dict[str, float]:
     """Return the properties of two texts that the model weighs."""
     new = _Text.of(change)
@@ -191,7 +196,7 @@ def features(change: str, statement: str, *, corrects: bool = False) -> dict[str
     )  # fmt: skip
     is_name = bool(new.values.names - old.values.names and old.values.names - new.values.names)
     value = number or is_name or new.values.clashes(old.values)
-    says_change = is_strong or is_now or _SAID_NOW.search(change) is not None
+    is_said = says_change(change)
     has_cue = is_strong or is_now or is_denied or corrects
     han = len(new.han_pairs & old.han_pairs)
     chance = 1 - probabilities(change)[0]
@@ -202,7 +207,7 @@ def features(change: str, statement: str, *, corrects: bool = False) -> dict[str
         "covered": covered,
         "held": held,
         "strong shared": is_strong and shared > 0,
-        "says change": says_change,
+        "says change": is_said,
         "denied": is_denied,
         "denied and shared": is_denied and shared > 1,
         "number": number,
@@ -215,7 +220,7 @@ def features(change: str, statement: str, *, corrects: bool = False) -> dict[str
         "corrects": corrects,
         "long": len(change) > LONG,
         "value": value,
-        "value and cue": value and says_change,
+        "value and cue": value and is_said,
         "held value": held * value,
         "covered value": covered * value,
         "left old": min(MAX_COUNT, left_old),

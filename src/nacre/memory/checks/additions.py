@@ -10,11 +10,19 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from itertools import pairwise
 
 from nacre.memory.checks.grounding import unknown_claims
 from nacre.memory.checks.statements import Statements
 from nacre.memory.checks.support_scope import scope_kinds
-from nacre.memory.checks.support_sentence import HAN, Sentence, among, normalised, split_sentences
+from nacre.memory.checks.support_sentence import (
+    HAN,
+    Sentence,
+    among,
+    is_alike,
+    normalised,
+    split_sentences,
+)
 from nacre.memory.checks.support_words import GENERIC_HAN
 from nacre.memory.dates.absolute import without_dates
 from nacre.memory.recall.ranking.terms import normal
@@ -275,6 +283,8 @@ class SourceSentences:
         if is_graded or len(new) * MIN_KNOWN_PER_NEW > len(content) or len(new) > min(allowed, len(missing)):
             return True
         listed = _listed(part)
+        if any(_is_inserted(word, part.words, source.words) for word in new):
+            return True
         return any(word in part.values or word in part.adjuncts or word in listed for word in new)
 
     def _unknown(self, text: str, source: Sentence) -> list[str]:
@@ -325,6 +335,16 @@ def _has_new_modality(text: str, source: str) -> bool:
 def _new_kinds(text: str, source: str) -> set[str]:
     its_kinds = scope_kinds(source)
     return {kind for kind in scope_kinds(text) - _FREE_KINDS if not its_kinds & _SAME_KINDS.get(kind, {kind})}
+
+
+def _is_inserted(word: str, mine: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Whether a new word is between two that the source has side by side: "a severe nut allergy"."""
+    at = mine.index(word) if word in mine else 0
+    if not 0 < at < len(mine) - 1:
+        return False
+    return any(
+        is_alike(one, mine[at - 1]) and is_alike(other, mine[at + 1]) for one, other in pairwise(theirs)
+    )
 
 
 def _has_new_purpose(text: str, source: Sentence) -> bool:

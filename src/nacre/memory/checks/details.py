@@ -15,6 +15,8 @@ _WORD = re.compile(r"[^\W\d_]+")
 _PREFIX = re.compile(r"(?:in|un|im|ir|il|dis|non)")
 _HAN_DAY = re.compile(r"(?:周|星期|礼拜)([一二三四五六日天])")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_MARK = re.compile(r"^\W*(?:since|said|superseded) \d{4}-\d\d-\d\d|\(said \d{4}-\d\d-\d\d\)", re.IGNORECASE)
+"""What nacre writes beside a statement."""
 _MUST_NOT = re.compile(
     r"\b(?:must|may|should|can|is|are)(?: not|n['’]t)\b|\bcannot\b|\bnever\b", re.IGNORECASE
 )
@@ -22,6 +24,8 @@ _PRONOUN = re.compile(r"\b(?:he|she|they|it|him|her|them|who)\b", re.IGNORECASE)
 _NAMED = re.compile(r"\W*(?!The\b|I\b|We\b|Do\b|Never\b|No\b)([A-Z][a-z]+)\b")
 _OWNER = re.compile(r"\b([A-Z]\w+)['’]s ([a-z]+)")
 _OWN = re.compile(r"\b(?:my|our|(?:i|we)(?: have|['’]ve))\b", re.IGNORECASE)
+_EVERY = re.compile(r"\b(?:every|each) ([a-z]{3,})\b(?<!second)(?<!other)(?<!third)(?<!fourth)")
+_EVERY_OTHER = re.compile(r"\b(?:every|each) (?:second|other|third|fourth|2nd|3rd|4th|\d+) ([a-z]{3,})\b")
 _ONLY = normal("only")
 
 
@@ -30,7 +34,8 @@ def is_detail_turned(mine: Sentence, near: Sequence[Sentence], said: Sequence[Se
 
     `near` are the sentences that it may come from, `said` all of theirs.
     """
-    is_other = bool(near) and all(_is_contrary_form(mine, one) or _is_other_only(mine, one) for one in near)
+    turns = (_is_contrary_form, _is_other_only, _is_more_often)
+    is_other = bool(near) and all(any(turn(mine, one) for turn in turns) for one in near)
     return (
         is_other
         or _is_other_owner(mine, said)
@@ -38,6 +43,14 @@ def is_detail_turned(mine: Sentence, near: Sequence[Sentence], said: Sequence[Se
         or _is_other_year(mine, near, said)
         or _is_barred_without_word(mine, said)
     )
+
+
+def _is_more_often(mine: Sentence, source: Sentence) -> bool:
+    """Whether "every Thursday" is said of what happens every second Thursday."""
+    periods = {found[1] for found in _EVERY.finditer(mine.text.lower())}
+    theirs = {found[1] for found in _EVERY_OTHER.finditer(source.text.lower())}
+    every = {found[1] for found in _EVERY.finditer(source.text.lower())}
+    return bool(periods & theirs - every)
 
 
 def _is_contrary_form(mine: Sentence, source: Sentence) -> bool:
@@ -100,7 +113,7 @@ def _han_days(text: str) -> set[str]:
 
 def _is_other_year(mine: Sentence, near: Sequence[Sentence], said: Sequence[Sentence]) -> bool:
     """Whether a year is none of the person's, where they name one for the same."""
-    years = set(_YEAR.findall(mine.text))
+    years = set(_YEAR.findall(_MARK.sub("", mine.text)))
     theirs = {year for one in said for year in _YEAR.findall(one.text)}
     return bool(years - theirs) and any(_YEAR.search(one.text) for one in near)
 
