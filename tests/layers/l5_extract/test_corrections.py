@@ -98,11 +98,18 @@ def params(name: str, missed: Collection[str]) -> list[Any]:
 
 async def bodies_after(said: Sequence[str], tmp_path: Path, clock: FrozenClock) -> list[list[str]]:
     """Return the memories after each message; the first one is kept, whatever the classifier says of it."""
+    found: list[list[str]] = []
+    await memory_after(said, tmp_path, clock, bodies=found)
+    return found
+
+
+async def memory_after(
+    said: Sequence[str], tmp_path: Path, clock: FrozenClock, *, bodies: list[list[str]] | None = None
+) -> Memory:
     (tmp_path / "project").mkdir()
     memory = await Memory.open(
         tmp_path / "project", environ={"NACRE_HOME": str(tmp_path / "home")}, clock=clock
     )
-    found = []
     for number, message in enumerate(said):
         words = [UserQuote(f"m{number}", AT + timedelta(minutes=number), message)]
         judge = Judge(messages=NewMessages(quotes=words), session="s", now=AT, zone=UTC, origins=BY_USER)
@@ -111,8 +118,9 @@ async def bodies_after(said: Sequence[str], tmp_path: Path, clock: FrozenClock) 
             facts = [StatedFact(text=message, kind="project", title=message, sources=("m0",), said=AT.date())]
         new = await changes_by_rule(memory, facts, judge, session="s")
         await save_changes(new.changes, removed=new.removed, mode="auto", session="s")
-        found.append([one.body for one in await memory.list()])
-    return found
+        if bodies is not None:
+            bodies.append([one.body for one in await memory.list()])
+    return memory
 
 
 def has(text: str, values: Sequence[str]) -> bool:
@@ -238,3 +246,25 @@ async def test_a_corrected_memory_says_what_holds_now_in_its_description_too(
     assert (await bodies_after(said, tmp_path, clock))[-1] == [body]
     (file,) = (one for one in (tmp_path / "home").rglob("*.md") if one.name != "MEMORY.md")
     assert f"description: {line}\n" in file.read_text(encoding="utf-8").replace('"', "")
+
+
+async def test_a_file_that_is_named_by_its_old_value_gets_another_name(
+    tmp_path: Path, clock: FrozenClock
+) -> None:
+    """The name of a file is read, too: in the index and in the list of memories."""
+    said = ["we deploy on thursdays, and Lena owns billing", "actually deploys moved to tuesdays"]
+    memory = await memory_after(said, tmp_path, clock)
+    (entry,) = await memory.list()
+    assert "tuesdays" in entry.file
+    assert entry.body.startswith("we deploy on tuesdays, and Lena owns billing")
+    assert "thursday" not in (memory.location.directory / "MEMORY.md").read_text(encoding="utf-8")
+
+
+async def test_a_superseded_sentence_does_not_show_the_value_that_was_replaced(
+    tmp_path: Path, clock: FrozenClock
+) -> None:
+    said = ["the interns start on june 1 and there will be 4 of them", "HR says 6 interns, not 4"]
+    (body,) = (await bodies_after(said, tmp_path, clock))[-1]
+    assert "6 interns" in body
+    assert "2027-06-01" in body
+    assert "4 of them" not in body

@@ -53,7 +53,7 @@ _NO_NAME = re.compile(rf"{PRONOUN.pattern}.*|[A-Z]{{2,3}}s?")
 """Pronouns and abbreviations such as PR."""
 _COMMA = re.compile(r"\s*[,;，；]\s*")
 _RESTRICTS = re.compile(r"\b(?:only|just|except|unless|nur|au(?:ß|ss)er)\b|[只仅]|除了", re.IGNORECASE)
-_OLD_WORD = re.compile(r"[A-Za-zÀ-ÿ][\w.+-]*\w|[\u4e00-\u9fff]{2,4}")
+_OLD_WORD = re.compile(r"[A-Za-zÀ-ÿ][\w.+-]*\w|(?<![\w-])\d+(?![\w-])|[\u4e00-\u9fff]{2,4}")
 _LEADING_CUES = re.compile(
     r"^(?:\W*(?:(?:actually|sorry|oops|wrong|wait|no|nope|nah|hm+|oh|ok|well|correction|update|small update"
     r"|ach|nein|korrektur|nachtrag|falsch|quatsch|更正|不对|说错了?|等等|其实|哦对了)\b|\s)[\s,，:：—–-]*)+",
@@ -127,7 +127,7 @@ def without_old_values(old: str, change: str) -> str:
     for pattern in (ADDRESS, WEEKDAY, LANGUAGE, TIME):
         found = _elided(found, pattern.findall(found), pattern.findall(change))
     found = _elided(found, _dates(found), _dates(change))
-    _, mine = without_dates(change)
+    _, mine = without_dates(without_denial(change, old))
     _, theirs = without_dates(found)
     numbers = [one[0].removesuffix(one["unit"] or "").strip() for one in NUMBER.finditer(theirs)]
     fresh = [one[0].removesuffix(one["unit"] or "").strip() for one in NUMBER.finditer(mine)]

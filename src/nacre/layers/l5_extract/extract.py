@@ -40,6 +40,7 @@ from nacre.memory.format.entry import (
     MemoryChange,
     MemoryDraft,
     compose,
+    derived_file_name,
     description_of,
     file_title,
     read_entry,
@@ -413,12 +414,24 @@ class _Placement:
             # The message goes on with what it says instead.
             ways.insert(0, partial(write, body="\n\n".join([f"{first} {fact.text}", *rest])))
         elif now:
-            title = title_of(now)
-            text = description_of(now, title)
-            ways.insert(0, partial(write, name=title, body=f"{now}\n\n{line}", description=text))
+            text = description_of(now, title_of(now))
+            ways.insert(0, partial(write, name=title_of(now), body=f"{now}\n\n{line}", description=text))
+            ways.insert(0, partial(self._rewrite, old, fact, now, line))
         if is_whole:
             ways.insert(0, lambda: self._replace(old.file, fact, old))
         self._write_first(ways)
+
+    def _rewrite(self, old: Entry, fact: StatedFact, now: str, line: str) -> None:
+        """Write a statement with its new values under a name that says them."""
+        title = title_of(now)
+        description = description_of(now, title)
+        file = old.file
+        if file not in self.changes and file == derived_file_name(old):
+            file = self._subjects.free_name(file_title(old.kind, title), self._tx)
+        self._write(file, fact, old, name=title, body=f"{now}\n\n{line}", description=description)
+        if file != old.file:
+            self._remove(old.file)
+            self.renamed[old.file] = file
 
     def _write_first(self, ways: Sequence[Callable[[], None]]) -> None:
         """Write a change in the first of several ways that the check accepts, else in the last."""
@@ -524,7 +537,9 @@ class _Placement:
             old = self.changes[entry.file].after
         previous = MarkdownFile.parse(old) if old is not None else None
         after = compose(draft, file=file, now=self._judge.now, previous=previous)
-        self.changes[file] = ChangedFile(memory=self._memory, file=file, before=before, after=after)
+        self.changes[file] = ChangedFile(
+            memory=self._memory, file=file, before=before, after=after, moved_from=old
+        )
         self._entries[file] = read_entry(file, after)
 
     def _remove(self, file: str) -> None:
