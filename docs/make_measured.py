@@ -378,7 +378,8 @@ def _writers() -> str:
         f"{sum(one['lies'] for one in by_hand)} are refused, of true ones with an invented half",
         f"{sum(one['halves_refused'] for one in by_hand)} of {sum(one['halves'] for one in by_hand)}. Before",
         "the rules had seen them: of the second and third set 82 % and 87 %, of the fourth 51 and 35 of 60,",
-        "of the last 35 and 37 of 40.",
+        "of the next 35 and 37 of 40; of the last two, lies and invented halves together, 111 of 120 and 78",
+        "of 80.",
     ]
     return _part("Models that write false memories", "writers", lines)
 

@@ -31,15 +31,18 @@ def test_true_statements_about_chats_land_and_most_lies_are_refused(tmp_path: Pa
         "forks": (54, 60, 0),
         "forks_additions": (58, 0, 120),
         "forks_additions_fresh": (49, 0, 100),
+        "forks_everyday": (40, 60, 60),
+        "forks_everyday_fresh": (32, 40, 40),
         "forks_fresh": (30, 37, 40),
         "forks_held_out": (53, 58, 0),
         "forks_negations": (37, 59, 0),
         "forks_styles": (41, 58, 58),
     }
+    sizes = {"forks_fresh": 40, "forks_everyday_fresh": 40, "forks_additions_fresh": 50}
     for path, (at_once, lies, halves) in zip(STATEMENTS, least.values(), strict=True):
         assert path.stem in least
         found = statements(path, memory)
-        assert found["statements"] == {"forks_fresh": 40, "forks_additions_fresh": 50}.get(path.stem, 60)
+        assert found["statements"] == sizes.get(path.stem, 60)
         assert found["true_landed"] == found["statements"], found
         assert found["true_landed_at_once"] >= at_once, found
         assert found["lies_refused"] >= lies, found

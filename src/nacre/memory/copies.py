@@ -32,6 +32,8 @@ class ChangedFile:
     file: str
     before: bytes | None
     after: bytes
+    moved_from: bytes | None = None
+    """The file that it continues under another name."""
 
 
 class MemoryCopies:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, tzinfo
 
 from nacre.layers.l5_extract import grammar
-from nacre.layers.l5_extract.changes import STRONG, reports_change
 from nacre.layers.l5_extract.classifier import LABELS, probabilities
 from nacre.layers.l5_extract.slots import slot_of
 from nacre.layers.l5_extract.statements import Statement, blanked, statements
+from nacre.layers.l5_extract.values import STRONG, reports_change
 from nacre.memory.dates.absolute import full_dates
 from nacre.memory.dates.relative import relative_phrases, resolve_dates
 from nacre.memory.format.entry import MAX_TITLE_CHARS, Kind, clipped, description_of, one_line, title_of

@@ -16,10 +16,19 @@ from typing import TypeAlias
 from nacre import prompts
 from nacre.errors import ToolError
 from nacre.layers.l5_extract.by_rule import StatedFact
-from nacre.layers.l5_extract.changes import changed_statement, covers, is_elliptic, with_new_values
+from nacre.layers.l5_extract.changes import (
+    changed_statement,
+    covers,
+    current,
+    with_new_values,
+    without_denial,
+    without_old_values,
+)
 from nacre.layers.l5_extract.judge import Judge
 from nacre.layers.l5_extract.policy import EXTRACT, Consent, ExtractSettings
+from nacre.layers.l5_extract.replacement import says_change
 from nacre.layers.l5_extract.slots import SLOTS, slot_of
+from nacre.layers.l5_extract.values import is_elliptic
 from nacre.loop.fork import Fork, ForkResult, ForkTask, RequestSource
 from nacre.memory.checks.review import Proposal, propose
 from nacre.memory.copies import ChangedFile, MemoryCopies
@@ -31,6 +40,7 @@ from nacre.memory.format.entry import (
     MemoryChange,
     MemoryDraft,
     compose,
+    derived_file_name,
     description_of,
     file_title,
     read_entry,
@@ -362,7 +372,7 @@ class _Placement:
             self._write(self._subjects.free_name(_file_title(fact), self._tx), fact, None)
         elif not is_statement(entry):
             self._write(file, fact, entry, body=f"{entry.body.rstrip()}\n\n{fact.body}")
-        elif _is_richer(entry, fact) and fact.is_update:
+        elif fact.is_update and entry.title not in SLOTS and len(_lost(entry, fact)) > 1:
             self._update(entry, fact)
         elif _is_richer(entry, fact):
             self._write(file, fact, entry, body=f"{entry.body.rstrip()}\n\n{fact.body}")
@@ -376,28 +386,52 @@ class _Placement:
         comes first, and the old sentence is marked as superseded.
         """
         day = fact.said.isoformat()
-        first, *rest = old.body.strip().split("\n\n")
+        first, *rest = current(old.body).split("\n\n")
         line = (SINCE if fact.is_update else SAID).format(day=day, text=fact.text)
         below = "\n\n".join([first, *rest, line])
         kept = [one for one in rest if one.startswith(("**Why", "**How"))]
-        before = (SUPERSEDED if fact.is_update else EARLIER).format(day=day, text=first)
         name = f"{old.title.removesuffix(CHANGED)}{CHANGED}" if is_elliptic(fact.text) else fact.title
         write = partial(self._write, old.file, fact, old)
-        changed = partial(
-            write, name=name, body="\n\n".join([fact.body, before, *kept]), description=fact.description
-        )
-        ways: list[Callable[[], None]] = [changed, partial(write, body=below)]
+
+        def changed(text: str, former: str) -> None:
+            new = replace(fact, text=text)
+            before = (SUPERSEDED if is_change else EARLIER).format(day=day, text=former)
+            says_more = not set(terms(former)) <= set(terms(text))
+            body = "\n\n".join([new.body, *([before] if says_more else []), *kept])
+            write(name=name, body=body, description=new.description)
+
+        text = without_denial(fact.text, first)
+        is_change = fact.is_update or says_change(fact.text)
+        former = without_old_values(first, fact.text) if is_change else first
+        ways: list[Callable[[], None]] = [
+            partial(changed, text, former),
+            partial(changed, fact.text, first),
+            partial(write, body=below),
+        ]
         now = with_new_values(first, fact.text) if fact.is_update and not kept else ""
-        if fact.is_update and set(fact.sources) <= set(old.sources):
+        is_whole = fact.is_update and not kept and covers(fact.text, first)
+        if fact.is_update and set(fact.sources) <= set(old.sources) and not is_whole:
             # The message goes on with what it says instead.
             ways.insert(0, partial(write, body="\n\n".join([f"{first} {fact.text}", *rest])))
         elif now:
-            title = title_of(now)
-            text = description_of(now, title)
-            ways.insert(0, partial(write, name=title, body=f"{now}\n\n{line}", description=text))
-        if fact.is_update and not kept and covers(fact.text, first):
+            text = description_of(now, title_of(now))
+            ways.insert(0, partial(write, name=title_of(now), body=f"{now}\n\n{line}", description=text))
+            ways.insert(0, partial(self._rewrite, old, fact, now, line))
+        if is_whole:
             ways.insert(0, lambda: self._replace(old.file, fact, old))
         self._write_first(ways)
+
+    def _rewrite(self, old: Entry, fact: StatedFact, now: str, line: str) -> None:
+        """Write a statement with its new values under a name that says them."""
+        title = title_of(now)
+        description = description_of(now, title)
+        file = old.file
+        if file not in self.changes and file == derived_file_name(old):
+            file = self._subjects.free_name(file_title(old.kind, title), self._tx)
+        self._write(file, fact, old, name=title, body=f"{now}\n\n{line}", description=description)
+        if file != old.file:
+            self._remove(old.file)
+            self.renamed[old.file] = file
 
     def _write_first(self, ways: Sequence[Callable[[], None]]) -> None:
         """Write a change in the first of several ways that the check accepts, else in the last."""
@@ -452,8 +486,6 @@ class _Placement:
             others,
             session=self._judge.session,
             corrects=fact.corrects,
-            is_likely=fact.is_likely,
-            is_update=fact.is_update,
         )
         if found is None and fact.is_update and self._last and self._last[0] == fact.sources:
             # The message goes on: no more tabs, they break, then: use spaces from now on.
@@ -505,7 +537,9 @@ class _Placement:
             old = self.changes[entry.file].after
         previous = MarkdownFile.parse(old) if old is not None else None
         after = compose(draft, file=file, now=self._judge.now, previous=previous)
-        self.changes[file] = ChangedFile(memory=self._memory, file=file, before=before, after=after)
+        self.changes[file] = ChangedFile(
+            memory=self._memory, file=file, before=before, after=after, moved_from=old
+        )
         self._entries[file] = read_entry(file, after)
 
     def _remove(self, file: str) -> None:
@@ -534,9 +568,11 @@ def is_statement(entry: Entry) -> bool:
 
 def _is_richer(entry: Entry, fact: StatedFact) -> bool:
     """Whether a memory would lose more words than a new statement has, without those that it denies."""
-    mine = set(terms(fact.body))
-    lost = set(terms(entry.body)) - mine - set(terms(fact.negates))
-    return len(lost) > max(len(mine), MIN_SHARED_TERMS)
+    return len(_lost(entry, fact)) > max(len(set(terms(fact.body))), MIN_SHARED_TERMS)
+
+
+def _lost(entry: Entry, fact: StatedFact) -> set[str]:
+    return set(terms(entry.body)) - set(terms(fact.body)) - set(terms(fact.negates))
 
 
 def _words(text: str) -> set[str]:

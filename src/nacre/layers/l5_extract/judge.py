@@ -294,12 +294,13 @@ class Judge:
 
 def _trusted(change: ChangedFile) -> str:
     """Return the text before a change, if it may be relied on."""
-    entry = read_entry(change.file, change.before or b"")
+    entry = read_entry(change.file, change.before or change.moved_from or b"")
     return _old(change) if entry.is_trusted else ""
 
 
 def _old(change: ChangedFile) -> str:
-    if change.before is None:
+    before = change.before if change.before is not None else change.moved_from
+    if before is None:
         return ""
-    entry = read_entry(change.file, change.before)
+    entry = read_entry(change.file, before)
     return whole_text(replace(entry, name=entry.title))

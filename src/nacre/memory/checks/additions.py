@@ -10,11 +10,19 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from itertools import pairwise
 
 from nacre.memory.checks.grounding import unknown_claims
 from nacre.memory.checks.statements import Statements
 from nacre.memory.checks.support_scope import scope_kinds
-from nacre.memory.checks.support_sentence import HAN, Sentence, among, normalised, split_sentences
+from nacre.memory.checks.support_sentence import (
+    HAN,
+    Sentence,
+    among,
+    is_alike,
+    normalised,
+    split_sentences,
+)
 from nacre.memory.checks.support_words import GENERIC_HAN
 from nacre.memory.dates.absolute import without_dates
 from nacre.memory.recall.ranking.terms import normal
@@ -151,6 +159,12 @@ _MONTH = re.compile(
 )
 
 
+_PURPOSE = re.compile(
+    r"\b(?:in order )?to (?!be\b)([a-z]+ (?:the|a|an|more|less|some) [^,;:]+)$", re.IGNORECASE
+)
+"""What something is for, at the end of a sentence: "to get the discount"."""
+
+
 class SourceSentences:
     """The sentences of some texts, each alone and together with the one that it goes on with."""
 
@@ -244,6 +258,7 @@ class SourceSentences:
             _has_new_modality(text, source.text)
             or (_WITH_USER.search(text) is not None and _OWN.search(source.text) is None)
             or self._has_new_words(part, source, whole)
+            or _has_new_purpose(text, source)
             or _has_new_han(part, source, is_bound=is_bound)
             or bool(_new_kinds(text, source.text))
             or any(claim.casefold() not in source.text.casefold() for claim in self._unknown(text, source))
@@ -268,6 +283,8 @@ class SourceSentences:
         if is_graded or len(new) * MIN_KNOWN_PER_NEW > len(content) or len(new) > min(allowed, len(missing)):
             return True
         listed = _listed(part)
+        if any(_is_inserted(word, part.words, source.words) for word in new):
+            return True
         return any(word in part.values or word in part.adjuncts or word in listed for word in new)
 
     def _unknown(self, text: str, source: Sentence) -> list[str]:
@@ -318,6 +335,23 @@ def _has_new_modality(text: str, source: str) -> bool:
 def _new_kinds(text: str, source: str) -> set[str]:
     its_kinds = scope_kinds(source)
     return {kind for kind in scope_kinds(text) - _FREE_KINDS if not its_kinds & _SAME_KINDS.get(kind, {kind})}
+
+
+def _is_inserted(word: str, mine: Sequence[str], theirs: Sequence[str]) -> bool:
+    """Whether a new word is between two that the source has side by side: "a severe nut allergy"."""
+    at = mine.index(word) if word in mine else 0
+    if not 0 < at < len(mine) - 1:
+        return False
+    return any(
+        is_alike(one, mine[at - 1]) and is_alike(other, mine[at + 1]) for one, other in pairwise(theirs)
+    )
+
+
+def _has_new_purpose(text: str, source: Sentence) -> bool:
+    """Whether a sentence ends with what something is for, in words that its source does not have."""
+    found = _PURPOSE.search(text.rstrip(".!。 "))
+    words = Sentence.of(found[1]).content if found else ()
+    return bool(words) and not any(map(source.has, words))
 
 
 def _is_form(word: str, other: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
+from nacre.memory.checks.details import is_detail_turned
 from nacre.memory.checks.statements import CONTRAST, MIN_COVERED, PART, Statements, adds, is_invented
 from nacre.memory.checks.support import has_opposite, is_crossed, is_rearranged
 from nacre.memory.checks.support_scope import has_same_bounds, scope_kinds
@@ -86,7 +87,7 @@ _SUBJECT = re.compile(
     r"(?: (?:and|or) (?P<two>(?i:i|me|the user)\b|[A-Z][\w-]+))?"
 )
 _OWN = frozenset({"i", "we", "me", "user", "person", "the user", "the person"})
-_HELD_CLAUSE = re.compile(r"[,;:—]|\b(?:but|while|because|before|after)\b")
+_HELD_CLAUSE = re.compile(r"[,;:—]|\b(?:but|while|because|before|after|when)\b")
 MIN_HELD = 0.6
 """Share of the content words of a clause that make another clause say the same of its subject."""
 NewWords: TypeAlias = Literal["any", "some", "few"]
@@ -136,6 +137,7 @@ class Sources:
                 or self._is_denied_unasked(mine)
                 or self._is_affirmed(mine)
                 or self._has_other_subject(mine)
+                or is_detail_turned(mine, near, self._trusted.sentences)
                 or _is_decided(mine, near)
                 or (bool(near) and all(_has_substitute(mine, one, places) for one in near))
                 or (bool(mine.han) and _is_han_turned(mine, self._trusted.sentences))
@@ -233,6 +235,8 @@ class Sources:
         held = [each for one in self._trusted.sentences for each in _held(one)]
         known = {"*"}.union(*(subjects for subjects, _ in held))
         for subjects, words in _held(mine):
+            if not words:
+                continue
             own = rival = 0.0
             for theirs, its in held:
                 share = sum(among(word, its) for word in words) / len(words)
@@ -294,7 +298,7 @@ def _held(sentence: Sentence) -> list[tuple[frozenset[str], list[str]]]:
         is_known = bool(match) and all(one == "*" or one in sentence.values for one in subjects)
         rest = Sentence.of(text[match.end() :] if match and is_known else text)
         found.append((subjects if is_known else frozenset[str](), [*dict.fromkeys(rest.content)]))
-    return [(subjects, words) for subjects, words in found if words]
+    return found
 
 
 def _agrees(mine: Sentence, source: Sentence, denials: Sequence[frozenset[str]]) -> bool:

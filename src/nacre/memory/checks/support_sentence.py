@@ -317,7 +317,8 @@ def split_sentences(text: str) -> list[str]:
 def _clauses(text: str) -> Iterator[Clause]:
     lowered = without_interjections(text.replace("’", "'").lower())
     lowered = re.sub(r"(?<=\w\w)'s\b", "", lowered)
-    marked = _CONTRAST.sub(" , insteadof ", re.sub(r"\b(\w+)n't\b|\bcannot\b", r"\1 not", lowered))
+    lowered = re.sub(r"\bcan(?:'t|not)\b", "can not", lowered).replace("won't", "will not")
+    marked = _CONTRAST.sub(" , insteadof ", re.sub(r"\b(\w+)n't\b", r"\1 not", lowered))
     words: list[str] = []
     for token in _WORD.findall(marked):
         if token in _BREAK:

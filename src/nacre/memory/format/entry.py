@@ -270,7 +270,7 @@ _HAN_BREAK = re.compile(r"[在是要用都和把从到不没跟给为按]")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _PLAIN_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?(?=\s|$)")
 _DAY = re.compile(r"\(said \d{4}-\d{2}-\d{2}\)|\d{4}-\d{2}-\d{2}|\d{4}年(?:\d{1,2}月)?(?:\d{1,2}日)?")
-_BECAUSE = re.compile(r"^(?:because|bc|cuz|since|因为)\s*")
+_BECAUSE = re.compile(r"^(?:(?:because|bc|cuz|since|and|but|und|aber)\s+|因为\s*)")
 _CLAUSE_END = re.compile(
     r"[,，;；。！!]\s*|\.\s|\s[-–—]+\s|\s\(|\s+(?=(?:because|bc|cuz|so that|which|since|but)\b)"
     r"|(?<=[\u4e00-\u9fff])(?=因为|所以)",
