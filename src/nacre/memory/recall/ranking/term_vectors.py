@@ -43,7 +43,8 @@ def vector_of(found: Iterable[str]) -> Vector | None:
 
 def cosine(one: Vector, other: Vector) -> float:
     """Return the cosine of two vectors of unit length."""
-    return sum(map(mul, one, other))
+    found: float = sum(map(mul, one, other))
+    return found
 
 
 def parts_of(found: Iterable[str]) -> list[str]:
