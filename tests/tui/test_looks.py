@@ -161,19 +161,28 @@ def segments(stage: Stage) -> list[Segment]:
     return [one for strip in stage.app.screen._compositor.render_strips() for one in strip]
 
 
+@pytest.mark.parametrize("no_color", [None, "1"])
 async def test_high_contrast_is_opaque_and_nothing_in_it_is_dim(
-    tmp_path: Path, provider: ScriptedProvider
+    tmp_path: Path, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch, no_color: str | None
 ) -> None:
-    provider.script(say("> quoted\n\nplain"))
-    async with staged(tmp_path, provider, theme=NAMES["contrast"]) as stage:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", no_color)
+    provider.script(
+        call("Bash", command="seq 1 9"), say("> quoted\n\nplain\n\n```python\nx = 1  # one\n```\n")
+    )
+    async with staged(tmp_path, provider, theme=NAMES["contrast"], size=(80, 40)) as stage:
+        await stage.see("nothing is remembered")
         await stage.say("hello")
+        await stage.say("/cost")
         await stage.see("quoted")
-        drawn = [one for one in segments(stage) if one.style is not None]
-        assert not [one for one in drawn if one.style is not None and one.style.dim]
-        see_through = [
-            one for one in drawn if one.style and not (one.style.bgcolor and one.style.bgcolor.triplet)
-        ]
-        assert not see_through
+        for keys in ((), ("f2",), ("escape", "f3"), ("escape", "f4"), ("escape", "slash")):
+            await stage.pilot.press(*keys)
+            await stage.pilot.pause()
+            drawn = [one.style for one in segments(stage) if one.style is not None]
+            assert not [one for one in drawn if one.dim]
+            if not no_color:
+                assert all(one.bgcolor and one.bgcolor.triplet for one in drawn)
 
 
 @pytest.mark.parametrize(("colours", "is_tinted"), [("truecolor", True), ("", False)])

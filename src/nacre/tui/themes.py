@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich.segment import Segment
-from rich.style import Style
 from textual.app import App
-from textual.color import Color
-from textual.filter import LineFilter
+from textual.filter import DimFilter, LineFilter
 from textual.theme import Theme
 
 from nacre.store import disk
@@ -86,20 +83,8 @@ TINTED = {
 """The same where the terminal has 24-bit colours.
 
 The foreground is set, too, since the background of the terminal is not known."""
-NOT_DIM = Style(dim=False)
-
-
-class Undim(LineFilter):
-    """Draws dim text like any other."""
-
-    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        return [
-            Segment(text, style + NOT_DIM if style is not None and style.dim else style, control)
-            for text, style, control in segments
-        ]
-
-
-UNDIM = Undim()
+UNDIM = DimFilter(dim_factor=1.0)
+"""Draws dim text like any other."""
 
 
 class ThemedApp(App[int]):
@@ -117,7 +102,7 @@ class ThemedApp(App[int]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         filters = super().get_line_filters()
-        return [*filters, UNDIM] if self.theme == NAMES["contrast"] else filters
+        return [UNDIM, *filters] if self.theme == NAMES["contrast"] else filters
 
 
 def theme_for(environ: Mapping[str, str], home: Path) -> str:
