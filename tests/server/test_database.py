@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,9 @@ async def test_recall_equals_that_of_the_same_memories_on_files(tmp_path: Path, 
     for memory in (on_files, in_database):
         for name, body in FACTS.items():
             await memory.save(MemoryDraft(body=body, name=name, kind="project"))
+        await memory.refresh()
+        # A query computes missing vectors for a moment only, so that a busy machine would decide.
+        assert await asyncio.to_thread(memory._ranker.deepen, seconds=60) == 0
     for question in QUESTIONS:
         expected, found = await on_files.recall(question), await in_database.recall(question)
         assert [(one.file, one.score) for one in found.ranked] == [

@@ -14,8 +14,11 @@ import pytest
 
 pytest.importorskip("psycopg", reason="needs the extra `dev`")
 
+from nacre.clock import SYSTEM_CLOCK
+from nacre.loop.round import message_record
+from nacre.messages.blocks import Text
 from nacre.messages.records import Said
-from nacre.session.shared_log import resume_shared
+from nacre.session.shared_log import bring_all, resume_shared, start_shared
 from nacre.store.postgres.database import Database
 from nacre.store.postgres.schema import migrate
 from nacre.store.postgres.session_rows import SessionRows
@@ -98,3 +101,29 @@ async def test_acknowledged_records_survive_kills_of_the_database(own_server: Se
     texts = await _texts(own_server.address, tmp_path / "home", session)
     assert texts[: len(acknowledged)] == acknowledged
     assert len(texts) <= len(acknowledged) + 1
+
+
+async def test_the_copy_of_an_open_session_is_left_to_its_writer(tmp_path: Path) -> None:
+    """A server that shares the home lists sessions while an agent writes to one."""
+    address = new_database()
+    await new_tenant(address)
+    database = Database(address)
+    rows = SessionRows(database, "acme", "42")
+    opened = await start_shared(rows, tmp_path, Path("/somewhere"))
+
+    async def write() -> None:
+        for number in range(30):
+            await opened.writer.write([message_record("user", (Text(str(number)),), SYSTEM_CLOCK)])
+
+    async def bring() -> None:
+        while not writing.done():
+            await bring_all(rows, tmp_path)
+
+    writing = asyncio.create_task(write())
+    await asyncio.gather(writing, bring())
+    [path] = tmp_path.glob("projects/*/*.jsonl")
+    assert len(path.read_bytes().splitlines()) == 30
+    await opened.writer.close()
+    await bring_all(rows, tmp_path)
+    assert path.stat().st_size == execute(address, "SELECT bytes FROM nacre.sessions")[0][0]
+    await database.close()

@@ -20,6 +20,7 @@ from nacre.errors import NacreError, SessionBusy, SessionNotFound, StoreError, T
 from nacre.messages.records import Record
 from nacre.session.log_writer import OpenedLog, SessionLogWriter, close_open_calls, resume, start
 from nacre.store import disk
+from nacre.store.lease import take
 from nacre.store.locks import LOCK_FOLDER, POLL_SECONDS, WAIT_SECONDS, FileLock, Timeout
 from nacre.store.postgres.session_rows import RENEW_SECONDS, LeaseLostError, SessionLease
 from nacre.store.session_log import branch, log_path
@@ -163,17 +164,24 @@ async def bring_log(rows: SessionRows, row: SessionRow, home: Path) -> Path:
     """Bring the copy of a log to the state of its rows; return its path."""
     path = log_path(home, row.cwd, row.id)
     async with _copying(home, row.id):
-        size = path.stat().st_size if path.is_file() else 0
-        if size and not await _is_beginning(rows, row, path, size):
-            size = 0
-            path.unlink()
-            path.with_suffix("").joinpath("boundaries.json").unlink(missing_ok=True)
-        while size < row.bytes:
-            lines = b"".join(await rows.lines_from(row.id, size, limit=PAGE_LINES))
-            if not lines:
-                break
-            await asyncio.to_thread(_append, path, lines)
-            size += len(lines)
+        try:
+            held = take(home, path)
+        except SessionBusy:  # its writer, on this machine, keeps the copy up to date
+            return path
+        try:
+            size = path.stat().st_size if path.is_file() else 0
+            if size and not await _is_beginning(rows, row, path, size):
+                size = 0
+                path.unlink()
+                path.with_suffix("").joinpath("boundaries.json").unlink(missing_ok=True)
+            while size < row.bytes:
+                lines = b"".join(await rows.lines_from(row.id, size, limit=PAGE_LINES))
+                if not lines:
+                    break
+                await asyncio.to_thread(_append, path, lines)
+                size += len(lines)
+        finally:
+            held.release()
     return path
 
 
@@ -200,10 +208,17 @@ async def _copying(home: Path, session: str) -> AsyncIterator[None]:
 async def bring_all(rows: SessionRows, home: Path, *, clock: Clock = SYSTEM_CLOCK) -> None:
     """Bring the copies of all sessions of a user to the state of their rows, and remove deleted ones."""
     known = await rows.list()
-    for row in known:
-        if row.bytes:
-            await bring_log(rows, row, home)
+    behind = await asyncio.to_thread(lambda: [one for one in known if _size(home, one) != one.bytes])
+    for row in behind:
+        await bring_log(rows, row, home)
     await asyncio.to_thread(_remove_others, home, {one.id for one in known}, clock)
+
+
+def _size(home: Path, row: SessionRow) -> int:
+    try:
+        return log_path(home, row.cwd, row.id).stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _remove_others(home: Path, known: Collection[str], clock: Clock) -> None:
