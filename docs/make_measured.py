@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
@@ -182,8 +182,19 @@ def _replay() -> str:
         f"[All windows, models and figures]({LINK}/replay.md).",
         "",
         *_table(["policy", *SHOWN_CELLS.values()], rows),
+        *_earlier(result.get("measured_before", {}), [row[0] for row in rows]),
     ]
     return _part("Replay: what a session costs, and what stays in view", "replay", lines, plots=["replay"])
+
+
+def _earlier(dates: Mapping[str, str], shown: Sequence[str]) -> list[str]:
+    """Return a line for the rows that were kept from an earlier run."""
+    found: dict[str, list[str]] = {}
+    for name in shown:
+        if name in dates:
+            found.setdefault(dates[name][:10], []).append(name)
+    said = [f"{', '.join(names)} on {date}" for date, names in sorted(found.items())]
+    return ["", f"Rows kept from an earlier run: {'; '.join(said)}."] if said else []
 
 
 def _kept_for(cell: Result, policy: str) -> str:

@@ -91,7 +91,9 @@ def _figures(cells: Sequence[Cell], sessions: dict[str, Sequence[Recorded]], bef
         "bound": before.get("bound"),
     }
     if before:
-        assert found["peers"] == before["peers"], "another library or version: all rows must be measured"
+        if found["peers"].items() - before["peers"].items():
+            raise ValueError("other libraries or versions than before: measure all rows")
+        found["peers"] = before["peers"]
         pauses["input_usd"] = before["pauses"]["input_usd"] | pauses["input_usd"]
         measured = {name for some in table.values() for name in some}
         dates = before.get("measured_before", {})
@@ -125,7 +127,8 @@ def _cell(cell: Cell, found: dict[str, Row], earlier: Sequence[Any]) -> JsonObje
     now = {row.policy: row.figures(none) for row in found.values()}
     known = {row["policy"]: row for row in earlier}
     for key in ("input_usd", "usable_pairs", "usable_edits"):
-        assert not known or known["none"][key] == now["none"][key], f"append-only changed in {cell.title}"
+        if known and known["none"][key] != now["none"][key]:
+            raise ValueError(f"append-only changed in {cell.title!r}: measure all rows")
     return {
         "title": cell.title,
         "sessions": cell.sessions,

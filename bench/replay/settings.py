@@ -27,6 +27,7 @@ from nacre.devtools.replay.policies import (
     Ladder,
 )
 from nacre.devtools.replay.side_work import SideWorkSettings
+from nacre.layers.l1_offload.policy import OffloadSettings
 from nacre.layers.l2_microcompact.settings import MicrocompactSettings
 from nacre.layers.l4_compact.policy import CompactSettings
 
@@ -61,7 +62,9 @@ FORKS = replace(NACRE_CHAT, name="nacre-chat, no small model", side_work=SideWor
 """Notes and memories by forks of the session, as where no small model of the vendor is known."""
 UNREFRESHED = replace(NACRE_CHAT, name="nacre-chat, no refreshes", warming=None)
 """Where a request without output is refused, as with thinking on: only notes and memories renew the cache."""
-CHATS = (NACRE_MODEL, NACRE_CHAT, NACRE_TOOLS, FORKS, UNREFRESHED)
+LARGE = replace(NACRE_CHAT, name="nacre-chat, results to 32,000", offload=OffloadSettings(max_chars=32_000))
+"""Results of commands up to 32,000 characters stay, where much of them is needed later."""
+CHATS = (NACRE_MODEL, NACRE_CHAT, NACRE_TOOLS, FORKS, UNREFRESHED, LARGE)
 OURS: tuple[Ladder, ...] = (LEAN, NACRE, *CHATS, KEPT, PLAIN, PLAIN_ROOMY)
 REFERENCES: tuple[Ladder, ...] = (NONE, TRUNCATE, CLAUDE_CODE)
 
