@@ -229,6 +229,7 @@ async def test_local_only_memories_and_credentials_are_not_shown_to_a_client_els
             assert "My doctor is Ida." in (await here.get(f"/memory/{file}")).text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", ["postgres"], indirect=True)
 async def test_with_a_database_the_pages_of_memory_are_there(tmp_path: Path, store: str) -> None:
     assert store == "postgres"
@@ -286,6 +287,7 @@ async def test_the_search_of_the_console_gives_what_the_api_gives(tmp_path: Path
         assert "<html" not in page.text
 
 
+@pytest.mark.slow
 async def test_an_open_page_does_not_delay_the_end_of_the_server(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "nacre", "console", "--no-browser", "--json"]
     environ = {"HOME": str(tmp_path), "NACRE_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}

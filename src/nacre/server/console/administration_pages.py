@@ -34,7 +34,7 @@ HIDDEN = frozenset({"hooks", "commands", "mcpServers", "models"})
 async def agents(page: Page) -> Response:
     """Show agents, teams and their mail."""
     found = await page.call("listAgents")
-    letters = await asyncio.to_thread(_letters, page)
+    letters = await asyncio.to_thread(_letters, page) if page.parts.has_home else []
     return await page.html("agents.html", agents=found["agents"], teams=found["teams"], letters=letters)
 
 

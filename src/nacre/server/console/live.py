@@ -35,7 +35,7 @@ async def events(page: Page) -> Response:
     if len(_STREAMS) >= MAX_STREAMS:
         return Response(status_code=HTTPStatus.SERVICE_UNAVAILABLE)
     location = await page.location()
-    home = page.parts.settings.home if page.may("listSessions") else None
+    home = page.parts.settings.home if page.parts.has_home and page.may("listSessions") else None
 
     def memory() -> str:
         folders = location.directory, location.cache / "review"
@@ -44,7 +44,7 @@ async def events(page: Page) -> Response:
     watched: dict[str, Callable[[], str]] = {"memory": memory}
     if home is not None:
         watched["sessions"] = lambda: _newest(home / "projects", "*/*.jsonl")
-    if page.may("listAgents"):
+    if page.parts.has_home and page.may("listAgents"):
         watched["agents"] = lambda: "|".join(
             (
                 _newest(page.parts.settings.home / "projects", "*/*/agents/*"),
