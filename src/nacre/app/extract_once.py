@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -99,12 +99,14 @@ class ModelForJob:
     """`env:NAME` or `file:/path`."""
     left_usd: float
     """What it may cost."""
+    on_cost: Callable[[Meter], Awaitable[None]]
+    """Called with what it has cost, also if the job fails."""
 
 
 async def extract_with_model(
     records: Sequence[Record], place: Location, model: ModelForJob, *, job: str, folder: Path
-) -> tuple[SavedMemories, Meter]:
-    """Extract as a session does at its end, in an empty home below a folder; return what it cost, too.
+) -> SavedMemories:
+    """Extract as a session does at its end, in an empty home below a folder.
 
     The settings of this machine's person and their keys are not used.
     """
@@ -129,8 +131,10 @@ async def extract_with_model(
     async with open_agent(settings, session=job) as ready:
         if ready.extract is None:
             raise ConfigError(f"the model {model.name} cannot extract memories")
-        saved = await ready.extract.run_now()
-        return saved, ready.agent.session.meter
+        try:
+            return await ready.extract.run_now()
+        finally:
+            await model.on_cost(ready.agent.session.meter)
 
 
 def _key_of(model: str, environ: Mapping[str, str], key: str) -> dict[str, str]:

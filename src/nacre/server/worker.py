@@ -29,6 +29,7 @@ from nacre.server.keys import ApiKey
 from nacre.server.operation import ProblemError
 from nacre.server.schema import MailText
 from nacre.server.spaces import Space, Spaces
+from nacre.session.meter import Meter
 from nacre.settings import Settings
 from nacre.store.postgres.database import Database, DatabaseUnavailableError
 from nacre.store.postgres.job_rows import JobRow, JobRows, TakenJob
@@ -148,21 +149,29 @@ class Worker:
         model = await self._rows.model(job.tenant)
         if model is None or model.left_usd <= 0:
             return None
+
+        async def on_cost(meter: Meter) -> None:
+            await self._rows.spend(
+                job.tenant,
+                requests=meter.requests,
+                sent=meter.usage.input + meter.usage.cache_read + meter.usage.cache_write,
+                received=meter.usage.output,
+                usd=meter.cost_usd,
+            )
+
         with tempfile.TemporaryDirectory(prefix="nacre-job-") as folder:
-            saved, meter = await extract_with_model(
+            saved = await extract_with_model(
                 conversation(wanted.messages),
                 space.memory.location,
-                ModelForJob(name=model.model, credential=model.credential, left_usd=model.left_usd),
+                ModelForJob(
+                    name=model.model,
+                    credential=model.credential,
+                    left_usd=model.left_usd,
+                    on_cost=on_cost,
+                ),
                 job=job.id,
                 folder=Path(folder),
             )
-        await self._rows.spend(
-            job.tenant,
-            requests=meter.requests,
-            sent=meter.usage.input + meter.usage.cache_read + meter.usage.cache_write,
-            received=meter.usage.output,
-            usd=meter.cost_usd,
-        )
         return {"by": model.model, "files": [*saved.files], "removed": [*saved.removed]}
 
     def _log(self, job: TakenJob, error: str, seconds: float) -> None:
