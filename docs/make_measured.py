@@ -204,8 +204,9 @@ def _kept_for(cell: Result, policy: str) -> str:
 
 def _recall() -> str:
     result, speed, selector = _read("recall"), _read("recall.speed"), _read("recall.selector")
-    rankers = ("nacre", "nacre_embed", *result["peers"])
     scores = {name: halves["score"] for name, halves in result["sets"].items()}
+    asked = ("nacre", "nacre_embed", *result["peers"])
+    rankers = [name for name in asked if any(name in found["rankers"] for found in scores.values())]
     rows = [
         [f"`{name}`, {found['questions']}", *(_at_ten(found["rankers"].get(ranker)) for ranker in rankers)]
         for name, found in scores.items()
