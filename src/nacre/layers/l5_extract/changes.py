@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
 
-from nacre.layers.l5_extract.replacement import probability
+from nacre.layers.l5_extract.replacement import probability, share_terms
 from nacre.layers.l5_extract.values import (
     ADDRESS,
     CLAUSE,
@@ -280,7 +280,9 @@ def changed_statement(
     change is looked for among the statements of the session before the others.
     """
     own = [one for one in statements if session in one.sources]
-    others = [one for one in statements if session not in one.sources]
+    others = [
+        one for one in statements if session not in one.sources and share_terms(text, current(one.body))
+    ]
     is_open = is_elliptic(text)
     for group, least in ((own, MIN_OWN), ([] if is_open else others, MIN_OTHER)):
         scored = [(probability(text, current(one.body), corrects=corrects), one) for one in group]

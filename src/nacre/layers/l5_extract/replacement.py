@@ -164,6 +164,11 @@ def probability(change: str, statement: str, *, corrects: bool = False) -> float
     return 1 / (1 + math.exp(-sum(WEIGHTS[name] * value for name, value in found.items())))
 
 
+def share_terms(change: str, statement: str) -> bool:
+    """Return whether two texts have a term in common; much faster than the model."""
+    return not _Text.of(change).terms.isdisjoint(_Text.of(statement).terms)
+
+
 def says_change(text: str) -> bool:
     """Return whether a text has words by which people say that something is no longer so."""
     return any(one.search(text) for one in (STRONG, IS_NOW, _SAID_NOW))
