@@ -91,11 +91,8 @@ def serve(
     administrator and prints it. With a database, many tenants and several such processes share it.
     """
     check_requirements(host, behind_proxy=behind_proxy)
-    if flags["gateway"] and (host not in LOOPBACK or behind_proxy or database):
-        raise ConfigError(
-            "--gateway is for one person on loopback: clients send the key of their provider, so that nacre "
-            "cannot ask for its own; leave out --behind-proxy and --database"
-        )
+    if flags["gateway"]:
+        _check_gateway(host, is_shared=behind_proxy or bool(database))
     from nacre.asgi import bound
     from nacre.asgi import serve as serve_app
     from nacre.loopback import ConnectionLimit
@@ -119,16 +116,9 @@ def serve(
         log_to_stderr()
     store = "postgres" if database else "files"
     app = build_api(parts)
-    address_line: dict[str, object] = {"url": url, "pid": os.getpid(), "store": store}
     if flags["gateway"]:
         app = _with_gateway(app, settings, flags, limit=limit, port=number)
-        address_line["gateway"] = f"{url}{GATEWAY_PATH}"
-    print(json.dumps(address_line) if flags["as_json"] else url, flush=True)
-    if flags["gateway"] and not flags["as_json"]:
-        print(
-            f"\n  ANTHROPIC_BASE_URL={url}{GATEWAY_PATH}\n  OPENAI_BASE_URL={url}{GATEWAY_PATH}/v1",
-            flush=True,
-        )
+    _print_address(url, store=store, has_gateway=flags["gateway"], as_json=flags["as_json"])
 
     async def run() -> None:
         if not has_key:
@@ -147,6 +137,26 @@ def serve(
     with suppress(KeyboardInterrupt), quiet_end():
         asyncio.run(run())
     sys.stdout.flush()
+
+
+def _check_gateway(host: str, *, is_shared: bool) -> None:
+    """Raise `ConfigError` for a gateway that others than one person could reach."""
+    if host not in LOOPBACK or is_shared:
+        raise ConfigError(
+            "--gateway is for one person on loopback: clients send the key of their provider, so that nacre "
+            "cannot ask for its own; leave out --behind-proxy and --database"
+        )
+
+
+def _print_address(url: str, *, store: str, has_gateway: bool, as_json: bool) -> None:
+    gateway = f"{url}{GATEWAY_PATH}"
+    if as_json:
+        line = {"url": url, "pid": os.getpid(), "store": store}
+        print(json.dumps({**line, "gateway": gateway} if has_gateway else line), flush=True)
+        return
+    print(url, flush=True)
+    if has_gateway:
+        print(f"\n  ANTHROPIC_BASE_URL={gateway}\n  OPENAI_BASE_URL={gateway}/v1", flush=True)
 
 
 def _with_gateway(
