@@ -384,8 +384,10 @@ async def _day(sizes: Sizes) -> JsonObject:
             "remembered": one.remembered,
             "shrunk_bytes": one.shrunk_bytes,
             "problems": one.problems,
+            "refused": sum(not reply.startswith("200") for reply in one.replies),
             "replies_that_differ": sum(
-                ours != theirs for ours, theirs in zip(one.replies, beside.replies, strict=True)
+                ours != theirs and theirs.startswith("200")
+                for ours, theirs in zip(one.replies, beside.replies, strict=True)
             ),
         }
     unchanged = [played[name].bodies for name in UNCHANGED]

@@ -554,7 +554,7 @@ def _gateway() -> str:
         "thinking_keep_warm": "`--keep-warm`, adaptive thinking",
         "thinking_all": "all three, adaptive thinking",
     }
-    head = ("", "bill", "beside direct", "pauses cost", "refreshes", "memories attached", "MB not sent")
+    head = ("", "bill", "beside direct", "pauses cost", "refreshes", "memories", "MB not sent", "refused")
     rows = [
         (
             labels[name],
@@ -564,6 +564,7 @@ def _gateway() -> str:
             f"{one['refreshes']} for ${one['refreshes_usd']:.2f}" if one["refreshes"] else "",
             f"{one['recalled']}" if one["recalled"] else "",
             f"{one['shrunk_bytes'] / 1e6:.1f}" if one["shrunk_bytes"] else "",
+            f"{one['refused']}",
         )
         for name, one in day["ways"].items()
     ]
@@ -577,7 +578,8 @@ def _gateway() -> str:
         "",
         *_table(head, rows),
         "",
-        f"Replies that differ: {day['replies_that_differ']}. Requests that differ without `--memory` and",
+        f"Replies that differ from direct ones: {day['replies_that_differ']}. Refused are requests of a",
+        "session whose recorded history lacks a tool result. Requests that differ without `--memory` and",
         f"`--shrink`: {day['bodies_that_differ']}. Requests to OpenAI and with thinking of a fixed budget",
         "cannot be refreshed; they cost as much as directly. The replies are recorded ones: what a model",
         "would do with a memory, or without what was shrunk, is not in these figures.",
