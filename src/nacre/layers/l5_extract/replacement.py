@@ -178,20 +178,8 @@ def features(change: str, statement: str, *, corrects: bool = False) -> dict[str
     """Return the properties of two texts that the model weighs."""
     new = _Text.of(change)
     old = _Text.of(statement)
-    shared = sum(among(one, old.terms) for one in new.subject)
-    covered = max(
-        (sum(among(one, old.subject) for one in own) / len(own) for _, own in new.clauses), default=0
-    )
-    left_old = sum(not among(one, new.terms) for one in old.core)
-    left_new = min(
-        (
-            sum(not among(one, old.terms) for one in own)
-            for _, own in new.clauses
-            if any(among(one, old.terms) for one in own)
-        ),
-        default=MAX_COUNT,
-    )
-    held = 1 - left_old / max(1, len(old.core))
+    overlap = _overlap(new, old)
+    shared = overlap["shared"]
     is_denied = any(among(one, old.terms) for one in denied_terms(change))
     is_strong = STRONG.search(change) is not None
     is_now = IS_NOW.search(change) is not None
@@ -208,9 +196,7 @@ def features(change: str, statement: str, *, corrects: bool = False) -> dict[str
     other = _is_other(new, old)
     found = {
         "bias": 1,
-        "shared": min(MAX_COUNT, shared),
-        "covered": covered,
-        "held": held,
+        **overlap,
         "strong shared": is_strong and shared > 0,
         "says change": is_said,
         "denied": is_denied,
@@ -226,11 +212,8 @@ def features(change: str, statement: str, *, corrects: bool = False) -> dict[str
         "long": len(change) > LONG,
         "value": value,
         "value and cue": value and is_said,
-        "held value": held * value,
-        "covered value": covered * value,
-        "left old": min(MAX_COUNT, left_old),
-        "left new": min(MAX_COUNT, left_new),
-        "left both": min(MAX_COUNT, left_old, left_new),
+        "held value": overlap["held"] * value,
+        "covered value": overlap["covered"] * value,
         "begins alike": any(among(one, old.first) for first, _ in new.clauses for one in first),
         "points": _POINTS.search(change) is not None,
         "task": _TASK.search(change) is not None,
@@ -246,9 +229,35 @@ def features(change: str, statement: str, *, corrects: bool = False) -> dict[str
         "other": other,
         "other without cue": other and not has_cue,
         "no cue": not has_cue,
-        "left without cue": min(MAX_COUNT, left_old, left_new) * (not has_cue),
+        "left without cue": overlap["left both"] * (not has_cue),
     }
     return {name: float(one) for name, one in found.items()}
+
+
+def _overlap(new: _Text, old: _Text) -> dict[str, float]:
+    """Return how much of either text the other one has, and what is left of each."""
+    shared = sum(among(one, old.terms) for one in new.subject)
+    covered = max(
+        (sum(among(one, old.subject) for one in own) / len(own) for _, own in new.clauses), default=0
+    )
+    left_old = sum(not among(one, new.terms) for one in old.core)
+    left_new = min(
+        (
+            sum(not among(one, old.terms) for one in own)
+            for _, own in new.clauses
+            if any(among(one, old.terms) for one in own)
+        ),
+        default=MAX_COUNT,
+    )
+    held = 1 - left_old / max(1, len(old.core))
+    return {
+        "shared": min(MAX_COUNT, shared),
+        "covered": covered,
+        "held": held,
+        "left old": min(MAX_COUNT, left_old),
+        "left new": min(MAX_COUNT, left_new),
+        "left both": min(MAX_COUNT, left_old, left_new),
+    }
 
 
 def _is_other(new: _Text, old: _Text) -> bool:
