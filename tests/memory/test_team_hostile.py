@@ -216,7 +216,7 @@ async def test_the_programs_that_settings_could_start_are_not_started(
     await ana.save("deploys.md", "We deploy on Monday.")
     assert "deploys.md" in (await ana.sync()).pushed
     with pytest.raises(StoreError, match=r"cannot be reached.*not allowed"):
-        await GitRemote("zzz:x", tmp_path / "cache.git").pull()
+        await GitRemote("zzz:x", tmp_path / "cache.git", branch=BRANCH).pull()
     assert not mark.exists()
     assert not (tmp_path / "elsewhere").exists()
 
@@ -281,7 +281,7 @@ async def test_a_place_that_never_answers_is_not_waited_for_and_leaves_no_proces
         silent.listen()
         address = f"git://127.0.0.1:{silent.getsockname()[1]}/x"
         with pytest.raises(StoreError, match=r"took over 0\.5 s"):
-            await GitRemote(address, tmp_path / "cache.git", seconds=0.5).pull()
+            await GitRemote(address, tmp_path / "cache.git", branch=BRANCH, seconds=0.5).pull()
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert address not in listed
 
@@ -319,7 +319,7 @@ async def test_who_comes_second_is_told_so(tmp_path: Path, shared: Path, clock: 
     """M18: compare and swap, on either kind of place."""
     (tmp_path / "folder").mkdir()
     for remote in (
-        GitRemote(str(shared), tmp_path / "c.git"),
+        GitRemote(str(shared), tmp_path / "c.git", branch=BRANCH),
         FolderRemote(tmp_path / "folder", clock=clock),
     ):
         empty = await remote.pull()

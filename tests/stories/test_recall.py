@@ -185,7 +185,7 @@ async def test_a_selector_adds_what_words_do_not_show_beside_the_reply(settings:
             [index], ready.toolset.workspace, session.clock, options=RecallOptions(selector=selector)
         )
         session.add_layers(recaller)
-        async for _ in ready.agent.stream("what would be nice to serve our guest?"):
+        async for _ in ready.agent.stream("book the small room for tomorrow"):
             if not asked.is_set() and len(provider.requests) == 1:
                 await asyncio.wait_for(asked.wait(), 10)
                 await asyncio.sleep(0.05)
@@ -214,7 +214,7 @@ async def test_what_the_small_model_costs_is_on_the_meter_and_in_the_log(
     provider = ScriptedProvider([call("Glob", pattern="*"), say("done")])
     async with open_agent(named, provider=provider) as ready:
         session = ready.agent.session
-        async for _ in ready.agent.stream("what would be nice to serve our guest?"):
+        async for _ in ready.agent.stream("book the small room for tomorrow"):
             if len(provider.requests) == 1:
                 await ended("select memories")
         assert session.meter.requests == 3

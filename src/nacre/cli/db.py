@@ -101,7 +101,7 @@ def import_(home: Path, *, tenant: str, user: str, dry_run: bool, database: str 
     return 1 if any(one.problem for found in parts.values() for one in found) else 0
 
 
-@db.command()
+@db.command(short_help="Write the rows of all tenants to a file.")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @database_option
 @json_option
@@ -120,7 +120,7 @@ def backup(file: Path, *, database: str | None, as_json: bool) -> None:
     print_counts(asyncio.run(written()), f"wrote {file}", as_json=as_json)
 
 
-@db.command()
+@db.command(short_help="Insert the rows of a backup.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @database_option
 @json_option

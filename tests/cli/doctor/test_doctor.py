@@ -214,6 +214,7 @@ def test_doctor_says_what_leaves_the_machine_and_to_whom(tmp_path: Path) -> None
         "MCP server away": "mcp.example:8443",
         "MCP server here": "the program some-server here",
         "team memory": "git.example",
+        "own memory": "nowhere",
         "web pages": "any host",
         "commands": "any host",
         "telemetry": "nowhere",

@@ -35,7 +35,7 @@ def test_two_machines_keep_one_memory_and_sessions_sync_it(tmp_path: Path) -> No
     # A session on the other machine receives it at its start, and sends what it saved at its end.
     said(tmp_path, "desktop", "-p", "remember for all projects that I prefer dark themes", remote=place)
     listed, _ = said(tmp_path, "desktop", "memory", "list", "--scope", "user")
-    assert "Tabs" in listed
+    assert "user_tabs.md" in listed
 
 
 def test_a_place_that_is_missing_is_one_line_that_names_the_setting(tmp_path: Path) -> None:
