@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from nacre.asgi import App
     from nacre.loopback import ConnectionLimit
     from nacre.server.api import ServerParts
+    from nacre.server.keys import KeyStore
     from nacre.settings import Settings
 
 MAX_PORT = 65_535
@@ -98,7 +99,6 @@ def serve(
     from nacre.loopback import ConnectionLimit
     from nacre.server.api import build_api
     from nacre.server.console.live import stop_streams
-    from nacre.server.keys import LOCAL_TENANT, create_key, new_key
 
     settings = load_settings(options)
     most = index_memory * 1024 * 1024
@@ -122,9 +122,7 @@ def serve(
 
     async def run() -> None:
         if not has_key:
-            key = new_key(tenant=LOCAL_TENANT, user=FIRST_USER, role="admin")
-            text = await create_key(parts.keys, key)
-            print_error(f"key: {text} (shown once; `nacre keys revoke {key.id}` ends it)")
+            await _create_first_key(parts.keys)
         await serve_app(
             app,
             listening,
@@ -137,6 +135,14 @@ def serve(
     with suppress(KeyboardInterrupt), quiet_end():
         asyncio.run(run())
     sys.stdout.flush()
+
+
+async def _create_first_key(keys: KeyStore) -> None:
+    from nacre.server.keys import LOCAL_TENANT, create_key, new_key
+
+    key = new_key(tenant=LOCAL_TENANT, user=FIRST_USER, role="admin")
+    text = await create_key(keys, key)
+    print_error(f"key: {text} (shown once; `nacre keys revoke {key.id}` ends it)")
 
 
 def _check_gateway(host: str, *, is_shared: bool) -> None:
