@@ -110,8 +110,7 @@ def serve(
     url = f"http://[{address}]:{number}" if ":" in address else f"http://{address}:{number}"
     limit = ConnectionLimit()
     limit.on_stop = stop_streams
-    hosts = frozenset() if behind_proxy else own_hosts(number)
-    parts = replace(parts, hosts=hosts, connections=limit)
+    parts = replace(parts, hosts=frozenset() if behind_proxy else own_hosts(number), connections=limit)
     if flags["log"]:
         log_to_stderr()
     store = "postgres" if database else "files"

@@ -32,7 +32,7 @@ from nacre.memory.format.entry import (
 )
 from nacre.memory.format.frontmatter import MarkdownFile
 from nacre.memory.format.index import INDEX_FILE, MemoryIndex, is_usual_heading, pointer_line
-from nacre.memory.memory import Memory, pointer_advice
+from nacre.memory.memory import Memory
 from nacre.memory.tools import DOUBT, OriginJudge
 from nacre.messages.blocks import Block, Document, Image, Opaque, Text, ToolCall, ToolResult
 from nacre.messages.facts import carried
@@ -253,7 +253,11 @@ class OriginTracker(OriginJudge):
         return [agreed_text(*one) for one in pairs], [(answered_text(*one), one[1]) for one in pairs]
 
     def _refuse_shown_secrets(self, text: str, outside: Sequence[str]) -> None:
-        from nacre.memory.secrets import assigned_values, repeats_value  # noqa: PLC0415 - as above
+        from nacre.memory.secrets import (  # noqa: PLC0415 - as above
+            assigned_values,
+            pointer_advice,
+            repeats_value,
+        )
 
         for one in outside:
             if one not in self._shown:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,7 +16,6 @@ from typing import TypeAlias
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
-from nacre.formatting import shorten
 from nacre.memory.files.containment import inside
 from nacre.memory.files.folder import TEAM_PREFIX, Folder, conflict
 from nacre.memory.files.location import Location, MemoryPaths, claim, directory_location, locate, prepare
@@ -64,8 +63,6 @@ MAX_FOUND = 5
 VECTORS_SECONDS = 0.25
 """How long a query computes missing vectors, each in some 20 ms; the others are ranked by words (R9)."""
 """Default number of search results; more rarely help and cost tokens."""
-MAX_POINTER_CHARS = 200
-"""Characters of a text that is suggested instead of one with a credential."""
 BY_PROGRAM = MemoryChange(author="user", reason="by a program")
 """Author and reason in the history when the caller gives none."""
 
@@ -550,20 +547,10 @@ def refuse_secrets(text: str, *, name: str = "", description: str = "", file: st
 
     The message names the kind and the line or part only.
     """
-    from nacre.memory.secrets import find_in_draft  # noqa: PLC0415 - only a save needs its patterns
+    from nacre.memory.secrets import find_in_draft, pointer_advice  # noqa: PLC0415 - only a save needs it
 
     if findings := find_in_draft(text, name=name, description=description, file=file):
         raise StoreError(f"{findings[0]}: secrets do not belong into memory; {pointer_advice(text)}")
-
-
-def pointer_advice(text: str, shown: Iterable[str] = ()) -> str:
-    """Return what to save instead of a text with a credential: where it is kept, without the value."""
-    from nacre.memory.secrets import pointer_text, repeats_value  # noqa: PLC0415 - as above
-
-    values = tuple(shown)
-    pointer = shorten(" ".join(pointer_text(text, values).split()), MAX_POINTER_CHARS)
-    example = "" if repeats_value(pointer, values) else f", such as: {pointer}"
-    return f"save where it is kept instead, without the value{example}"
 
 
 @dataclass(frozen=True, slots=True)

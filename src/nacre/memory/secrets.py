@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 
+from nacre.formatting import shorten
 from nacre.memory.labelled_secrets import bare_phrases, labelled_secrets
 from nacre.memory.secret_values import (
     COMMON_PASSWORDS,
@@ -33,6 +34,8 @@ from nacre.memory.unlabelled_secrets import KIND as UNLABELLED
 from nacre.memory.unlabelled_secrets import unlabelled_secrets
 from nacre.messages.blocks import JsonObject
 
+MAX_POINTER_CHARS = 200
+"""Characters of a text that is suggested instead of one with a credential."""
 NOT_SAVED = "(not saved)"
 """Replaces the value of a credential in a text that only says where it is kept."""
 ONLY_IN_BODY = "…"
@@ -120,6 +123,14 @@ def pointer_text(text: str, shown: Iterable[str] = (), *, mark: str = NOT_SAVED)
     for value in shown:
         text = text.replace(value, mark)
     return re.sub(r"\[removed: [^\]]{1,60}\]", mark, redact(text))
+
+
+def pointer_advice(text: str, shown: Iterable[str] = ()) -> str:
+    """Return what to save instead of a text with a credential: where it is kept, without the value."""
+    values = tuple(shown)
+    pointer = shorten(" ".join(pointer_text(text, values).split()), MAX_POINTER_CHARS)
+    example = "" if repeats_value(pointer, values) else f", such as: {pointer}"
+    return f"save where it is kept instead, without the value{example}"
 
 
 def secret_values(text: str) -> frozenset[str]:
