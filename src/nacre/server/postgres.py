@@ -48,8 +48,16 @@ async def require_tenant(database: Database, name: str) -> None:
 
 
 async def tenant_names(database: Database) -> list[str]:
-    """Return the tenants, with the address of the tables' owner."""
+    """Return the tenants, with the address of the tables' owner: another role sees none of them."""
     async with database.transaction() as connection:
+        query = (
+            "SELECT current_user FROM pg_namespace WHERE nspname = 'nacre'"
+            " AND NOT pg_has_role(current_user, nspowner, 'USAGE')"
+        )
+        if other := await fetch(connection, query):
+            raise ConfigError(
+                f"the role {other[0][0]!r} sees no tenants; use the address of the tables' owner"
+            )
         return [name for (name,) in await fetch(connection, "SELECT name FROM nacre.tenants ORDER BY name")]
 
 
@@ -106,6 +114,8 @@ class KeyTable:
         if found is None:
             raise UnknownKeyError(f"there is no key {id_!r}; `nacre keys list` shows them")
         async with self._database.transaction(found[0].tenant) as connection:
+            # Its answers have texts of memories, and without the key it is unknown whose they are.
+            await connection.execute("DELETE FROM nacre.repeated_writes WHERE key_id = %s", [id_])
             await connection.execute("DELETE FROM nacre.api_keys WHERE id = %s", [id_])
 
 
