@@ -30,6 +30,8 @@ def test_a_database_is_set_up_with_tenants_and_keys(
     assert (made["tenant"], made["user"], made["role"]) == ("acme", "ada", "member")
     assert main(["keys", "list", "--json"]) == 0
     assert [one["id"] for one in json.loads(capsys.readouterr().out)] == [made["id"]]
+    assert main(["keys", "list"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:3] == [made["id"], "acme", "ada"]
     assert main(["keys", "revoke", made["id"]]) == 0
     assert main(["keys", "revoke", made["id"]]) != 0
     capsys.readouterr()

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from nacre.app.shared_store import folder_of_user, open_space, space_key
+from nacre import open_memory
+from nacre.app.shared_store import COPIES, folder_of_user, open_space, space_key
 from nacre.errors import ConfigError, StoreError
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.server.keys import new_key
 from nacre.server.limits import RememberedAnswer
 from nacre.server.postgres import DatabaseSpaces, KeyTable, RepeatedWrites
+from nacre.server.worker import Worker
 from nacre.settings import load
 from nacre.store.postgres.archive import erase_rows, erased_folders, export_rows, restore_rows, tables
 from nacre.store.postgres.database import Database
@@ -192,3 +196,33 @@ async def test_a_server_removes_its_copies_of_what_was_erased(filled: Database, 
     assert not sessions.exists()
     whole = b"".join(path.read_bytes() for path in (tmp_path / "copies").rglob("*") if path.is_file())
     assert f"{HERS} acme".encode() not in whole
+
+
+async def test_idle_workers_and_programs_with_agents_remove_their_copies_too(
+    filled: Database, tmp_path: Path
+) -> None:
+    def has_words(folder: Path) -> bool:
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        return any(f"{HERS} acme".encode() in path.read_bytes() for path in files)
+
+    settings = load(tmp_path, os.environ)
+    address = address_of(filled)
+    memory = await open_memory(address, tenant="acme", user="ada")
+    await memory.list()
+    of_agents, of_worker = settings.home / COPIES, tmp_path / "copies"
+    assert has_words(of_agents) and has_words(of_worker)
+    await erase_rows(filled, "acme", "ada", folder_of=folder_of_user)
+    await open_memory(address, tenant="acme", user="bob")
+    assert not has_words(of_agents)
+    database, stop = Database(address), asyncio.Event()
+    served = replace(settings, home=of_worker)
+    spaces = DatabaseSpaces(database, served)
+    working = asyncio.create_task(Worker(database, spaces, served).run(concurrency=1, stop=stop))
+    try:
+        async with asyncio.timeout(10):
+            while has_words(of_worker):
+                await asyncio.sleep(0.05)
+    finally:
+        stop.set()
+        await working
+        await spaces.close()
