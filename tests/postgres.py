@@ -116,6 +116,28 @@ def new_database(*, migrated: bool = True) -> str:
     return named(admin, name)
 
 
+def as_ordinary_owner() -> str:
+    """Return the address of a new migrated database as its owner, who is no superuser.
+
+    Row-level security binds this role, as it does where a provider runs PostgreSQL.
+    """
+    from nacre.store.postgres.database import SERVER_ROLE, Database
+    from nacre.store.postgres.schema import migrate
+
+    address = new_database(migrated=False)
+    name = address.rpartition("/nacre_")[2].partition("?")[0]
+    execute(
+        address,
+        f"CREATE ROLE owner_{name} LOGIN CREATEROLE",
+        f"ALTER DATABASE nacre_{name} OWNER TO owner_{name}",
+    )
+    owner = address.replace("postgres:@", f"owner_{name}:@")
+    with ThreadPoolExecutor(1) as thread:  # the test may run in an event loop
+        thread.submit(asyncio.run, migrate(Database(owner, is_server=False, idle=0))).result()
+    execute(address, f"GRANT {SERVER_ROLE} TO owner_{name}")
+    return owner
+
+
 def named(address: str, database: str) -> str:
     """Return the address of another database of the server."""
     return address.replace("/postgres?", f"/{database}?")

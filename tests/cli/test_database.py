@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from nacre.cli.main import main
-from tests.postgres import execute, new_database
+from nacre.store.postgres.database import SERVER_ROLE
+from tests.postgres import as_ordinary_owner, execute, new_database
 
 
 def test_a_database_is_set_up_with_tenants_and_keys(
@@ -29,6 +30,8 @@ def test_a_database_is_set_up_with_tenants_and_keys(
     assert (made["tenant"], made["user"], made["role"]) == ("acme", "ada", "member")
     assert main(["keys", "list", "--json"]) == 0
     assert [one["id"] for one in json.loads(capsys.readouterr().out)] == [made["id"]]
+    assert main(["keys", "list"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:3] == [made["id"], "acme", "ada"]
     assert main(["keys", "revoke", made["id"]]) == 0
     assert main(["keys", "revoke", made["id"]]) != 0
     capsys.readouterr()
@@ -102,3 +105,21 @@ def test_a_schema_of_another_version_is_not_served(capsys: pytest.CaptureFixture
     execute(address, "INSERT INTO nacre.schema_versions VALUES (9999, 'future')")
     assert main(["serve", "--database", address, "--json"]) != 0
     assert "update nacre" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["db", "backup", "all.gz"], ["tenants", "list"], ["keys", "list"]])
+def test_the_servers_login_is_told_that_it_sees_no_tenants(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty backup would look like one."""
+    monkeypatch.chdir(tmp_path)
+    address = as_ordinary_owner()
+    assert main(["tenants", "create", "acme", "--database", address]) == 0
+    owner = address.partition("//")[2].partition(":")[0]
+    login = f"{owner}_app"
+    execute(address.replace(f"{owner}:@", "postgres:@"), f"CREATE ROLE {login} LOGIN IN ROLE {SERVER_ROLE}")
+    capsys.readouterr()
+    server = address.replace(f"{owner}:@", f"{login}:@")
+    assert main([*command, "--database", server]) != 0
+    assert "address of the tables' owner" in capsys.readouterr().err
+    assert not (tmp_path / "all.gz").exists()

@@ -61,6 +61,12 @@ async def test_the_diff_of_a_forgotten_local_only_memory_stays_hidden(tmp_path: 
         for commit in (await client.get("/history")).json()["commits"]:
             diff = await client.get(f"/history/{commit['commit']}")
             assert "Larkspur" not in diff.text
+            # A sync reads files as they are, not as they were.
+            body = {"head": commit["commit"], "files": [file, "MEMORY.md"]}
+            assert "Larkspur" not in (await client.post("/sync/read", json=body)).text
+        for head in ("0" * 40, "x"):
+            answer = await client.post("/sync/read", json={"head": head, "files": [file]})
+            assert (answer.status_code, str(tmp_path) in answer.text) == (409, False)
 
 
 def _session(home: Path, cwd: Path, name: str, *texts: str) -> None:

@@ -14,6 +14,7 @@ from nacre.app.shared_store import (
     check_person,
     database_at,
     open_space,
+    remove_erased,
     settings_of_person,
     space_key,
 )
@@ -98,7 +99,9 @@ async def _database_memory(url: str, wanted: SpaceKey, clock: Clock) -> Memory:
     # A memory is not closed, so that it keeps no connection between two calls.
     database = database_at(url, idle=0)
     await require_schema(database)
-    return await open_space(database, home(os.environ) / COPIES, wanted, clock=clock)
+    folder = home(os.environ) / COPIES
+    await remove_erased(database, folder)
+    return await open_space(database, folder, wanted, clock=clock)
 
 
 def as_settings(given: Settings | Mapping[str, object] | None) -> Settings:

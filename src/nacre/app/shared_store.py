@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
+import shutil
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -104,9 +106,19 @@ async def open_user_store(
     stack.push_async_callback(database.close)
     await require_schema(database)
     folder = settings.home / COPIES
+    await remove_erased(database, folder)
     location = await space_location(database, folder, space_key(tenant, user, "user"))
     rows = SessionRows(database, tenant, user)
     return UserStore(settings=settings_at(settings, copies_of_user(folder, rows), location), sessions=rows)
+
+
+async def remove_erased(database: Database, folder: Path) -> None:
+    """Remove this machine's copies of what was erased from the database."""
+    from nacre.store.postgres.archive import erased_folders  # noqa: PLC0415 - only with a database
+
+    for name in await erased_folders(database):
+        if (folder / name).is_dir():
+            await asyncio.to_thread(shutil.rmtree, folder / name, ignore_errors=True)
 
 
 def add_bridge(mail: MailRoom, rows: SessionRows, session: str) -> None:

@@ -93,19 +93,20 @@ def list_(options: RunOptions, /, *, database: str | None, as_json: bool) -> Non
     if as_json:
         print_json([key.as_json() for key in found])
     elif found:
-        print_table(
-            [_row(key) for key in found], header=["id", "user", "role", "spaces", "created", "expires"]
-        )
+        has_tenants = bool(database)
+        header = ["id", *(["tenant"] if has_tenants else []), "user", "role", "spaces", "created", "expires"]
+        print_table([_row(key, has_tenants=has_tenants) for key in found], header=header)
     else:
         print("There are no keys yet. Create one with `nacre keys create`.")
 
 
-def _row(key: ApiKey) -> list[str]:
+def _row(key: ApiKey, *, has_tenants: bool) -> list[str]:
     expires = "never"
     if key.expires is not None:
         expires = "expired" if key.expires <= SYSTEM_CLOCK.now() else key.expires.date().isoformat()
     spaces = printable(", ".join(key.spaces) or "all")
-    return [key.id, printable(key.user), key.role, spaces, key.created.date().isoformat(), expires]
+    whose = [printable(one) for one in ((key.tenant, key.user) if has_tenants else (key.user,))]
+    return [key.id, *whose, key.role, spaces, key.created.date().isoformat(), expires]
 
 
 @keys.command()

@@ -93,7 +93,7 @@ class _Administration:
         return Answer(content=await asyncio.to_thread(read))
 
     async def jobs(self, call: Call) -> Answer:
-        found = await self._jobs.list(call.key.tenant, status=call.query["status"])
+        found = await self._jobs.list(call.key, status=call.query["status"])
         return Answer(content={"jobs": [one.as_json() for one in found]})
 
     async def start(self, call: Call) -> Answer:

@@ -22,6 +22,7 @@ from nacre.layers.l6_dream.dream import dream
 from nacre.layers.l6_dream.layer import dream_config
 from nacre.messages.blocks import JsonObject
 from nacre.messages.view import View
+from nacre.server.keys import ApiKey
 from nacre.server.operation import ProblemError
 from nacre.server.spaces import Space
 from nacre.settings import Settings
@@ -52,7 +53,7 @@ class JobInput:
         """Jobs with one key do the same work; empty if no other job does."""
         if self.kind == "extract" and not self.session:
             return ""
-        return " ".join((self.kind, self.space, self.session))
+        return "\n".join((self.kind, self.space, self.session))  # names may have spaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +93,8 @@ Work: TypeAlias = Callable[[Space, JobInput], Awaitable[JsonObject]]
 class Jobs(Protocol):
     """Where jobs are asked for and listed."""
 
-    async def list(self, tenant: str, *, status: str = "") -> Sequence[Job]:
-        """Return the newest jobs of a tenant, newest first."""
+    async def list(self, key: ApiKey, *, status: str = "") -> Sequence[Job]:
+        """Return the newest jobs that a key may see, newest first."""
 
     async def start(self, wanted: JobInput, space: Space, *, tenant: str, user: str) -> Job:
         """Ask for a job; one that waits for the same work takes the new input."""
@@ -114,8 +115,8 @@ class LocalJobs:
         self._keys: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def list(self, tenant: str, *, status: str = "") -> Sequence[Job]:
-        found = (one for one in reversed(self._jobs.values()) if one.tenant == tenant)
+    async def list(self, key: ApiKey, *, status: str = "") -> Sequence[Job]:
+        found = (one for one in reversed(self._jobs.values()) if one.tenant == key.tenant)
         return [one for one in found if status in {"", one.status}]
 
     async def gauges(self) -> Mapping[str, float]:

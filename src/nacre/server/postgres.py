@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from weakref import WeakValueDictionary
 
-from nacre.app.shared_store import copies_of_user, open_space, settings_at, space_key, space_location
+from nacre.app.shared_store import (
+    copies_of_user,
+    open_space,
+    remove_erased,
+    settings_at,
+    space_key,
+    space_location,
+)
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ConfigError
 from nacre.memory.checks.local_only import LocalOnlyEntries, merge_local_only
@@ -21,10 +27,9 @@ from nacre.server.limits import REMEMBERED_SECONDS, RememberedAnswer
 from nacre.server.spaces import DEFAULT_SPACE, MAX_INDEX_BYTES, OpenSpaces, Space, UnknownSpaceError
 from nacre.session.shared_log import bring_all
 from nacre.settings import Settings
-from nacre.store.postgres.archive import erased_folders
 from nacre.store.postgres.database import Database, fetch
 from nacre.store.postgres.session_rows import SessionRows
-from nacre.store.postgres.space_rows import SpaceErasedError, SpaceKey
+from nacre.store.postgres.space_rows import SpaceErasedError, SpaceKey, find_space
 
 ABANDONED_SECONDS = 300
 """Age of a write in progress whose process must have been killed: its answer takes a minute at most."""
@@ -48,8 +53,16 @@ async def require_tenant(database: Database, name: str) -> None:
 
 
 async def tenant_names(database: Database) -> list[str]:
-    """Return the tenants, with the address of the tables' owner."""
+    """Return the tenants, with the address of the tables' owner: another role sees none of them."""
     async with database.transaction() as connection:
+        query = (
+            "SELECT current_user FROM pg_namespace WHERE nspname = 'nacre'"
+            " AND NOT pg_has_role(current_user, nspowner, 'USAGE')"
+        )
+        if other := await fetch(connection, query):
+            raise ConfigError(
+                f"the role {other[0][0]!r} sees no tenants; use the address of the tables' owner"
+            )
         return [name for (name,) in await fetch(connection, "SELECT name FROM nacre.tenants ORDER BY name")]
 
 
@@ -106,6 +119,8 @@ class KeyTable:
         if found is None:
             raise UnknownKeyError(f"there is no key {id_!r}; `nacre keys list` shows them")
         async with self._database.transaction(found[0].tenant) as connection:
+            # Its answers have texts of memories, and without the key it is unknown whose they are.
+            await connection.execute("DELETE FROM nacre.repeated_writes WHERE key_id = %s", [id_])
             await connection.execute("DELETE FROM nacre.api_keys WHERE id = %s", [id_])
 
 
@@ -234,12 +249,16 @@ class DatabaseSpaces:
         self._swept: float | None = None
 
     async def open(self, key: ApiKey, name: str) -> Space:
-        await self._remove_erased()
+        await self.remove_erased()
         try:
             wanted = space_key(key.tenant, key.user, name)
         except ConfigError as error:
             raise UnknownSpaceError(str(error)) from error
         if key.spaces and name not in key.spaces:
+            raise UnknownSpaceError(f"there is no space {name!r} for this key")
+        # A client that only reads makes no space.
+        only_reads = name != DEFAULT_SPACE and not key.allows("member")
+        if only_reads and not await find_space(self._database, wanted):
             raise UnknownSpaceError(f"there is no space {name!r} for this key")
         async with self._opening.setdefault(wanted, asyncio.Lock()):
             space = self._open.get(wanted)
@@ -254,23 +273,20 @@ class DatabaseSpaces:
             await self._open.add(wanted, space)
         return space
 
-    async def _remove_erased(self) -> None:
+    async def remove_erased(self) -> None:
         """Remove this machine's copies of what was erased, at the first use and then once a minute."""
         now = self._clock.seconds()
         if self._swept is not None and now - self._swept < SWEEP_SECONDS:
             return
         self._swept = now
-        for name in await erased_folders(self._database):
-            folder = self._folder / name
-            if folder.is_dir():
-                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        await remove_erased(self._database, self._folder)
 
     async def names(self, key: ApiKey) -> Sequence[str]:
         async with self._database.transaction(key.tenant) as connection:
             rows = await fetch(
                 connection,
                 "SELECT kind, name FROM nacre.spaces WHERE (owner = %s OR owner IS NULL) AND kind <> 'user'"
-                " ORDER BY kind, name",
+                " AND head <> '' ORDER BY kind, name",  # not those in which nothing was ever saved
                 [key.user],
             )
         names = [DEFAULT_SPACE, *(f"{kind}:{name}" for kind, name in rows)]

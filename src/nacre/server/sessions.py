@@ -103,10 +103,10 @@ class _SessionLogs:
         found = [one for one in self.list() if wanted and one.session.startswith(wanted)]
         found = [one for one in found if one.session == wanted][:1] or found
         if len(found) != 1:
-            number = "several sessions" if found else "no session"
+            number = "several sessions of this space begin" if found else "no session of this space begins"
             raise ProblemError(
                 HTTPStatus.CONFLICT if found else HTTPStatus.NOT_FOUND,
-                f"{number} of this space begin with {wanted[:100]!r}; see GET /v1/sessions",
+                f"{number} with {wanted[:100]!r}; see GET /v1/sessions",
             )
         return found[0].path
 

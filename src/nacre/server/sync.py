@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from nacre.errors import VersionConflict
+from nacre.errors import StoreError, VersionConflict
 from nacre.memory.files.transaction import pick_up, transact
 from nacre.memory.format.entry import MemoryChange
 from nacre.memory.format.index import MemoryIndex
@@ -104,15 +104,21 @@ async def _read(call: Call) -> Answer:
 
     def read() -> dict[str, str]:
         history = History(space.memory.location.history)
+        newest = history.newest
         found = {}
         for file in wanted.files:
-            data = history.read(wanted.head, file) if file not in hidden.files else None
+            # An older text may be of a memory that was local-only.
+            is_same = history.version(wanted.head, file) == history.version(newest, file)
+            data = history.read(newest, file) if is_same and file not in hidden.files else None
             if data is not None:
                 text = data.decode(errors="replace")
                 found[file] = hidden.without(text) if is_index(file) else text
         return found
 
-    return Answer(content={"contents": await asyncio.to_thread(read)})
+    try:
+        return Answer(content={"contents": await asyncio.to_thread(read)})
+    except StoreError as error:  # its text names folders of this machine
+        raise VersionConflict("there is no such head; sync again") from error
 
 
 async def _write(call: Call) -> Answer:

@@ -11,6 +11,7 @@ import json
 import logging
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from http import HTTPStatus
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import cast
 from nacre.app.extract_once import ModelForJob, conversation, extract_with_model
 from nacre.app.shared_store import inbox_of
 from nacre.clock import SYSTEM_CLOCK, Clock
-from nacre.errors import MailError, NacreError
+from nacre.errors import MailError, NacreError, StoreError
 from nacre.layers.l7_mail.letter import EVERYONE, MAIN, OTHER
 from nacre.layers.l7_mail.post import Post
 from nacre.messages.blocks import JsonObject
@@ -27,8 +28,9 @@ from nacre.server.administration import SendMail, sender_name
 from nacre.server.jobs import MAX_JOBS, Job, JobInput, JobStatus, work_by_rule
 from nacre.server.keys import ApiKey
 from nacre.server.operation import ProblemError
+from nacre.server.postgres import SWEEP_SECONDS, DatabaseSpaces
 from nacre.server.schema import MailText
-from nacre.server.spaces import Space, Spaces
+from nacre.server.spaces import Space
 from nacre.session.meter import Meter
 from nacre.settings import Settings
 from nacre.store.postgres.database import Database, DatabaseUnavailableError
@@ -49,13 +51,15 @@ class DatabaseJobs:
     def __init__(self, database: Database) -> None:
         self._rows = JobRows(database)
 
-    async def list(self, tenant: str, *, status: str = "") -> Sequence[Job]:
-        found = await self._rows.newest(tenant, limit=MAX_JOBS, status=status)
-        return [_job(tenant, one) for one in found]
+    async def list(self, key: ApiKey, *, status: str = "") -> Sequence[Job]:
+        # Results and errors name files of their user.
+        user = "" if key.allows("admin") else key.user
+        found = await self._rows.newest(key.tenant, user=user, limit=MAX_JOBS, status=status)
+        return [_job(key.tenant, one) for one in found]
 
     async def start(self, wanted: JobInput, space: Space, *, tenant: str, user: str) -> Job:
         given = asdict(wanted)
-        key = f"{user} {wanted.key}" if wanted.key else ""
+        key = f"{user}\n{wanted.key}" if wanted.key else ""
         row = await self._rows.add(tenant, user, kind=wanted.kind, space=wanted.space, key=key, given=given)
         return _job(tenant, row)
 
@@ -97,7 +101,7 @@ class Worker:
     """Runs jobs of all tenants."""
 
     def __init__(
-        self, database: Database, spaces: Spaces, settings: Settings, *, clock: Clock = SYSTEM_CLOCK
+        self, database: Database, spaces: DatabaseSpaces, settings: Settings, *, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._database = database
         self._rows = JobRows(database)
@@ -108,7 +112,19 @@ class Worker:
 
     async def run(self, *, concurrency: int, stop: asyncio.Event) -> None:
         """Run jobs until `stop` is set, then finish those in progress."""
-        await work(self._database, self.run_one, concurrency=concurrency, stop=stop)
+        sweep = asyncio.create_task(self._remove_erased())
+        try:
+            await work(self._database, self.run_one, concurrency=concurrency, stop=stop)
+        finally:
+            sweep.cancel()
+            await asyncio.gather(sweep, return_exceptions=True)
+
+    async def _remove_erased(self) -> None:
+        """Remove copies of what was erased, also while there are no jobs."""
+        while True:
+            with suppress(StoreError):  # a database that is away ends nothing
+                await self._spaces.remove_erased()
+            await asyncio.sleep(SWEEP_SECONDS)
 
     async def run_one(self, id_: str) -> None:
         """Run one job and record how it ended; raises `RetryLaterError` to run it again."""

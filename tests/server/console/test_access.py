@@ -235,11 +235,20 @@ async def test_with_a_database_the_pages_of_memory_are_there(tmp_path: Path, sto
     assert store == "postgres"
     async with serving(tmp_path) as server, signed_in(server, "admin") as admin:
         assert (await save(admin, "The build server is heron.", name="Build server")).status_code == 303
-        for path in ("/", "/memories", "/memories?q=heron", "/history", "/review", "/graph", "/audit"):
+        for path in (
+            "/",
+            "/memories?q=heron",
+            "/history",
+            "/review",
+            "/graph",
+            "/sessions",
+            "/dreams",
+            "/audit",
+        ):
             assert (await admin.get(path)).status_code == 200, path
         assert "Build server" in (await admin.get("/memories")).text
         assert (await admin.get("/settings")).status_code == 403
-        assert "/console/sessions" not in (await admin.get("/")).text
+        assert "/console/agents" not in (await admin.get("/")).text
 
 
 async def test_what_a_page_cannot_be_asked_for_is_refused_in_a_page(tmp_path: Path) -> None:

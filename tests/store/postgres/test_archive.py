@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from nacre.app.shared_store import folder_of_user, open_space, space_key
+from nacre import open_memory
+from nacre.app.shared_store import COPIES, folder_of_user, open_space, space_key
 from nacre.errors import ConfigError, StoreError
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.server.keys import new_key
-from nacre.server.postgres import DatabaseSpaces, KeyTable
+from nacre.server.limits import RememberedAnswer
+from nacre.server.postgres import DatabaseSpaces, KeyTable, RepeatedWrites
+from nacre.server.worker import Worker
 from nacre.settings import load
 from nacre.store.postgres.archive import erase_rows, erased_folders, export_rows, restore_rows, tables
 from nacre.store.postgres.database import Database
 from nacre.store.postgres.session_rows import SessionRows
 from nacre.testing import FrozenClock
-from tests.postgres import execute, new_database, new_tenant
+from tests.postgres import as_ordinary_owner, execute, new_tenant
 
 SECRET = "The heron nests in the basement."
 HERS = "My locker is 4711."
@@ -28,7 +33,7 @@ HERS = "My locker is 4711."
 @pytest.fixture
 async def filled(tmp_path: Path) -> Database:
     """Two tenants with the same users, each with memories, a session with a file, a letter and a key."""
-    address = new_database()
+    address = as_ordinary_owner()
     database = Database(address, is_server=False, idle=0)
     for tenant in ("acme", "birds"):
         await new_tenant(address, tenant)
@@ -68,7 +73,7 @@ async def test_a_backup_restores_every_row_of_every_tenant(filled: Database, tmp
     counts = await export_rows(filled, tmp_path / "all.gz", ["acme", "birds"])
     assert (tmp_path / "all.gz").stat().st_mode & 0o077 == 0
     assert counts["sessions"] == counts["api_keys"] == 4
-    other = Database(new_database(), is_server=False, idle=0)
+    other = Database(as_ordinary_owner(), is_server=False, idle=0)
     assert await restore_rows(other, tmp_path / "all.gz") == counts
     for tenant in ("acme", "birds"):
         assert await rows_of(other, tenant) == await rows_of(filled, tenant)
@@ -120,6 +125,20 @@ async def test_erasing_a_user_leaves_no_row_of_it_and_says_what_still_names_it(f
         await erase_rows(filled, "acme", "ada", folder_of=folder_of_user)
 
 
+async def test_answers_that_are_kept_for_a_repeated_write_are_erased_too(filled: Database) -> None:
+    """They have the texts of memories; also those of a key that was revoked before."""
+    answers = RepeatedWrites(filled)
+    keys = [one for one in await KeyTable(filled).list() if (one.tenant, one.user) == ("acme", "ada")]
+    revoked = new_key(tenant="acme", user="ada", role="member", days=None)
+    await KeyTable(filled).create(revoked, "digest")
+    for key in (*keys, revoked):
+        await answers.begin(key, "once", "fingerprint")
+        await answers.finish(key, "once", RememberedAnswer("fingerprint", 0.0, 201, (), HERS.encode()))
+    await KeyTable(filled).revoke(revoked.id)
+    await erase_rows(filled, "acme", "ada", folder_of=folder_of_user)
+    assert (await rows_of(filled, "acme"))["repeated_writes"] == []
+
+
 async def test_erasing_a_tenant_leaves_nothing_of_it(filled: Database) -> None:
     others = await rows_of(filled, "birds")
     erased = await erase_rows(filled, "acme", folder_of=folder_of_user)
@@ -146,7 +165,7 @@ async def test_every_table_of_a_tenant_says_which_rows_are_a_users(filled: Datab
 )
 async def test_a_file_that_is_no_export_is_refused_in_one_line(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "odd.gz").write_bytes(content)
-    database = Database(new_database(), is_server=False, idle=0)
+    database = Database(as_ordinary_owner(), is_server=False, idle=0)
     with pytest.raises(StoreError) as refused:
         await restore_rows(database, tmp_path / "odd.gz")
     assert len(str(refused.value).splitlines()) == 1
@@ -156,7 +175,7 @@ async def test_a_torn_file_restores_no_part_of_a_tenant(filled: Database, tmp_pa
     await export_rows(filled, tmp_path / "all.gz", ["acme"])
     whole = (tmp_path / "all.gz").read_bytes()
     (tmp_path / "torn.gz").write_bytes(whole[: len(whole) * 2 // 3])
-    other = Database(new_database(), is_server=False, idle=0)
+    other = Database(as_ordinary_owner(), is_server=False, idle=0)
     with pytest.raises(StoreError):
         await restore_rows(other, tmp_path / "torn.gz")
     assert not any((await rows_of(other, "acme")).values())
@@ -177,3 +196,33 @@ async def test_a_server_removes_its_copies_of_what_was_erased(filled: Database, 
     assert not sessions.exists()
     whole = b"".join(path.read_bytes() for path in (tmp_path / "copies").rglob("*") if path.is_file())
     assert f"{HERS} acme".encode() not in whole
+
+
+async def test_idle_workers_and_programs_with_agents_remove_their_copies_too(
+    filled: Database, tmp_path: Path
+) -> None:
+    def has_words(folder: Path) -> bool:
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        return any(f"{HERS} acme".encode() in path.read_bytes() for path in files)
+
+    settings = load(tmp_path, os.environ)
+    address = address_of(filled)
+    memory = await open_memory(address, tenant="acme", user="ada")
+    await memory.list()
+    of_agents, of_worker = settings.home / COPIES, tmp_path / "copies"
+    assert has_words(of_agents) and has_words(of_worker)
+    await erase_rows(filled, "acme", "ada", folder_of=folder_of_user)
+    await open_memory(address, tenant="acme", user="bob")
+    assert not has_words(of_agents)
+    database, stop = Database(address), asyncio.Event()
+    served = replace(settings, home=of_worker)
+    spaces = DatabaseSpaces(database, served)
+    working = asyncio.create_task(Worker(database, spaces, served).run(concurrency=1, stop=stop))
+    try:
+        async with asyncio.timeout(10):
+            while has_words(of_worker):
+                await asyncio.sleep(0.05)
+    finally:
+        stop.set()
+        await working
+        await spaces.close()

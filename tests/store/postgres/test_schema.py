@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,7 +13,7 @@ from nacre.server.keys import create_key, new_key
 from nacre.server.postgres import KeyTable, create_tenant
 from nacre.store.postgres.database import SERVER_ROLE, Database, fetch
 from nacre.store.postgres.schema import migrate, migrations, require_schema, schema_state
-from tests.postgres import execute, new_database
+from tests.postgres import as_ordinary_owner, execute, new_database
 
 ROWS = {
     "sessions": ("id, user_name, cwd, home", "'s', 'ada', '/', '/'"),
@@ -147,16 +146,7 @@ async def test_the_servers_role_sees_and_changes_no_row_of_another_tenant() -> N
 
 async def test_the_owner_of_the_tables_is_bound_as_well() -> None:
     """FORCE: an owner who is no superuser sees no row without its tenant."""
-    address = new_database(migrated=False)
-    name = urlsplit(address).path[1:]
-    execute(
-        address,
-        f"CREATE ROLE owner_{name} LOGIN CREATEROLE",
-        f"ALTER DATABASE {name} OWNER TO owner_{name}",
-    )
-    as_owner = address.replace("postgres:@", f"owner_{name}:@")
-    await migrate(Database(as_owner, is_server=False, idle=0))
-    execute(address, f"GRANT {SERVER_ROLE} TO owner_{name}")
+    as_owner = as_ordinary_owner()
     await _two_tenants(as_owner)
     assert execute(as_owner, "SELECT count(*) FROM nacre.memory_files") == [(0,)]
     assert execute(as_owner, "SELECT name FROM nacre.tenants ORDER BY name") == [("acme",), ("umbrella",)]

@@ -96,6 +96,9 @@ async def tables(connection: Connection) -> list[Table]:
     for name, kind, other, _ in keys:
         if kind == "f" and name != other:
             needs.setdefault(name.removeprefix("nacre."), set()).add(other.removeprefix("nacre."))
+    for name, found, _ in columns:
+        if "key_id" in found:  # no foreign key, and yet a user's rows are found by the user's keys
+            needs.setdefault(name, set()).add("api_keys")
     waiting = {
         name: Table(name, tuple(found), order.get(name, ()))
         for name, found, has_tenant in columns

@@ -83,13 +83,14 @@ class JobRows:
                 await enqueue(connection, job.id)
         return job
 
-    async def newest(self, tenant: str, *, limit: int, status: str = "") -> Sequence[JobRow]:
+    async def newest(self, tenant: str, *, limit: int, user: str = "", status: str = "") -> Sequence[JobRow]:
+        """Return the newest jobs of a tenant, or of one of its users."""
         async with self._database.transaction(tenant) as connection:
             rows = await fetch(
                 connection,
-                f"SELECT {_COLUMNS} FROM nacre.jobs WHERE tenant = %s AND (%s = '' OR status = %s)"
-                " ORDER BY created DESC, id LIMIT %s",
-                [tenant, status, status, limit],
+                f"SELECT {_COLUMNS} FROM nacre.jobs WHERE tenant = %s AND %s IN ('', user_name)"
+                " AND %s IN ('', status) ORDER BY created DESC, id LIMIT %s",
+                [tenant, user, status, limit],
             )
         return [JobRow(*row) for row in rows]
 
