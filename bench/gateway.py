@@ -248,11 +248,15 @@ class _Player:
     session: Recorded
     thinking: JsonObject | None = None
     messages: list[Json] = field(default_factory=list)
+    cut_off: set[str] = field(default_factory=set)
+    """Tool calls of replies that were cut off: the recording continues without their results."""
 
     def request(self, step: ReplayStep) -> bytes:
         """Return the body as Claude Code sends it: markers at the system prompt and the last message."""
         for said in step.heard:
             self._add(said)
+        if self.messages and not step.heard:
+            self._end_cut_off_calls()
         system = {"type": "text", "text": "x" * 4 * self.session.base_tokens, **MARKER}
         *before, last = self.messages
         assert isinstance(last, dict)
@@ -276,8 +280,22 @@ class _Player:
         assert isinstance(blocks, list)
         return ScriptedReply(content=tuple(blocks), output_tokens=step.output_tokens)  # type: ignore[arg-type]
 
+    def _end_cut_off_calls(self) -> None:
+        """Give the calls of a reply that was cut off a result: providers refuse calls without one."""
+        last = self.messages[-1]
+        assert isinstance(last, dict)
+        content = last["content"]
+        assert isinstance(content, list)
+        calls = [str(one["id"]) for one in content if isinstance(one, dict) and one["type"] == "tool_use"]
+        if calls:
+            self.cut_off.update(calls)
+            results: list[Json] = [
+                {"type": "tool_result", "tool_use_id": one, "content": "[interrupted]"} for one in calls
+            ]
+            self.messages.append({"role": "user", "content": results})
+
     def _add(self, said: Said) -> None:
-        blocks = [one for one in render_blocks(said.blocks) if _is_kept(one)] or [
+        blocks = [one for one in render_blocks(said.blocks) if self._is_kept(one)] or [
             {"type": "text", "text": "(nothing)"}
         ]
         last = self.messages[-1] if self.messages else None
@@ -287,12 +305,13 @@ class _Player:
         else:
             self.messages.append({"role": said.role, "content": [*blocks]})
 
-
-def _is_kept(block: Json) -> bool:
-    """Thinking was not recorded whole, and its signatures are gone."""
-    if not isinstance(block, dict) or "thinking" in str(block.get("type")):
-        return False
-    return block.get("type") != "text" or bool(str(block.get("text")).strip())
+    def _is_kept(self, block: Json) -> bool:
+        """Thinking was not recorded whole, and its signatures are gone."""
+        if not isinstance(block, dict) or "thinking" in str(block.get("type")):
+            return False
+        if str(block.get("tool_use_id")) in self.cut_off:
+            return False  # a result that came after the reply had been continued
+        return block.get("type") != "text" or bool(str(block.get("text")).strip())
 
 
 class _Day:

@@ -578,9 +578,8 @@ def _gateway() -> str:
         "",
         *_table(head, rows),
         "",
-        f"Replies that differ from direct ones: {day['replies_that_differ']}. Refused are requests of a",
-        "session whose recorded history lacks a tool result. Requests that differ without `--memory` and",
-        f"`--shrink`: {day['bodies_that_differ']}. Requests to OpenAI and with thinking of a fixed budget",
+        f"Replies that differ from direct ones: {day['replies_that_differ']}. Requests that differ without",
+        f"`--memory` and `--shrink`: {day['bodies_that_differ']}. Requests to OpenAI and with thinking of a fixed budget",
         "cannot be refreshed; they cost as much as directly. The replies are recorded ones: what a model",
         "would do with a memory, or without what was shrunk, is not in these figures.",
     ]

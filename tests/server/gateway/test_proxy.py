@@ -16,6 +16,7 @@ from nacre.devtools.sim.simulator import Simulator
 from nacre.errors import ConfigError
 from nacre.server.gateway import proxy as proxy_module
 from nacre.server.gateway.proxy import MAX_OBSERVED_BYTES
+from nacre.server.gateway.records import read_records
 from nacre.server.gateway.upstream import Upstream, end_to_end
 from tests.scale import scaled
 from tests.server.gateway.proxying import answer, gateway, raw_upstream
@@ -308,6 +309,29 @@ async def test_a_giant_head_of_the_provider_is_an_answer_without_a_traceback() -
     giant = answer(b"{}", head=b"x-big: " + b"a" * 1_000_000 + b"\r\n")
     async with raw_upstream(giant) as upstream, gateway(upstream.url) as proxy, proxy.client() as client:
         assert (await client.get("/v1/models")).status_code == 502
+
+
+async def test_a_client_cannot_take_the_length_from_its_body() -> None:
+    named = {**KEY, "connection": "close, content-length"}
+    async with (
+        raw_upstream(answer(b"{}")) as upstream,
+        gateway(upstream.url) as proxy,
+        proxy.client(named) as client,
+    ):
+        reply = await client.post("/v1/files", content=b"a body")
+    assert (reply.status_code, upstream.bodies) == (200, [b"a body"])
+
+
+async def test_a_record_holds_no_long_text_of_a_client_or_provider() -> None:
+    odd = json.dumps({"error": {"code": "e" * 9_000, "type": "t"}}).encode()
+    upstream_answer = answer(odd, status=b"400 Bad Request", head=b"content-type: application/json\r\n")
+    async with raw_upstream(upstream_answer) as upstream, gateway(upstream.url) as proxy:
+        async with proxy.client(KEY) as client:
+            await client.post("/v1/messages", json={**ASKED, "model": "m" * 9_000})
+        await proxy.sessions(1)
+        [record] = read_records(proxy.home)
+    assert len(json.dumps(record)) < 1_000
+    assert record["error"] == "e" * 120
 
 
 def test_only_headers_of_one_connection_are_removed() -> None:

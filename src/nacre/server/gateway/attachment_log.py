@@ -46,6 +46,8 @@ class AttachedConversation:
     texts: dict[bytes, AttachedText] = field(default_factory=dict)
     extracted: set[bytes] = field(default_factory=set)
     """Messages that memories were extracted from."""
+    continued: dict[bytes, float] = field(default_factory=dict)
+    """When a history that goes on behind a message was sent last, in seconds since 1970."""
     attaching: asyncio.Lock = field(default_factory=asyncio.Lock)
     """A client may repeat a request while it is on its way."""
     stamp: tuple[int, int] | None = None

@@ -87,6 +87,8 @@ class RequestChanges:
             try:
                 outcome = await self.memory.attach(call.api, body, call.project)
                 now = outcome.body if outcome is not None else None
+                if outcome is not None and outcome.problem is not None:
+                    problems.append(_problem("memory", outcome.problem))
             except Exception as error:  # noqa: BLE001  whatever it holds, the request passes
                 problems.append(_problem("memory", error))
         if self._shrinker is not None:

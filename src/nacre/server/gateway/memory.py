@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,6 +41,7 @@ from nacre.server.gateway.person_messages import (
     existing_directory,
     is_newest,
     is_side_request,
+    listed_messages,
     person_messages,
     with_texts,
     working_directory,
@@ -52,6 +53,7 @@ _LOG = logging.getLogger("nacre.gateway")
 
 RECALL_SECONDS = 3.0
 """How long recall may delay a request; it takes milliseconds once the index is read, and a reply seconds."""
+DAY = 24 * HOUR
 MAX_PROJECTS = 32
 """Projects whose indexes stay open."""
 MAX_RESPONSES = 2_000
@@ -128,6 +130,8 @@ class MemoryOutcome:
     conversation: AttachedConversation
     seen: AlreadySeen
     is_side: bool
+    problem: Exception | None = None
+    """Why the newest message got no memories."""
 
 
 class GatewayMemory:
@@ -163,12 +167,18 @@ class GatewayMemory:
             newest = people[-1]
             is_side = is_side_request(api, body)
             recalled = 0
+            problem: Exception | None = None
             seen = self._seen(body, people, conversation)
             if not is_side and self._is_due(api, body, newest, conversation):
-                found = await self._recalled(project, newest.text, seen)
-                recalled = len(found.picks)
-                self._attach(conversation, newest.link, found)
+                try:
+                    found = await self._recalled(project, newest.text, seen)
+                    self._attach(conversation, newest.link, found)
+                    recalled = len(found.picks)
+                except Exception as error:  # noqa: BLE001  earlier messages keep what they have
+                    problem = error
                 seen = self._seen(body, people, conversation)
+            last = len(listed_messages(api, body)) - 1
+            self._note_continued((one.link for one in people if one.index < last), conversation)
         there = {one.index: attached.text for one in people if (attached := conversation.texts.get(one.link))}
         texts = {index: text for index, text in there.items() if text}
         return MemoryOutcome(
@@ -179,6 +189,7 @@ class GatewayMemory:
             conversation=conversation,
             seen=seen,
             is_side=is_side,
+            problem=problem,
         )
 
     def answered(self, outcome: MemoryOutcome, said: ClientTurn) -> None:
@@ -249,12 +260,20 @@ class GatewayMemory:
         """Return whether memories are looked up for the newest message.
 
         They are not for a repeated request, whose cached prefix they would change; after an hour no cache is
-        left, and the same words may begin another conversation.
+        left, and the same words may begin another conversation. One that goes on with the same words keeps
+        its prefix for a day.
         """
         if not is_newest(api, body, newest):
             return False
-        known = conversation.texts.get(newest.link)
-        return known is None or self._clock.now().timestamp() - known.at > HOUR
+        if (known := conversation.texts.get(newest.link)) is None:
+            return True
+        now = self._clock.now().timestamp()
+        continued = conversation.continued.get(newest.link, 0.0)
+        return now - known.at > DAY or now - max(known.at, continued) > HOUR
+
+    def _note_continued(self, links: Iterable[bytes], conversation: AttachedConversation) -> None:
+        now = self._clock.now().timestamp()
+        conversation.continued |= {link: now for link in links if link in conversation.texts}
 
     async def _recalled(self, project: _Project, text: str, seen: AlreadySeen) -> Recalled:
         settings = project.settings

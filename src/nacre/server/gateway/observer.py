@@ -197,7 +197,7 @@ class ObservedRequest:
             "kind": "request",
             "client": _client(self._call.headers),
             "api": self._call.api,
-            "model": model,
+            "model": model[:CAUSE_CHARS],
             "status": reader.status,
             "ending": ending
             if ending != "complete" or reader.ended or reader.status != 200
@@ -211,7 +211,8 @@ class ObservedRequest:
             line["saved_usd"] = saved_by_refreshes(facts.arrival, usage, model)
             if (loss := settle(facts.arrival, usage, model)) is not None:
                 line["lost"] = {"tokens": loss.tokens, "usd": loss.usd, "cause": loss.cause[:CAUSE_CHARS]}
-        line |= {name: said for name, said in (("error", reader.error), ("problem", reader.problem)) if said}
+        for name, said in (("error", reader.error), ("problem", reader.problem)):
+            line |= {name: said[:CAUSE_CHARS]} if said else {}
         line |= facts.changed.facts(self._size)
         self._observer.tracker.answered(session, reader.response_id)
         self._observer.record(session, line, self._at)

@@ -21,7 +21,14 @@ PROGRAM_OPENINGS = (
 )
 """How messages begin that agents write in the person's name."""
 ELEMENT = re.compile(r"<([A-Za-z][\w.-]*)(?:\s[^<>]*)?>")
-"""A message that is one element of markup was written by a program, such as Codex's `environment_context`."""
+CLOSING = re.compile(r"</[A-Za-z][\w.-]*>\Z")
+"""Text from one element to another was written by a program, such as Codex's `environment_context`."""
+PROGRAM_RESULTS = re.compile(
+    r"\[\w+(?: for [^\n]*)?\] Result:|observation:|execution result of \[|i ran this command:\n"
+    r"|i have \*added these files to the chat\*|here are (?:summaries of some files|some read only files)",
+    re.IGNORECASE,
+)
+"""How messages begin in which agents such as Cline, OpenHands and aider write results as text."""
 DIRECTORY = re.compile(r"(?:[Ww]orking directory: |<cwd>)(/[^\n<\"]*)")
 """How Claude Code, opencode and Codex name the working directory to the model."""
 SEARCHED_CHARS = 100_000
@@ -72,7 +79,11 @@ def is_side_request(api: Api, body: JsonObject) -> bool:
 def working_directory(api: Api, body: JsonObject) -> Path | None:
     """Return the directory that the agent names to the model, if it is one of this machine."""
     texts = [_instructions(api, body)]
-    texts += [text for one in listed_messages(api, body)[:8] for text in _texts(one.get("content"))]
+    for one in listed_messages(api, body)[:8]:
+        if one.get("role") == "user":
+            texts += [text for text in _texts(one.get("content")) if _is_programs(text.strip())]
+        if _own_text(one):
+            break  # what follows may be the text of anybody, and the project of a session stays
     said = DIRECTORY.search("\n".join(texts)[:SEARCHED_CHARS])
     return existing_directory(said[1].strip()) if said else None
 
@@ -124,13 +135,16 @@ def _own_text(message: JsonObject) -> str:
         for one in (content if isinstance(content, list) else ())
     ):
         return ""
-    own = (own_words((Text(text),)).strip() for text in _texts(content))
+    texts = _texts(content)
+    if any(PROGRAM_RESULTS.match(text.lstrip()) for text in texts):
+        return ""
+    own = (own_words((Text(text),)).strip() for text in texts)
     return "\n\n".join(text for text in own if text and not _is_programs(text))
 
 
 def _is_programs(text: str) -> bool:
-    opening = ELEMENT.match(text)
-    return text.startswith(PROGRAM_OPENINGS) or (opening is not None and text.endswith(f"</{opening[1]}>"))
+    is_markup = ELEMENT.match(text) is not None and CLOSING.search(text) is not None
+    return text.startswith(PROGRAM_OPENINGS) or is_markup
 
 
 def _instructions(api: Api, body: JsonObject) -> str:

@@ -97,5 +97,6 @@ def end_to_end(headers: Sequence[tuple[bytes, bytes]]) -> Headers:
         if key.lower() == b"connection"
         for name in value.split(b",")
     }
-    dropped = HOP_BY_HOP | named | {PROJECT_HEADER}
+    # Without its length a body could not be sent; a client must not name it there (RFC 9110, 7.6.1).
+    dropped = HOP_BY_HOP | (named - {b"content-length"}) | {PROJECT_HEADER}
     return [(key, value) for key, value in headers if key.lower() not in dropped]
