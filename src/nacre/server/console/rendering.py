@@ -18,6 +18,8 @@ from nacre.server.console.markdown import rendered
 HERE = Path(__file__).parent
 PREFIX = "/console"
 STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_KEY = re.compile(r" \(key \w+\)$")
+"""The audit log names the key of a write; a page of changes needs the person only."""
 _SEE_OPERATION = re.compile(r"; see GET /\S+$")
 DIFF_CLASSES = {"+": "add", "-": "del", "@": "hunk"}
 
@@ -47,6 +49,7 @@ def environment(clock: Clock) -> Environment:
         "markdown": rendered,
         "number": lambda value: f"{value:,}",
         "percent": percent,
+        "reason": lambda text: _KEY.sub("", text),
         "signed": lambda value: f"{value:+.1f}".replace("-", "−"),
         "space_name": space_name,
         "time": lambda at: f"{moment(at).astimezone():%Y-%m-%d %H:%M}" if at else "–",
