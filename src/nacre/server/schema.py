@@ -272,6 +272,7 @@ class RequestList(_Answer):
     """The requests of a session: when, tokens, price, cache share, what layers did before each."""
 
     session: str
+    title: str | None
     requests: list[dict[str, Any]]
 
 

@@ -100,6 +100,10 @@ class _SessionLogs:
 
     def find(self, wanted: str) -> Path:
         """Return the log of a session of the space, by its id or the beginning of it."""
+        return self.summary(wanted).path
+
+    def summary(self, wanted: str) -> SessionSummary:
+        """Return what is known of a session of the space, by its id or the beginning of it."""
         found = [one for one in self.list() if wanted and one.session.startswith(wanted)]
         found = [one for one in found if one.session == wanted][:1] or found
         if len(found) != 1:
@@ -108,7 +112,7 @@ class _SessionLogs:
                 HTTPStatus.CONFLICT if found else HTTPStatus.NOT_FOUND,
                 f"{number} with {wanted[:100]!r}; see GET /v1/sessions",
             )
-        return found[0].path
+        return found[0]
 
     def shown(self, content: JsonObject) -> JsonObject:
         return {name: _cleaned(value, self.clean) for name, value in content.items()}
@@ -177,9 +181,9 @@ async def _list_requests(recent: _RecentRequests, call: Call) -> Answer:
     logs = await _SessionLogs.of(call)
 
     def read() -> JsonObject:
-        path = logs.find(call.path["id"])
-        listed = [one.as_json() for one in recent.read(path)]
-        return logs.shown({"session": path.stem, "requests": [*listed]})
+        found = logs.summary(call.path["id"])
+        listed = [one.as_json() for one in recent.read(found.path)]
+        return logs.shown({"session": found.session, "title": found.title, "requests": [*listed]})
 
     return Answer(content=await asyncio.to_thread(read))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -266,6 +267,32 @@ async def test_what_a_page_cannot_be_asked_for_is_refused_in_a_page(tmp_path: Pa
         assert secret.status_code == 422 and "secrets do not belong" in secret.text
         large = await save(client, "x" * 300_000)
         assert large.status_code == 422
+
+
+async def test_a_page_says_what_is_missing_without_the_operations_of_the_api(tmp_path: Path) -> None:
+    async with serving(tmp_path) as server, signed_in(server) as client:
+        missing = (await client.get("/memory/missing.md")).text
+        assert "There is no memory &#39;missing.md&#39;." in missing
+        assert "No session of this space begins with" in (await client.get("/sessions/nothing")).text
+        assert "GET /" not in missing + (await client.get("/commit/zzzz")).text
+        assert "Nothing is remembered here yet" in (await client.get("/recall?q=deploys")).text
+        nothing = (await client.get("/memories?q=deploys")).text
+        assert "No memory matches “deploys”" in nothing and "best first" not in nothing
+        await save(client, "We deploy on Mondays.", name="Deploys")
+        assert re.search(r"over HTTP by \w+</a>", (await client.get("/history")).text)
+
+
+async def test_memories_are_in_the_order_of_the_times_that_the_page_shows(tmp_path: Path) -> None:
+    """A file that was rewritten without a new `modified` does not come ahead of a newer memory."""
+    async with serving(tmp_path) as server, signed_in(server) as client:
+        await save(client, "The older text.", name="Older")
+        await save(client, "The newer text.", name="Newer")
+        [older] = tmp_path.rglob("*older*.md")
+        text = re.sub(r"modified: \S+", "modified: 2020-01-01T00:00:00Z", older.read_text(encoding="utf-8"))
+        older.write_text(text, encoding="utf-8")
+        os.utime(older, (2**31, 2**31))
+        page = (await client.get("/memories")).text
+        assert 0 < page.index(">Newer<") < page.index(">Older<") and "2020-01-01" in page
 
 
 async def test_events_name_what_has_changed(tmp_path: Path) -> None:

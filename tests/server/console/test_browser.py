@@ -42,6 +42,7 @@ SHOWS = {
     "/memory/project_invoices_may.md": "The invoices of May have wrong times. Look at parse in src/clock.py.",
     "/review": "Confirm",
     "/recall?q=how+do+we+deploy+billing": "attached",
+    f"/sessions/{SESSION}": "prefix changed: results cleared",
     f"/sessions/{SESSION}/11": "The bytes stop matching the cache",
     f"/sessions/{SESSION}/13": "no longer sent",
     "/agents": "Use the header of 3 May.",

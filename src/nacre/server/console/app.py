@@ -31,7 +31,7 @@ from nacre.server.console.page import (
     read_form,
     theme_of,
 )
-from nacre.server.console.rendering import PREFIX, STATIC, environment, static_file
+from nacre.server.console.rendering import PREFIX, STATIC, environment, said, static_file
 from nacre.server.operation import ProblemError
 from nacre.server.problems import failed, problem_of
 from nacre.server.spaces import DEFAULT_SPACE
@@ -133,7 +133,7 @@ class _Console:
             if request.headers.get("x-part"):  # a part of a page, asked for by its script
                 return problem_of(error)
             status = problem_of(error).status_code
-            return await page.html("error.html", status=status, title=_phrase(status), detail=str(error))
+            return await page.html("error.html", status=status, title=_phrase(status), detail=said(error))
 
     async def _routed(self, page: Page) -> Response:
         allowed = set[str]()

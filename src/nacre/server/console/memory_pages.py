@@ -6,6 +6,7 @@ import asyncio
 import difflib
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -33,12 +34,18 @@ MAX_CHANGES = 200
 MAX_GRAPH = 60
 """Memories in the graph, those with the most links first; more cannot be told apart."""
 DRIFT_SECONDS = 0.5
+NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 async def visible_entries(page: Page) -> Sequence[Entry]:
-    """Return the memories of the space that the key may see."""
-    found = await (await page.space()).listed.now()
-    return found if page.key.local else [one for one in found if not one.local_only]
+    """Return the memories of the space that the key may see, in the order of the times on the page."""
+    is_local = page.key.local
+
+    def newest_first(entries: Sequence[Entry]) -> Sequence[Entry]:
+        shown = [one for one in entries if is_local or not one.local_only]
+        return sorted(shown, key=lambda one: one.changed or NEVER, reverse=True)
+
+    return await (await page.space()).listed.derived(f"newest first, local {is_local}", newest_first)
 
 
 async def memories(page: Page) -> Response:

@@ -31,7 +31,7 @@ MAX_LOG_BYTES = 40_000_000
 LAYER_WORDS = {
     "offload": "Offload", "microcompact": "Clear old results", "notes": "Session notes",
     "compact": "Compact", "extract": "Extract memories", "keep_warm": "Keep the cache warm",
-    "recall": "Recall",
+    "recall": "Choose memories with a model",
 }  # fmt: skip
 
 

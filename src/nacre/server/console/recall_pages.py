@@ -19,9 +19,6 @@ async def recall(page: Page) -> Response:
     found = await page.call("recall", body={"query": query}) if query else None
     entries = {one.file: one for one in await visible_entries(page)}
     ranked = [one for one in found["ranked"] if one["file"] in entries][:SHOWN] if found else []
-    highest = max((abs(one["score"]) for one in ranked), default=0) or 1
-    for one in ranked:
-        one["share"] = round(max(0.0, one["score"]) / highest * 100, 1)
     values: dict[str, Any] = {
         "query": query, "found": found, "entries": entries, "ranked": ranked, "reasons": reasons,
         "rest": max(0, len(found["ranked"]) - len(ranked)) if found else 0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,9 @@ from nacre.server.console.markdown import rendered
 HERE = Path(__file__).parent
 PREFIX = "/console"
 STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_KEY = re.compile(r" \(key \w+\)$")
+"""The audit log names the key of a write; a page of changes needs the person only."""
+_SEE_OPERATION = re.compile(r"; see GET /\S+$")
 DIFF_CLASSES = {"+": "add", "-": "del", "@": "hunk"}
 
 
@@ -38,13 +42,15 @@ def environment(clock: Clock) -> Environment:
         auto_reload=False,
     )
     made.filters |= {
-        "age": lambda at: human_age(moment(at), clock.now()) if at else "–",
+        "ago": lambda at: ago(moment(at), clock.now()) if at else "–",
         "clip": shorten,
         "count": human_count,
         "diff": diff_lines,
         "markdown": rendered,
         "number": lambda value: f"{value:,}",
-        "percent": lambda share: "–" if share is None else f"{share:.0%}",
+        "percent": percent,
+        "reason": lambda text: _KEY.sub("", text),
+        "signed": lambda value: f"{value:+.1f}".replace("-", "−"),
         "space_name": space_name,
         "time": lambda at: f"{moment(at).astimezone():%Y-%m-%d %H:%M}" if at else "–",
         "clock": lambda at: f"{moment(at).astimezone():%H:%M:%S}" if at else "–",
@@ -60,6 +66,25 @@ def moment(at: str | datetime) -> datetime:
     """Return a time with its zone."""
     found = at if isinstance(at, datetime) else datetime.fromisoformat(at)
     return found if found.tzinfo else found.astimezone()
+
+
+def said(error: Exception) -> str:
+    """Return an error of an operation as a page says it: without the operation of the API that lists more."""
+    text = _SEE_OPERATION.sub("", str(error))
+    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "?")) else ".")
+
+
+def ago(then: datetime, now: datetime) -> str:
+    """Return how long ago something was, or its date when that was long ago."""
+    age = human_age(then, now)
+    return age if age == "now" or "-" in age else f"{age} ago"
+
+
+def percent(share: float | None) -> str:
+    """Return a share in whole percent; a small one is not written as none."""
+    if share is None:
+        return "–"
+    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 
 def space_name(name: str) -> str:

@@ -42,6 +42,11 @@ REASONS = {
     "model": "another model answered",
     "thinking": "thinking was dropped",
 }  # fmt: skip
+CAUSES = {
+    "compact": "compaction", "clear": "results cleared", "offload": "result offloaded",
+    "undo": "messages taken back", "model": "another model", "thinking": "thinking dropped",
+}  # fmt: skip
+"""The reasons in few words, for the timeline."""
 
 
 async def sessions(page: Page) -> Response:
@@ -62,8 +67,9 @@ async def session(page: Page) -> Response:
     id_ = page.request.path_params["id"]
     found = await page.call("listRequests", path={"id": id_})
     return await page.html(
-        "session.html", session=found["session"], requests=found["requests"],
+        "session.html", session=found["session"], title=found["title"], requests=found["requests"],
         totals=_totals(found["requests"]), highest=_highest(found["requests"]), words=EVENT_WORDS,
+        causes=CAUSES,
     )  # fmt: skip
 
 
