@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from nacre.errors import StoreError
+from nacre.memory.format.entry import Entry
+
 MAX_VALUE = 80
 """Characters of one value; a longer text is a sentence."""
 MAX_CHARS = 240
@@ -37,6 +40,21 @@ class Correction:
                     new = new[0].upper() + new[1:]
                 return before + new + text[match.end() :]
         return None
+
+
+def corrected(entry: Entry, text: str | Correction) -> tuple[str, str, str] | None:
+    """Return body, name and description with a new value in place of the old one; None for a whole new text.
+
+    Name and description are empty if they do not have the old value.
+    """
+    correction = parse_correction(text) if isinstance(text, str) else text
+    if correction is None:
+        return None
+    body = correction.applied(entry.body)
+    if body is None and not isinstance(text, str):
+        raise StoreError(f"{entry.file} does not have {text.old!r} exactly once; give its whole new text")
+    body = body or f"{entry.body.rstrip()}\n\n{text}"
+    return body, correction.applied(entry.name) or "", correction.applied(entry.description) or ""
 
 
 def parse_correction(text: str) -> Correction | None:

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
@@ -54,6 +54,9 @@ from nacre.memory.similarity import ScoredEntry, Subjects, about_person, is_abou
 from nacre.store import disk
 from nacre.store.history import Commit, FileDiff, History
 from nacre.store.home import home
+
+if TYPE_CHECKING:
+    from nacre.memory.corrections import Correction
 
 Entries: TypeAlias = "list[Entry]"
 Findings: TypeAlias = "list[ScoredEntry]"
@@ -314,7 +317,7 @@ class Memory:
     async def correct(
         self,
         wanted: str,
-        text: str,
+        text: str | Correction,
         change: MemoryChange = BY_PROGRAM,
         *,
         origin: Origin | None = None,
@@ -323,19 +326,16 @@ class Memory:
         """Replace the text of an entry; the history keeps the old text (M14c).
 
         A text that only names two values, such as "it is Friday, not Tuesday", replaces the old value in the
-        entry. Where the old value is not found exactly once, the text is appended instead.
+        entry. Where the old value is not found exactly once, the text is appended instead; for a `Correction`
+        raises `StoreError`.
         """
-        from nacre.memory.corrections import parse_correction  # noqa: PLC0415 - only corrections need its patterns
+        from nacre.memory.corrections import corrected  # noqa: PLC0415 - only corrections need its patterns
 
         entry = await self.find(wanted)
         origin = origin or entry.origin
-        correction = parse_correction(text)
-        body = text
-        name = description = ""
-        if correction is not None:
-            body = correction.applied(entry.body) or f"{entry.body.rstrip()}\n\n{text}"
-            name = correction.applied(entry.name) or ""
-            description = correction.applied(entry.description) or ""
+        new = corrected(entry, text)
+        body, name, description = new or (str(text), "", "")
+        if new is not None:
             # Correcting one value does not vouch for the rest of the text (M16b).
             origin = less_trusted(entry.origin, origin)
         description = description or description_of(body, name or entry.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from nacre import prompts
 from nacre.clock import Clock
@@ -25,6 +25,9 @@ from nacre.memory.memory import Memory, Saved, Scopes
 from nacre.memory.similarity import ScoredEntry, same_subject
 from nacre.messages.untrusted_text import neutralise
 from nacre.tools.base import Tool, tool
+
+if TYPE_CHECKING:
+    from nacre.memory.corrections import Correction
 
 REMEMBER = prompts.load("nacre.memory", "tool_remember")
 RECALL = prompts.load("nacre.memory", "tool_recall")
@@ -108,7 +111,9 @@ def _remember(memory: Memory, make_change: MakeChange, origins: OriginJudge) -> 
         description: Annotated[str | None, DESCRIPTION] = None,
     ) -> str:
         with as_tool_error():
-            saved = await memory.save(_draft(text, type, name, description, origins), make_change("remember"))
+            saved = await memory.save(
+                draft_of(text, type, name, description, origins), make_change("remember")
+            )
         origins.saved(saved.entry)
         return _saved_text(saved)
 
@@ -126,16 +131,19 @@ def _remember_in_scope(memory: Memory, team: Memory, make_change: MakeChange, or
     ) -> str:
         place = team if scope == "team" else memory
         with as_tool_error():
-            saved = await place.save(_draft(text, type, name, description, origins), make_change("remember"))
+            saved = await place.save(
+                draft_of(text, type, name, description, origins), make_change("remember")
+            )
         origins.saved(saved.entry)
         return _saved_text(saved, TEAM_PREFIX if scope == "team" else "")
 
     return remember
 
 
-def _draft(
+def draft_of(
     text: str, kind: Kind | None, name: str | None, description: str | None, origins: OriginJudge
 ) -> MemoryDraft:
+    """Return what a tool saves, with the origin of its text, title and description (M16b)."""
     # The index shows name and description, so their origin counts as well.
     origin = origins.origin_of("\n".join(part for part in (text, name, description) if part))
     if origin in DOUBTFUL and (name or description):
@@ -245,26 +253,39 @@ def _remember_log(memory: Memory, make_change: MakeChange, clock: Clock, origins
 
 
 def _correct_log(memory: Memory, make_change: MakeChange, clock: Clock, origins: OriginJudge) -> Tool:
-    from nacre.memory.corrections import parse_correction  # noqa: PLC0415 - only daily logs need it here
-
     @tool(name="correct", description=CORRECT_DAILY)
     async def correct(query: Annotated[str, WHICH], text: Annotated[str, "The whole new text."]) -> str:
         with as_tool_error():
             entry = (await find_candidate(memory, query)).entry
-            # A correction merged with untrusted text would lose its mark (M16b).
-            given = parse_correction(text) if entry.is_trusted else None
-            text = (given and given.applied(entry.body)) or text
-            origin = origins.origin_of(text, trusted=(entry.body,) if entry.is_trusted else ())
-            said = (
-                with_mark(f"{as_one_line(text)} (instead of {entry.file})", origin)
-                if as_one_line(text)
-                else ""
-            )
-            done = await append_fact(memory, said, make_change("correct"), clock=clock, kind=entry.kind)
-        origins.saved(Entry(file=done.line.place, body=text, origin=origin))
-        return f"Logged in {done.line.place}, instead of {entry.file}, which says: {shorten_body(entry.body)}"
+            change = make_change("correct")
+            return await correct_in_log(memory, entry, text, change, clock=clock, origins=origins)
 
     return correct
+
+
+async def correct_in_log(
+    memory: Memory,
+    entry: Entry,
+    text: str | Correction,
+    change: MemoryChange,
+    *,
+    clock: Clock,
+    origins: OriginJudge,
+) -> str:
+    """Log a new text in place of a topic or log line; return the answer of the tool."""
+    from nacre.memory.corrections import parse_correction  # noqa: PLC0415 - only daily logs need it here
+
+    # A correction merged with untrusted text would lose its mark (M16b).
+    given = text if not isinstance(text, str) else parse_correction(text) if entry.is_trusted else None
+    new = (given and given.applied(entry.body)) or text
+    if not isinstance(new, str):
+        raise StoreError(f"{entry.file} does not have {new.old!r} exactly once; give its whole new text")
+    origin = origins.origin_of(new, trusted=(entry.body,) if entry.is_trusted else ())
+    line = as_one_line(new)
+    said = with_mark(f"{line} (instead of {entry.file})", origin) if line else ""
+    done = await append_fact(memory, said, change, clock=clock, kind=entry.kind)
+    origins.saved(Entry(file=done.line.place, body=new, origin=origin))
+    return f"Logged in {done.line.place}, instead of {entry.file}, which says: {shorten_body(entry.body)}"
 
 
 def _forget_log(memory: Memory, make_change: MakeChange) -> Tool:

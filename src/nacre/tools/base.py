@@ -280,7 +280,7 @@ def _plain_schema(hint: object, defs: JsonObject) -> JsonObject:
     raise LookupError(hint)
 
 
-def _input_schema(generated: JsonObject, function: Function) -> JsonObject:
+def _input_schema(generated: JsonObject, function: Function | type) -> JsonObject:
     """Return the schema in declared order: it is at the very front of every request."""
     bare = cast("JsonObject", _without_titles(generated))
     properties = cast("dict[str, JsonObject]", bare.get("properties") or {})
@@ -296,6 +296,15 @@ def _input_schema(generated: JsonObject, function: Function) -> JsonObject:
         "additionalProperties": False,
     }
     return {**schema, "$defs": bare["$defs"]} if "$defs" in bare else schema
+
+
+def result_schema(kind: type) -> JsonObject:
+    """Return the schema of a dataclass that a tool returns; a field that is None may be left out."""
+    defs: JsonObject = {}
+    generated = _plain_object(kind, defs)
+    schema = _input_schema({**generated, "$defs": defs} if defs else generated, kind)
+    del schema["additionalProperties"]  # fields may be added
+    return schema
 
 
 def _optional(schema: JsonObject) -> JsonObject:

@@ -40,7 +40,7 @@ async def test_what_one_client_saves_the_next_recalls(project: Path, mode: str) 
             type="reference",
             name="Staging",
         )
-        assert answer.startswith("Saved as reference_staging.md.\n`nacre memory undo ")
+        assert answer.startswith("Saved as reference_staging.md.\nmemory_undo with change ")
     async with client(project, mode=mode) as talk:
         found = await said(talk, "memory_recall", query="what is the staging database called?")
         assert found.startswith("reference_staging.md\n<memory path=")
@@ -69,7 +69,7 @@ async def test_credentials_and_wrong_arguments_are_refused_in_one_line(project: 
         why = await refused(talk, "memory_save", text=f"The key is {KEY}", type="reference")
         assert KEY not in why and "secrets do not belong into memory" in why
         assert "expected one of" in await refused(talk, "memory_save", text="x y", type="gossip")
-        assert "type is missing" in await refused(talk, "memory_save", text="x y")
+        assert "text is missing" in await refused(talk, "memory_save", type="project")
         assert "at most 20,000" in await refused(talk, "memory_save", text="x" * 20_001, type="project")
         assert "no memory is called 'nothing.md'" in await refused(talk, "memory_get", name="nothing.md")
         assert "there is no tool 'memory_burn'" in await refused(talk, "memory_burn")
@@ -87,8 +87,12 @@ async def test_forgetting_says_how_to_take_it_back(project: Path) -> None:
             "Forgot project_office_hours.md, which said: The office is closed on Fridays."
         )
         assert "no memory is called" in await refused(talk, "memory_get", name="project_office_hours.md")
-        undo = answer.rpartition("`nacre ")[2].partition("`")[0]
-    run = [sys.executable, "-m", "nacre", *undo.split()]
+        change = answer.partition('memory_undo with change "')[2].partition('"')[0]
+        again = await said(talk, "memory_undo", change=change)
+        assert "project_office_hours.md: The office is closed on Fridays." in again
+        answer = await said(talk, "memory_forget", name="Office hours")
+        change = answer.partition('memory_undo with change "')[2].partition('"')[0]
+    run = [sys.executable, "-m", "nacre", "memory", "undo", change]
     subprocess.run(run, cwd=project, env=environment(), check=True, capture_output=True)
     assert [one.file for one in await memory.list()] == ["project_office_hours.md"]
 
@@ -196,6 +200,8 @@ async def test_a_reader_gets_no_tool_that_changes_anything_and_leaves_no_trace(
         tools = (await talk.list_tools()).tools
         assert [one.name for one in tools] == [
             "memory_recall",
+            "memory_search",
+            "memory_list",
             "memory_get",
             "memory_history",
             "session_search",
@@ -207,15 +213,22 @@ async def test_a_reader_gets_no_tool_that_changes_anything_and_leaves_no_trace(
 
 
 async def test_a_tool_says_what_a_client_may_assume_of_it(project: Path) -> None:
-    """As the protocol has it: who may replace or take away says so, and who only reads or adds does, too."""
+    """Each change can be undone, so none is destructive: clients need not ask before each call."""
     async with inside(project) as talk:
         hints = {one.name: one.annotations for one in (await talk.list_tools()).tools}
     reads = {name for name, one in hints.items() if one and one.read_only_hint}
     destroys = {name for name, one in hints.items() if one and one.destructive_hint}
     repeats = {name for name, one in hints.items() if one and not one.idempotent_hint}
-    assert reads == {"memory_recall", "memory_get", "memory_history", "session_search"}
-    assert destroys == {"memory_save", "memory_forget"}
-    assert repeats == {"memory_save", "mail_send"}
+    assert reads == {
+        "memory_recall",
+        "memory_search",
+        "memory_list",
+        "memory_get",
+        "memory_history",
+        "session_search",
+    }
+    assert destroys == set()
+    assert repeats == {"memory_undo", "mail_send"}
     assert not any(one is None or one.open_world_hint for one in hints.values())
 
 
@@ -244,7 +257,7 @@ async def test_the_team_and_the_person_have_memories_of_their_own_names(project:
         saved = await said(talk, "memory_save", text=text, type="feedback", name="Reviews", scope="team")
         assert (
             saved.startswith("Saved as team/feedback_reviews.md.")
-            and "--scope team` takes this back" in saved
+            and 'and scope "team" takes this back' in saved
         )
         assert text in await said(talk, "memory_get", name="team/feedback_reviews.md")
         found = await said(talk, "memory_recall", query="does everybody do reviews within a day?")
@@ -253,7 +266,7 @@ async def test_the_team_and_the_person_have_memories_of_their_own_names(project:
         assert ": team/feedback_reviews.md" in near
         assert "green tea" in await said(talk, "memory_get", name="user:user_tea.md")
         why = await refused(talk, "memory_forget", name="user:user_tea.md")
-        assert "only the person changes it" in why
+        assert "only the person removes it" in why
         uris = [str(one.uri) for one in (await talk.list_resources()).resources]
         assert {"nacre://memory/team/feedback_reviews.md", "nacre://memory/user:user_tea.md"} <= set(uris)
         for uri in uris:

@@ -33,7 +33,7 @@ TURN_SECONDS = 60.0
 AUDIT_TOLD = "audit_told"
 """Next to the notice: which findings it was about."""
 _EDITORS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
-_MEMORY_TOOLS = ("memory_save", "memory_forget")
+_MEMORY_TOOLS = ("memory_save", "memory_correct", "memory_forget", "memory_undo")
 RESTING = "nacre draws no more memories from this session: {failures} attempts in a row failed ({why})"
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 
+from nacre.memory.checks.local_only import LocalOnlyEntries
+from nacre.messages.blocks import Json, JsonObject, Text, ToolResult
 from nacre.tools.base import Tool
 
 MAX_TEXT_CHARS = 20_000
@@ -36,12 +38,44 @@ class ServerOptions:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A tool and its annotations."""
+    """A tool and its annotations; none is destructive, because each change can be undone."""
 
     tool: Tool
     title: str
-    destructive: bool = False
     idempotent: bool = True
+    answers: type | None = None
+    """The dataclass of the structured answer; None: its form is not promised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(ToolResult):
+    """An answer as text and as JSON with the same content."""
+
+    data: JsonObject = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, text: str, data: object, staying: LocalOnlyEntries | None = None) -> Answer:
+        """Return an answer from its text and a dataclass, without what must not be shown (M27)."""
+        clean = (staying or LocalOnlyEntries()).without
+        structured = _as_json(data, clean)
+        assert isinstance(structured, dict), "the answer of a tool is an object"
+        return cls(call_id="", content=(Text(clean(text)),), data=structured)
+
+
+def _as_json(value: object, clean: Callable[[str], str]) -> Json:
+    """Return a dataclass as JSON, without fields that are None."""
+    match value:
+        case str():
+            return clean(value)
+        case bool() | int() | float() | None:
+            return value
+        case list() | tuple():
+            return [_as_json(one, clean) for one in value]
+        case dict():
+            return {str(key): _as_json(one, clean) for key, one in value.items()}
+    assert is_dataclass(value), "answers consist of dataclasses and JSON"
+    found = {one.name: getattr(value, one.name) for one in fields(value)}
+    return {name: _as_json(one, clean) for name, one in found.items() if one is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

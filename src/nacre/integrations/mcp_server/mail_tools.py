@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from nacre import prompts
 from nacre.errors import MailError, ToolError
-from nacre.integrations.mcp_server.base import CALLER, PROJECT, Offered
+from nacre.integrations.mcp_server.base import CALLER, PROJECT, Answer, Offered
 from nacre.integrations.mcp_server.project import Project, Projects
 from nacre.layers.l7_mail.inbox import InboxPosition
 from nacre.layers.l7_mail.letter import EVERYONE, OTHER, Letter
@@ -66,13 +66,14 @@ class MailTools:
             team: Annotated[str | None, f"{TEAM} Needed for *."] = None,
             summary: Annotated[str | None, "One line for display; else the first line."] = None,
             project: Annotated[str | None, PROJECT] = None,
-        ) -> str:
+        ) -> Answer:
             one = await self._projects.one(project)
             if ":" in to or (to == EVERYONE and not team):
                 raise ToolError("write to a name or the beginning of a session's id; `*` needs a team")
             sent, target = await self._sent(one, to, message, team=team or "", summary=summary or "")
             waits = f" {target.name} is not running; it waits." if target and target.is_gone else ""
-            return f"Sent to {', '.join(sent.to)} (id {', '.join(sent.ids)}).{waits}"
+            text = f"Sent to {', '.join(sent.to)} (id {', '.join(sent.ids)}).{waits}"
+            return Answer.of(text, {"to": [*sent.to], "ids": [*sent.ids], "waits": bool(waits)})
 
         return send
 
@@ -83,7 +84,7 @@ class MailTools:
             after: Annotated[str | None, "The cursor of an answer whose letters you have dealt with."] = None,
             name: Annotated[str | None, NAME] = None,
             project: Annotated[str | None, PROJECT] = None,
-        ) -> str:
+        ) -> Answer:
             one = await self._projects.one(project)
             roster, member = await self._member(one, team, name or "")
             box = Mailbox(roster.inbox_path(member.name))
@@ -98,7 +99,7 @@ class MailTools:
                 "cursor": _cursor(found.position),
                 "more": found.has_more,
             }
-            return json.dumps(answer, ensure_ascii=False)
+            return Answer.of(json.dumps(answer, ensure_ascii=False), answer)
 
         return read
 

@@ -24,11 +24,13 @@ from nacre.memory.agent_memory import open_live
 from nacre.memory.checks.local_only import LocalOnlyEntries
 from nacre.memory.files.folder import TEAM_PREFIX, Folder
 from nacre.memory.files.location import Location
+from nacre.memory.files.scan import is_topic
 from nacre.memory.format.entry import Entry, read_entry
 from nacre.memory.memory import Memory, entries_named
-from nacre.memory.recall.base import MAX_PICKS, Recalled, RecallQuery
+from nacre.memory.recall.base import MAX_PICKS, RankedMemory, Recalled, RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.recall import AlreadySeen, recall
+from nacre.memory.similarity import ScoredEntry, about_person, is_about_person
 from nacre.messages.untrusted_text import neutralise
 from nacre.settings import Settings, load
 
@@ -43,6 +45,8 @@ VECTORS_SECONDS = 1.0
 """How long a query computes missing vectors, each in some 20 ms; the others are ranked by words."""
 STEP_SECONDS = 2.0
 """How long the index is updated before a waiting query runs."""
+SEARCHED = 4
+"""How many times the wanted number are ranked, because some may not be shown."""
 OFF = "memory is off in this project; `nacre doctor` says which setting does that"
 
 Named: TypeAlias = tuple[Whose, str]
@@ -84,11 +88,38 @@ class Project:
         # An explicit query: a single word is enough, unlike in a chat message (R2).
         if not text.strip() or not self._has_any:
             return Recalled(query=text, skipped="there are no memories" if text.strip() else "no words"), True
-        self.begin()
-        assert self._indexing is not None, "begun just now"
-        await asyncio.wait([self._indexing], timeout=READY_SECONDS)
-        is_whole = self._indexing.done()
+        is_whole = await self._is_indexed()
         return await asyncio.to_thread(self._recalled, text, is_whole=is_whole), is_whole
+
+    async def search(
+        self, text: str, scopes: Sequence[Whose], *, limit: int
+    ) -> tuple[list[tuple[Whose, ScoredEntry]], bool]:
+        """Return the visible memories that match a query, best first, unconfirmed ones included.
+
+        Also whether all memories were indexed.
+        """
+        if is_about_person(text):
+            heads = [(whose, one) for whose in scopes for one in await self.entries(whose)]
+            about = [(whose, one.entry) for whose, head in heads for one in about_person([head])][:limit]
+            whole = [(whose, await self._whole(whose, head)) for whose, head in about]
+            return [(whose, ScoredEntry(one, 1.0)) for whose, one in whole if one is not None], True
+        if not self._has_any:
+            return [], True
+        is_whole = await self._is_indexed()
+        ranked = await asyncio.to_thread(self._ranked, text, scopes, limit=limit, is_whole=is_whole)
+        found: list[tuple[Whose, ScoredEntry]] = []
+        for whose, one in ranked:
+            entry = await self._whole(whose, one.entry)
+            if entry is not None and (self._options.local or not entry.local_only):
+                found.append((whose, ScoredEntry(entry, one.score)))
+        return found[:limit], is_whole
+
+    def scopes(self, only: Whose | None = None) -> tuple[Whose, ...]:
+        """Return the scopes of a call: the given one, or all."""
+        if only is not None:
+            self.place(only)
+            return (only,)
+        return ("project", "team", "user") if self.places.has_team else ("project", "user")
 
     async def staying(self) -> LocalOnlyEntries:
         """Return what must not be shown to clients."""
@@ -122,8 +153,13 @@ class Project:
             raise StoreError(f"{name!r} may mean several memories: {several}; name the file")
         found = await self._whole(whose, exact[0]) if exact else None
         if found is None or (found.local_only and not self._options.local):
-            raise StoreError(f"no memory is called {name!r}; memory_recall finds one by what it says")
+            raise StoreError(f"no memory is called {name!r}; memory_search finds one by what it says")
         return whose, found
+
+    async def file(self, whose: Whose, file: str) -> Entry | None:
+        """Return the memory in a file; None if it is gone, no memory, or may not be shown."""
+        found = await self._whole(whose, Entry(file=file)) if is_topic(file) else None
+        return found if found is None or self._options.local or not found.local_only else None
 
     async def writing(self, whose: Whose) -> Memory:
         """Open a memory directory for a change: created if missing, watched, marked as used by an agent
@@ -226,6 +262,30 @@ class Project:
             while left == math.inf or 0 < left < before:  # what cannot be read is not tried for ever
                 before = left
                 left = await asyncio.to_thread(ranker.catch_up, seconds=STEP_SECONDS)
+
+    async def _is_indexed(self) -> bool:
+        """Wait for the index for a limited time; return whether it has all memories."""
+        self.begin()
+        assert self._indexing is not None, "begun just now"
+        await asyncio.wait([self._indexing], timeout=READY_SECONDS)
+        return self._indexing.done()
+
+    def _ranked(
+        self, text: str, scopes: Sequence[Whose], *, limit: int, is_whole: bool
+    ) -> list[tuple[Whose, RankedMemory]]:
+        """Return the memories that match a query, best first; some of them may not be shown."""
+        query = RecallQuery(text=text, now=self.clock.now(), is_search=True)
+        found: list[tuple[Whose, RankedMemory]] = []
+        for whose in scopes:
+            if not self.place(whose).directory.is_dir():
+                continue
+            ranker = self._ranker(self.place(whose))
+            if is_whole:
+                ranker.refresh()
+                ranker.deepen(seconds=VECTORS_SECONDS / len(scopes))
+            best = ranker.rank(query, limit=SEARCHED * limit)
+            found += [(whose, one) for one in best if one.parts.get("covered")]
+        return sorted(found, key=lambda one: -one[1].score)
 
     def _recalled(self, text: str, *, is_whole: bool) -> Recalled:
         rankers = self._rankers_there()

@@ -20,17 +20,18 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 
 from nacre import prompts
-from nacre.app.memory_locations import Whose
 from nacre.errors import NacreError
-from nacre.integrations.mcp_server.base import CALLER, Caller, Offered, ServerOptions, in_one_line
+from nacre.integrations.mcp_server.answers import in_scope
+from nacre.integrations.mcp_server.base import CALLER, Answer, Caller, Offered, ServerOptions, in_one_line
 from nacre.integrations.mcp_server.greeting import HANDSHAKES, INSTRUCTIONS, NAME, TITLE
 from nacre.integrations.mcp_server.mail_tools import MailTools
-from nacre.integrations.mcp_server.memory_tools import in_scope, memory_tools, read_memory
+from nacre.integrations.mcp_server.memory_changes import memory_changes
+from nacre.integrations.mcp_server.memory_tools import memory_tools, read_memory
 from nacre.integrations.mcp_server.project import Project, Projects
 from nacre.integrations.mcp_server.session_tools import session_tools
 from nacre.memory.format.index import INDEX_FILE
-from nacre.messages.blocks import ToolResult
 from nacre.messages.untrusted_text import one_line
+from nacre.tools.base import result_schema
 from nacre.version import VERSION
 
 ABOUT_PROJECT = prompts.load(__package__, "about_project")
@@ -58,7 +59,7 @@ class McpServer:
         self.projects = Projects(options)
         self._mail = MailTools(self.projects)
         offered = [*memory_tools(self.projects), *session_tools(self.projects)]
-        offered += [] if options.read_only else self._mail.tools()
+        offered += [] if options.read_only else [*memory_changes(self.projects), *self._mail.tools()]
         self.offered = {one.tool.name: one for one in offered}
         self._roots: dict[str, tuple[Path, ...]] = {}
         self._clients: dict[str, ServerSession] = {}
@@ -121,8 +122,10 @@ class McpServer:
             return _failed(str(error))
         except Exception as error:  # noqa: BLE001 - a tool call: the client reads what went wrong
             return _failed(f"{params.name} failed: {type(error).__name__}: {error}")
-        assert not isinstance(said, ToolResult), "the tools of this room answer with text"
-        return types.CallToolResult(content=[types.TextContent(type="text", text=said)])
+        assert isinstance(said, Answer), "the tools of this server return answers"
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=said.text)], structured_content=said.data
+        )
 
     async def _list_resources(
         self, ctx: Context, params: types.PaginatedRequestParams | None
@@ -245,7 +248,7 @@ def _described(one: Offered) -> types.Tool:
     hints = types.ToolAnnotations(
         title=one.title,
         read_only_hint=one.tool.read_only,
-        destructive_hint=one.destructive,
+        destructive_hint=False,
         idempotent_hint=one.idempotent,
         open_world_hint=False,
     )
@@ -254,6 +257,7 @@ def _described(one: Offered) -> types.Tool:
         title=one.title,
         description=one.tool.description,
         input_schema=one.tool.input_schema,
+        output_schema=result_schema(one.answers) if one.answers else None,
         annotations=hints,
     )
 
@@ -356,9 +360,8 @@ async def listed(project: Project, after: str | None = None) -> ListPage:
     """
     if not project.settings.memory.is_on:
         return ListPage()
-    scopes: list[Whose] = ["project", "team", "user"] if project.places.has_team else ["project", "user"]
     found: dict[str, Described] = {}
-    for whose in scopes:
+    for whose in project.scopes():
         if project.place(whose).directory.is_dir():
             index = in_scope(whose, INDEX_FILE)
             found[f"0{index}"] = _described_resources(
@@ -377,7 +380,7 @@ async def listed(project: Project, after: str | None = None) -> ListPage:
 
 async def read(project: Project, uri: str) -> str:
     """Return the content behind a URI of `listed`; raises `StoreError` if there is none."""
-    return await read_memory(project, name_of(uri))
+    return (await read_memory(project, name_of(uri))).text
 
 
 def name_of(uri: str) -> str:

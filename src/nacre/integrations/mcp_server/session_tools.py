@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 from nacre import prompts
 from nacre.errors import SessionNotFound, ToolError
-from nacre.integrations.mcp_server.base import PROJECT, Offered
+from nacre.integrations.mcp_server.base import PROJECT, Answer, Offered
 from nacre.integrations.mcp_server.project import Project, Projects
 from nacre.memory.checks.local_only import LocalOnlyEntries
 from nacre.memory.secrets import redact
@@ -32,7 +33,25 @@ SHORT_ID = 8
 
 
 def session_tools(projects: Projects) -> list[Offered]:
-    return [Offered(_search(projects), "Search past sessions")]
+    return [Offered(_search(projects), "Search past sessions", answers=SessionMatches)]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMatch:
+    """A place in a session."""
+
+    session: str
+    line: int
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMatches:
+    """Places in past sessions, newest session first."""
+
+    matches: list[SessionMatch]
+    is_complete: Annotated[bool, "False: older sessions were not searched, because the time was over."]
 
 
 def _search(projects: Projects) -> Tool:
@@ -41,7 +60,7 @@ def _search(projects: Projects) -> Tool:
         text: Annotated[str, "Words as they were said; upper and lower case are the same."],
         limit: Annotated[int, f"At most so many places, up to {MAX_HITS}."] = 10,
         project: Annotated[str | None, PROJECT] = None,
-    ) -> str:
+    ) -> Answer:
         words = text.strip()
         if not MIN_WORDS_CHARS <= len(words) <= MAX_WORDS_CHARS:
             raise ToolError(f"text to look for has {MIN_WORDS_CHARS} to {MAX_WORDS_CHARS} characters")
@@ -50,10 +69,14 @@ def _search(projects: Projects) -> Tool:
         found, is_whole = await asyncio.to_thread(
             _found, one, words, most=max(1, min(limit, MAX_HITS)), staying=staying
         )
-        lines = [f"{hit.session[:SHORT_ID]}:{hit.line} {hit.role or '-'}: {_shown(hit)}" for hit in found]
+        matches = [
+            SessionMatch(hit.session[:SHORT_ID], hit.line, hit.role or "-", _shown(hit)) for hit in found
+        ]
+        lines = [f"{each.session}:{each.line} {each.role}: {each.text}" for each in matches]
         if not is_whole:
             lines.append(f"Older sessions were not searched: {SEARCH_SECONDS:g} s are over.")
-        return "\n".join(lines) or "No session of this project has these words."
+        text = "\n".join(lines) or "No session of this project has these words."
+        return Answer.of(text, SessionMatches(matches, is_whole))
 
     return search
 

@@ -263,7 +263,7 @@ def in_force(commits: Iterable[Commit]) -> Iterator[Commit]:
     taken_back: set[str] = set()
     for commit in commits:
         is_undone = any(commit.id.startswith(one) for one in taken_back)
-        undo = _UNDO.match(commit.reason) if commit.author == "user" else None
+        undo = _UNDO.match(commit.reason) if commit.author in {"user", "agent"} else None
         if undo and not is_undone:
             taken_back.add(undo[1])
         elif not undo and not is_undone:
