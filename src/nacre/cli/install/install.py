@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from nacre.app.memory_locations import decided_by, memory_paths, memory_place
+from nacre.cli.install.changes import FileChange, apply, check
 from nacre.cli.install.claude_code import (
-    FileChange,
     added,
-    apply,
-    check,
     install_changes,
     is_passing,
     present_value,
@@ -193,7 +191,7 @@ def _write(changes: list[FileChange]) -> None:
     from nacre.cli.output import printable
 
     for change in changes:
-        copy = apply(change, os.environ)
+        copy = apply(change, client_home(os.environ))
         done = "removed" if change.after is None else "wrote"
         kept = f" (as it was: {copy})" if copy else ""
         print(printable(f"{done} {change.path}{kept}"))
