@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,10 +67,19 @@ def apply(change: FileChange, home: Path) -> Path | None:
             disk.replace_file(record, data, temp_name=f".{record.name}.tmp")
         _write(target, change.after)
         if change.record is None:
-            record.unlink(missing_ok=True)
+            forget(change.path, home)
     except OSError as error:
         raise ConfigError(disk.explain(error, change.path)) from error
     return copy
+
+
+def forget(path: Path, home: Path) -> None:
+    """Remove the record and the copy of a file."""
+    record = _record_path(home, path)
+    for one in (record, record.with_suffix(".before")):
+        one.unlink(missing_ok=True)
+    with suppress(OSError):
+        record.parent.rmdir()
 
 
 def as_it_was(home: Path, path: Path, known: JsonObject) -> bytes | None:
@@ -78,11 +88,12 @@ def as_it_was(home: Path, path: Path, known: JsonObject) -> bytes | None:
         return None
     copy = read_file(_record_path(home, path).with_suffix(".before"))
     if copy is None or digest(copy) != known.get("before"):
-        raise ConfigError(f"the copy of {path} is missing; remove the hooks from it by hand")
+        raise ConfigError(f"the copy of {path} is missing; remove nacre from it by hand")
     return copy
 
 
 def recorded(home: Path, path: Path) -> JsonObject:
+    """Return what was recorded about a changed file, or an empty object."""
     try:
         stored: Json = json.loads(_record_path(home, path).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -95,6 +106,7 @@ def _record_path(home: Path, path: Path) -> Path:
 
 
 def digest(data: bytes) -> str:
+    """Return the digest by which an unchanged file is recognised."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -108,6 +120,7 @@ def text_of(data: bytes | None, path: Path) -> tuple[str, bytes]:
 
 
 def read_file(path: Path) -> bytes | None:
+    """Return a file's bytes, or None if it does not exist."""
     try:
         descriptor = disk.open_regular(path, os.O_RDONLY)
     except (FileNotFoundError, NotADirectoryError):
