@@ -130,6 +130,15 @@ def is_found(client: McpClient, environ: Mapping[str, str]) -> bool:
     return bool(shutil.which(client.program, path=environ.get("PATH"))) or folder.is_dir()
 
 
+def is_connected(client: McpClient, path: Path) -> bool:
+    """Whether a file names nacre's server; one that cannot be read does not."""
+    try:
+        text, _ = text_of(read_file(Path(os.path.realpath(path))), path)
+        return at(_parsed(text, path), (client.key, SERVER)) is not None
+    except ConfigError:
+        return False
+
+
 def server_entry(client: McpClient, program: Sequence[str], home: Path | None) -> JsonObject:
     """Return the entry that starts `nacre mcp`, with its home if that is not the usual one."""
     project = ["--project", "${workspaceFolder}"] if client.is_editor else []
@@ -155,7 +164,7 @@ def connected(client: McpClient, path: Path, entry: JsonObject, home: Path) -> F
         known = {}
     elif present != known.get("entry"):
         raise ConfigError(
-            f"{path}: {client.key}.{SERVER} is not what nacre wrote there; remove or rename it, then try again"
+            f"{path}: {client.key}.{SERVER} is not what nacre wrote; remove or rename it, then try again"
         )
     without = text if present is None else _removed(client, text, path, known)
     after = mark + _added(client, without, path, entry).encode()
@@ -173,7 +182,10 @@ def connected(client: McpClient, path: Path, entry: JsonObject, home: Path) -> F
 
 
 def disconnected(client: McpClient, path: Path, entry: JsonObject, home: Path) -> FileChange:
-    """Return the file without the entry; without a record only an entry that install would write is removed."""
+    """Return the file without the entry.
+
+    Without a record only an entry that `connected` would write is removed.
+    """
     before = read_file(Path(os.path.realpath(path)))
     text, mark = text_of(before, path)
     present = at(_parsed(text, path), (client.key, SERVER))
@@ -184,7 +196,7 @@ def disconnected(client: McpClient, path: Path, entry: JsonObject, home: Path) -
         return FileChange(path=path, before=before, after=as_it_was(home, path, known))
     if present != known.get("entry", entry):
         raise ConfigError(
-            f"{path}: {client.key}.{SERVER} is not what nacre wrote there, so it stays; remove it by hand"
+            f"{path}: {client.key}.{SERVER} is not what nacre wrote, so it stays; remove it by hand"
         )
     text = _removed(client, text, path, known)
     is_empty = not text.strip() or (path.suffix != ".toml" and text.split() in (["{}"], ["{", "}"]))

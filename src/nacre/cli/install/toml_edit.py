@@ -34,32 +34,41 @@ def add_table(text: str, keys: Sequence[str], value: JsonObject, *, note: str, w
         raise ConfigError(
             f"{where}: no table [{name}] can be added; write {keys[0]} as tables such as [{keys[0]}.name]"
         ) from None
-    if _taken(document, keys) != _taken(parsed_toml(text, where), keys):
+    if _without(document, keys) != _without(parsed_toml(text, where), keys):
         raise ConfigError(f"{where}: no table [{name}] can be added; add it by hand")
     return added
 
 
 def take_table(text: str, keys: Sequence[str], *, note: str, where: str) -> str:
     """Return the text without a table, its comment and the empty line above."""
-    header = re.compile(
-        r"[ \t]*\[[ \t]*" + r"[ \t]*\.[ \t]*".join(rf'"?{one}"?' for one in keys) + r"[ \t]*\]"
-    )
+    name = r"[ \t]*\.[ \t]*".join(rf'"?{one}"?' for one in keys)
+    header = re.compile(rf"[ \t]*\[[ \t]*{name}[ \t]*\]")
     lines = text.split("\n")
-    start = next((number for number, line in enumerate(lines) if header.match(line)), None)
-    by_hand = f"{where}: [{'.'.join(keys)}] cannot be removed from here; remove it by hand"
-    if start is None:
-        raise ConfigError(by_hand)
+    rest = _without(parsed_toml(text, where), keys)
+    for number, line in enumerate(lines):
+        if not header.match(line):
+            continue
+        taken = _lines_without(lines, number, note)
+        try:
+            # A line within a string can look like a header.
+            if tomllib.loads(taken) == rest:
+                return taken
+        except tomllib.TOMLDecodeError:
+            continue
+    raise ConfigError(f"{where}: [{'.'.join(keys)}] cannot be removed from here; remove it by hand")
+
+
+def _lines_without(lines: list[str], start: int, note: str) -> str:
+    """Return the text without the table at a line, up to the comments above the next."""
     following = (number for number in range(start + 1, len(lines)) if _HEADER.match(lines[number]))
     end = next(following, len(lines))
     while not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#"):
         end -= 1
     start -= start > 0 and lines[start - 1].strip() == f"# {note}"
     start -= start > 0 and not lines[start - 1].strip()
-    taken = "\n".join(lines[:start] + lines[end:])
-    # A line within a string can look like a header.
-    if _taken(parsed_toml(taken, where), keys) != _taken(parsed_toml(text, where), keys):
-        raise ConfigError(by_hand)
-    return taken
+    while start == 0 and end < len(lines) - 1 and not lines[end].strip():
+        end += 1
+    return "\n".join(lines[:start] + lines[end:])
 
 
 def _literal(value: Json) -> str:
@@ -68,7 +77,7 @@ def _literal(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _taken(document: JsonObject, keys: Sequence[str]) -> JsonObject:
+def _without(document: JsonObject, keys: Sequence[str]) -> JsonObject:
     """Return a document without a table, and without one that it leaves empty."""
     first = document.get(keys[0])
     others = {key: one for key, one in first.items() if key != keys[1]} if isinstance(first, dict) else first
