@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nacre.cli.install.claude_code import FileChange, apply, install_changes, uninstall_changes
+from nacre.cli.install.changes import FileChange, apply
+from nacre.cli.install.claude_code import install_changes, uninstall_changes
 from nacre.errors import ConfigError
-from nacre.integrations.claude_code.input import EVENTS
+from nacre.integrations.claude_code.input import EVENTS, client_home
 from nacre.messages.blocks import Json
 from tests.cli.program import nacre
 from tests.scale import scaled
@@ -54,7 +55,7 @@ def uninstall(base: Path) -> list[FileChange]:
 def carried_out(base: Path, changes: list[FileChange]) -> list[FileChange]:
     needed = [one for one in changes if one.is_needed]
     for one in needed:
-        apply(one, environ(base))
+        apply(one, client_home(environ(base)))
     return needed
 
 
@@ -197,7 +198,7 @@ def test_a_file_changed_between_the_question_and_the_answer_is_left(world: Path)
     (change,) = install_changes("user", environ(world), mcp=False, cwd=world)
     settings_file(world).write_text("{}")
     with pytest.raises(ConfigError, match="changed meanwhile"):
-        apply(change, environ(world))
+        apply(change, client_home(environ(world)))
     assert settings_file(world).read_text() == "{}"
 
 

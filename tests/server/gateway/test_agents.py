@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,34 +22,22 @@ from nacre.messages.blocks import Json, JsonObject
 from nacre.server.gateway.observer import ObservedRequest, SessionObserver
 from nacre.server.gateway.proxy import Call
 from nacre.settings import load
+from tests.npm_agents import NEEDS_AGENTS, installed_agents
 from tests.server.gateway.proxying import Running, gateway
 
-NPM = shutil.which("npm")
-INSTALLED = os.environ.get("NACRE_TEST_AGENTS", "")
-"""A folder with `claude` and `codex`, so that the tests need not install them."""
 PACKAGES = ("@anthropic-ai/claude-code", "@openai/codex")
 SECONDS = 120
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not NPM and not INSTALLED, reason="npm is missing, which installs the agents"),
+    NEEDS_AGENTS,
 ]
 
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the agents' programs."""
-    if INSTALLED:
-        return Path(INSTALLED)
-    folder = tmp_path_factory.mktemp("agents")
-    command = [str(NPM), "install", "--no-audit", "--no-fund", "--prefix", str(folder), *PACKAGES]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    except subprocess.TimeoutExpired:
-        pytest.skip("npm installed no agents within 240 s")
-    if done.returncode:
-        pytest.skip(f"npm could not install the agents: {done.stderr.strip()[-200:]}")
-    return folder / "node_modules" / ".bin"
+    return installed_agents(tmp_path_factory.mktemp("agents"), PACKAGES)
 
 
 @pytest.fixture

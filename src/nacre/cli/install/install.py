@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, TypeVar
@@ -14,22 +16,33 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from nacre.app.memory_locations import decided_by, memory_paths, memory_place
+from nacre.cli.install.changes import FileChange, apply, check, forget, recorded
 from nacre.cli.install.claude_code import (
-    FileChange,
     added,
-    apply,
-    check,
     install_changes,
     is_passing,
     present_value,
     removed,
+    settings_path,
     this_program,
     uninstall_changes,
 )
 from nacre.cli.install.json_edit import Addition
+from nacre.cli.install.mcp_clients import (
+    CLIENTS,
+    McpClient,
+    config_file,
+    connected,
+    disconnected,
+    is_connected,
+    is_found,
+    remove_folders,
+    server_entry,
+)
 from nacre.integrations.claude_code.input import client_home, settings_for
 from nacre.memory.files.location import memory_base
 from nacre.memory.transfer.copy_home import HomeCopy
+from nacre.messages.blocks import JsonObject
 from nacre.settings import Settings, load
 
 if TYPE_CHECKING:
@@ -37,8 +50,19 @@ if TYPE_CHECKING:
 
 OK = 0
 NO = 1
+PASSING = "This nacre lies in a cache that is emptied now and then: install it for good, then repeat this."
+HELP = (
+    "Remove nacre's MCP server from {title}'s configuration.\n\n"
+    "An entry that was changed since is left, with a message.",
+    "Let {title} start `nacre mcp`, which recalls and saves memories.\n\n"
+    "Shows what would be written into which file, and asks. Everything else in it stays unchanged.",
+)
+"""Help of `uninstall` and of `install`."""
 _SECRET = re.compile(
-    r'("[^"]*(?:key|token|secret|password|credential)[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*"', re.IGNORECASE
+    r'((?:"[^"]*(?:{0})[^"]*"|[\w.-]*(?:{0})[\w.-]*)\s*[:=]\s*)(?:"(?:[^"\\]|\\.)*"|\'[^\']*\')'.format(
+        "key|token|secret|password|credential|authorization"
+    ),
+    re.IGNORECASE,
 )
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -57,17 +81,44 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Show what would change 
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-@click.group(short_help="Set nacre up in another program.")
-def install() -> None:
+@click.group(short_help="Set nacre up in another program.", invoke_without_command=True)
+@click.pass_context
+def install(context: click.Context) -> int:
     """Set nacre up in another program; `nacre uninstall` removes it.
 
-    Supported: claude-code (hooks for recall and extraction, and with --mcp tools for its memory).
+    Supported: claude-code (hooks for recall and extraction, and with --mcp tools for its memory), and codex,
+    gemini, opencode, cursor and vscode (tools for its memory). Without a program: lists those found here.
     """
+    if context.invoked_subcommand is None:
+        _print_programs(os.environ)
+    return OK
 
 
 @click.group(short_help="Remove nacre from another program.")
 def uninstall() -> None:
     """Remove what `nacre install` has written, and nothing else."""
+
+
+def _print_programs(environ: Mapping[str, str]) -> None:
+    from nacre.cli.output import printable
+
+    settings = settings_path("user", client_home(environ), Path.cwd())
+    is_here = bool(shutil.which("claude")) or client_home(environ).is_dir()
+    rows = [("claude-code", "Claude Code", is_here, bool(recorded(client_home(environ), settings)))]
+    for client in CLIENTS:
+        files = [config_file(client, environ, place) for place in (None, Path.cwd())]
+        rows.append(
+            (
+                client.name,
+                client.title,
+                is_found(client, environ),
+                any(is_connected(client, one) for one in files),
+            )
+        )
+    for name, title, is_found_here, is_done in rows:
+        state = "nacre is installed" if is_done else "found" if is_found_here else "not found"
+        print(printable(f"{name:<12} {title:<12} {state}"))
+    print("Install with: nacre install NAME (--dry-run shows what it would write)")
 
 
 @install.command("claude-code", short_help="Recall and extraction in Claude Code.")
@@ -105,7 +156,7 @@ def install_claude_code(*, scope: Where, mcp: bool, dry_run: bool, yes: bool, un
         return OK if dry_run else NO
     for line in copy_home(shared.home_copy, is_dry=False).lines() if shared.home_copy else ():
         print(printable(line))
-    _write(needed)
+    _write(needed, client_home(os.environ))
     _print_how_to_check(scope)
     return OK
 
@@ -142,7 +193,7 @@ def _uninstalled(scope: Where, *, dry_run: bool, yes: bool) -> int:
         return OK
     if not _is_agreed(needed, dry_run=dry_run, yes=yes):
         return OK if dry_run else NO
-    _write(needed)
+    _write(needed, client_home(os.environ))
     print("Claude Code no longer calls nacre; its memories are untouched.")
     if scope == "user" and (line := still_shared(os.environ, Path.cwd())):
         print(printable(line))
@@ -156,6 +207,84 @@ def _uninstalled(scope: Where, *, dry_run: bool, yes: bool) -> int:
             printable(f"{are} in {home_copy.old} and not in nacre's own {home_copy.new}; to copy: {command}")
         )
     return OK
+
+
+def _connect(client: McpClient, *, in_project: bool, dry_run: bool, yes: bool) -> int:
+    from nacre.cli.mcp import require_sdk
+    from nacre.cli.output import printable
+
+    require_sdk()  # a server that cannot start would only be seen to fail in the client
+    own = load(Path.cwd(), os.environ)
+    path = config_file(client, os.environ, Path.cwd() if in_project else None)
+    change = connected(client, path, _entry(client, own), own.home)
+    if not change.is_needed:
+        print(printable(f"{path} has nacre's server already: nothing to do."))
+        return OK
+    if not is_found(client, os.environ):
+        print(f"{client.title} was not found on this machine; the file is written all the same.")
+    if not _is_agreed([change], dry_run=dry_run, yes=yes):
+        return OK if dry_run else NO
+    _write([change], own.home)
+    if is_passing(this_program()):
+        print(PASSING)
+    if in_project:
+        print("Everyone who uses this file needs nacre at the same path.")
+    print(f"Start {client.title} anew; {client.check}.")
+    print(f"Undo: nacre uninstall {client.name}{' --project' if in_project else ''}")
+    return OK
+
+
+def _disconnect(client: McpClient, *, in_project: bool, dry_run: bool, yes: bool) -> int:
+    from nacre.cli.output import printable
+
+    own = load(Path.cwd(), os.environ)
+    path = config_file(client, os.environ, Path.cwd() if in_project else None)
+    folders = recorded(own.home, path).get("folders")
+    change = disconnected(client, path, _entry(client, own), own.home)
+    if not change.is_needed:
+        forget(path, own.home)
+        print(printable(f"{path} contains nothing of nacre"))
+        return OK
+    if not _is_agreed([change], dry_run=dry_run, yes=yes):
+        return OK if dry_run else NO
+    _write([change], own.home)
+    if change.after is None:
+        remove_folders(folders)
+    print(f"{client.title} no longer starts nacre; memories are untouched.")
+    return OK
+
+
+def _entry(client: McpClient, own: Settings) -> JsonObject:
+    usual = Path(os.environ.get("HOME") or Path.home()) / ".nacre"
+    return server_entry(client, this_program(), None if own.home == usual else own.home)
+
+
+def _add_commands(client: McpClient) -> None:
+    """Add `install` and `uninstall` of a program that starts `nacre mcp`."""
+    for group, work, short in (
+        (install, _connect, f"Memory tools in {client.title}."),
+        (uninstall, _disconnect, f"Remove nacre from {client.title}."),
+    ):
+        command = click.Command(
+            client.name,
+            callback=partial(work, client),
+            params=[
+                click.Option(
+                    ["--project", "in_project"],
+                    is_flag=True,
+                    help=f"In {client.project_file} of this directory instead of your own file.",
+                ),
+                click.Option(["--dry-run"], is_flag=True, help="Show what would change without changing it."),
+                click.Option(["--yes"], is_flag=True, help="Do not ask."),
+            ],
+            short_help=short,
+            help=HELP[group.name == "install"].format(title=client.title),
+        )
+        group.add_command(command)
+
+
+for _client in CLIENTS:
+    _add_commands(_client)
 
 
 def _is_agreed(
@@ -188,12 +317,12 @@ def _is_agreed(
     return True
 
 
-def _write(changes: list[FileChange]) -> None:
+def _write(changes: list[FileChange], home: Path) -> None:
 
     from nacre.cli.output import printable
 
     for change in changes:
-        copy = apply(change, os.environ)
+        copy = apply(change, home)
         done = "removed" if change.after is None else "wrote"
         kept = f" (as it was: {copy})" if copy else ""
         print(printable(f"{done} {change.path}{kept}"))
@@ -217,9 +346,7 @@ def _print_how_to_check(scope: Where) -> None:
 
     settings = settings_for(Path.cwd(), os.environ)
     if is_passing(this_program()):
-        print(
-            "This nacre lies in a cache that is emptied now and then: install it for good, then repeat this."
-        )
+        print(PASSING)
     if scope == "project":
         print(
             "The file is shared: who else uses it needs nacre at the same path. --scope local is yours alone."
