@@ -579,9 +579,9 @@ def _gateway() -> str:
         *_table(head, rows),
         "",
         f"Replies that differ from direct ones: {day['replies_that_differ']}. Requests that differ without",
-        f"`--memory` and `--shrink`: {day['bodies_that_differ']}. Requests to OpenAI and with thinking of a fixed",
-        "budget cannot be refreshed; they cost as much as directly. The replies are recorded ones: what a model",
-        "would do with a memory, or without what was shrunk, is not in these figures.",
+        f"`--memory` and `--shrink`: {day['bodies_that_differ']}. Requests to OpenAI and with thinking",
+        "of a fixed budget cannot be refreshed; they cost as much as directly. The replies are recorded",
+        "ones: what a model would do with a memory, or without what was shrunk, is not in these figures.",
     ]
     return _part("The gateway", "gateway", lines)
 

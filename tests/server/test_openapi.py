@@ -99,6 +99,11 @@ def _values(schema: dict[str, Any], schemas: dict[str, Any]) -> st.SearchStrateg
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     match schema.get("type"):
+        case "object" if "properties" not in schema:
+            inner = schema.get("additionalProperties")
+            return st.dictionaries(TEXT, _values(inner if isinstance(inner, dict) else {}, schemas), max_size=3)
+        case "array":
+            return st.lists(_values(schema["items"], schemas), max_size=3)
         case "object":
             wanted = {name: _values(one, schemas) for name, one in schema["properties"].items()}
             required = {name: wanted.pop(name) for name in schema.get("required", ())}

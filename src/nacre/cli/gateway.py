@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from nacre.cli.options import RunOptions, load_settings
 from nacre.cli.output import print_json, print_table, printable
@@ -84,9 +87,10 @@ def gateway(
         raise ConfigError(f"nacre gateway needs uvicorn; install it with: {how_to_install('server')}")
     from nacre.asgi import bound
     from nacre.server.gateway.keep_warm import KeepWarmLimits
-    from nacre.server.gateway.run import HOST, GatewayOptions, serve_gateway
+    from nacre.server.gateway.run import HOST, GatewayOptions, build_gateway, serve_gateway
     from nacre.server.gateway.upstream import Upstream
 
+    _check_options(ctx, given)
     options: RunOptions = ctx.obj
     limits = KeepWarmLimits(
         day_usd=float(given["keep_warm_usd"] or 0), subscriptions=bool(given["keep_warm_subscription"])
@@ -100,14 +104,27 @@ def gateway(
         record=record,
         keep_warm=limits if given["keep_warm"] or given["keep_warm_subscription"] else None,
     )
-    listening = bound(HOST, port)
-    url = f"http://{HOST}:{listening.getsockname()[1]}"
-    if as_json:
-        print(json.dumps({"url": url, "pid": os.getpid()}), flush=True)
-    else:
-        print(f"{url}\n\n  ANTHROPIC_BASE_URL={url}\n  OPENAI_BASE_URL={url}/v1", flush=True)
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve_gateway(asked, listening))
+    with bound(HOST, port) as listening, contextlib.suppress(KeyboardInterrupt):
+        port = listening.getsockname()[1]
+        built = build_gateway(asked, port)
+        url = f"http://{HOST}:{port}"
+        if as_json:
+            print(json.dumps({"url": url, "pid": os.getpid()}), flush=True)
+        else:
+            print(f"{url}\n\n  ANTHROPIC_BASE_URL={url}\n  OPENAI_BASE_URL={url}/v1", flush=True)
+        asyncio.run(serve_gateway(built, listening))
+
+
+def _check_options(ctx: click.Context, given: Mapping[str, bool | float | None]) -> None:
+    """Refuse options that would do nothing, and a limit that is no number."""
+    if given["shrink_window"] is not None and not given["shrink"]:
+        raise click.UsageError("--shrink-window needs --shrink")
+    is_warm = given["keep_warm"] or given["keep_warm_subscription"]
+    has_limit = ctx.get_parameter_source("keep_warm_usd") is not ParameterSource.DEFAULT
+    if has_limit and not is_warm:
+        raise click.UsageError("--keep-warm-usd needs --keep-warm")
+    if math.isnan(given["keep_warm_usd"] or 0):
+        raise click.UsageError("--keep-warm-usd takes an amount in USD")
 
 
 def request_shrinker(settings: Settings, window: float | None) -> Shrinker:

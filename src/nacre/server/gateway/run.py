@@ -102,11 +102,10 @@ def with_gateway(app: App, built: BuiltGateway) -> App:
     return both
 
 
-async def serve_gateway(options: GatewayOptions, listening: socket.socket) -> None:
+async def serve_gateway(built: BuiltGateway, listening: socket.socket) -> None:
     """Serve until the process is told to stop."""
     # A reply that broke off at the provider is left unfinished, which the server would log as an error.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    built = build_gateway(options, listening.getsockname()[1])
     await serve(built.app, listening, limit=built.limit, grace_seconds=GRACE_SECONDS, date_header=False)
 
 
