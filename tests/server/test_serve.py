@@ -90,7 +90,7 @@ async def test_mcp_has_the_same_tools_and_the_rights_of_the_key(tmp_path: Path) 
             cwd=tmp_path, capture_output=True, text=True, check=True,
         )  # fmt: skip
         reader = json.loads(made.stdout)["key"]
-        for key, tools in ((server.key, 8), (reader, 4)):
+        for key, tools in ((server.key, 12), (reader, 6)):
             async with (
                 httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=30) as http,
                 Client(streamable_http_client(f"{server.url}/mcp", http_client=http), mode="auto") as talk,
