@@ -119,7 +119,7 @@ def _print_programs(environ: Mapping[str, str]) -> None:
     for name, title, is_found_here, is_done in rows:
         state = "nacre is installed" if is_done else "found" if is_found_here else "not found"
         print(printable(f"{name:<12} {title:<12} {state}"))
-    print("Install with: nacre install NAME (--dry-run shows what it would write)")
+    print("Install with, for example: nacre install codex (--dry-run shows what it would write)")
 
 
 @install.command("claude-code", short_help="Recall and extraction in Claude Code.")
