@@ -216,3 +216,50 @@ def test_what_is_erased_for_good_is_looked_for_in_both_homes(world: Path, capsys
     assert memories(world / ".claude", world / "project") == set()
     assert memories(world / ".nacre", world / "project") == {"project_mascot.md"}
     assert f"NACRE_MEMORY_HOME={world / '.nacre'} nacre memory forget project_mascot.md --purge" in left
+
+
+def test_a_purge_leaves_memories_and_the_clients_own_files(world: Path, capsys: Capture) -> None:
+    said(capsys, "install", "claude-code", "--yes")
+    said(capsys, "memory", "save", "Releases leave on Thursdays.", "--name", "releases")
+    said(capsys, "memory", "save", "Likes tea.", "--name", "tea", "--scope", "user")
+    recalled(world, "When do releases leave?")
+    client = world / ".claude"
+    project = client / "projects" / slug(str(world / "project"))
+    theirs = [
+        client / "cache" / "changelog.md",
+        project / "s-1.jsonl",
+        client / "cache" / "plugins" / "lock.json",
+    ]
+    for one in theirs:
+        one.parent.mkdir(parents=True, exist_ok=True)
+        one.write_text("theirs")
+    words = project / "s-1" / "nacre-words-and-deeds.md"
+    words.parent.mkdir()
+    words.write_text("words")
+    before = {one for one in client.rglob("*") if one.is_file()}
+    shown = said(capsys, "uninstall", "claude-code", "--purge", "--dry-run")
+    assert f"would delete {words}" in shown
+    assert {one for one in client.rglob("*") if one.is_file()} == before
+    said(capsys, "uninstall", "claude-code", "--purge", "--yes")
+    left = {one for one in client.rglob("*") if one.is_file() and "memory" not in one.parts}
+    assert left == set(theirs)
+    assert memories(client, world / "project") == {"project_releases.md"}
+    assert not words.parent.exists()
+    assert "no other files" in said(capsys, "uninstall", "claude-code", "--purge", "--yes")
+
+
+def test_a_purge_of_a_folder_that_nacre_goes_on_using_is_refused(
+    world: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said(capsys, "install", "claude-code", "--yes")
+    settings = world / ".nacre" / "settings.json"
+    settings.unlink()
+    settings.write_text(json.dumps({"memoryHome": str(world / ".claude"), "model": "embedded"}))
+    for name in (world / ".nacre" / "cache", world / ".claude" / "cache" / "install"):
+        for one in name.glob("*") if name.exists() else ():
+            one.unlink()
+    assert main(["uninstall", "claude-code", "--purge", "--yes"]) == 3
+    assert "would delete its history" in capsys.readouterr().err
+    monkeypatch.setenv("NACRE_HOME", str(world / ".claude"))
+    assert main(["uninstall", "claude-code", "--purge", "--yes"]) == 3
+    assert "would delete what it uses" in capsys.readouterr().err

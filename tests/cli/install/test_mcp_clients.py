@@ -137,6 +137,20 @@ def test_a_file_that_changed_elsewhere_loses_only_the_entry(client: McpClient, t
         assert path.read_text() == text.replace(old, new).replace('b"}, //', 'b"} //')
 
 
+def test_codex_may_write_the_variables_as_a_table(tmp_path: Path) -> None:
+    client = BY_NAME["codex"]
+    path = file_of(client, tmp_path)
+    wanted = server_entry(client, PROGRAM, tmp_path)
+    carried_out(connected(client, path, wanted, tmp_path / ".nacre"), tmp_path)
+    inline = f'env = {{ NACRE_HOME = "{tmp_path}" }}\n'
+    text = path.read_text()
+    assert inline in text
+    table = f'\n[mcp_servers.nacre.env]\nNACRE_HOME = "{tmp_path}"\n\n[mcp_servers.other]\ncommand = "x"\n'
+    path.write_text(text.replace(inline, table))
+    carried_out(disconnected(client, path, wanted, tmp_path / ".nacre"), tmp_path)
+    assert path.read_text() == '[mcp_servers.other]\ncommand = "x"\n'
+
+
 def test_a_comment_in_an_empty_object_stays(tmp_path: Path) -> None:
     client = BY_NAME["vscode"]
     path = written(client, tmp_path, COMMENTED_OUT % client.key)

@@ -39,6 +39,7 @@ from nacre.cli.install.mcp_clients import (
     remove_folders,
     server_entry,
 )
+from nacre.errors import ConfigError
 from nacre.integrations.claude_code.input import client_home, settings_for
 from nacre.memory.files.location import memory_base
 from nacre.memory.transfer.copy_home import HomeCopy
@@ -118,7 +119,7 @@ def _print_programs(environ: Mapping[str, str]) -> None:
     for name, title, is_found_here, is_done in rows:
         state = "nacre is installed" if is_done else "found" if is_found_here else "not found"
         print(printable(f"{name:<12} {title:<12} {state}"))
-    print("Install with: nacre install NAME (--dry-run shows what it would write)")
+    print("Install with, for example: nacre install codex (--dry-run shows what it would write)")
 
 
 @install.command("claude-code", short_help="Recall and extraction in Claude Code.")
@@ -175,9 +176,60 @@ def uninstall_for_user() -> int:
 @_scope_option
 @_dry_run
 @_yes
-def uninstall_claude_code(*, scope: Where, dry_run: bool, yes: bool) -> int:
+@click.option(
+    "--purge",
+    is_flag=True,
+    help="Also delete nacre's caches and histories there; undo is lost, memories stay.",
+)
+def uninstall_claude_code(*, scope: Where, dry_run: bool, yes: bool, purge: bool) -> int:
     """Remove nacre from Claude Code's settings; memories stay."""
-    return _uninstalled(scope, dry_run=dry_run, yes=yes)
+    if purge and scope != "user":
+        raise click.UsageError("--purge works with --scope user only: the files belong to all projects")
+    if purge:
+        _refuse_purge_in_use(os.environ)
+    code = _uninstalled(scope, dry_run=dry_run, yes=yes)
+    return _purged(dry_run=dry_run, yes=yes) if purge and code == OK else code
+
+
+def _refuse_purge_in_use(environ: Mapping[str, str]) -> None:
+    """Raise `ConfigError` if nacre would go on using the client's folder."""
+    own = load(Path.cwd(), environ)
+    client = client_home(environ)
+    if Path(os.path.realpath(own.home)) == Path(os.path.realpath(client)):
+        raise ConfigError(f"nacre's own home is {client}; --purge would delete what it uses")
+    if (line := still_shared(environ, Path.cwd())) and unsharing(environ, Path.cwd()).change is None:
+        raise ConfigError(f"{line}; --purge would delete its history")
+
+
+def _purged(*, dry_run: bool, yes: bool) -> int:
+    from nacre.cli.install.purge import delete, leftovers
+    from nacre.cli.output import printable
+
+    home = client_home(os.environ)
+    found = leftovers(home)
+    if not found:
+        print(printable(f"{home} contains no other files of nacre"))
+        return OK
+    for path in found:
+        print(printable(f"{'would delete' if dry_run else 'delete'} {path}"))
+    if dry_run:
+        return OK
+    if not yes and not _is_confirmed(
+        "delete these? Memories stay, but `nacre memory undo` and `log` lose theirs"
+    ):
+        print("nothing was deleted; add --yes to delete without asking")
+        return NO
+    delete(found, home)
+    print(printable(f"deleted {len(found)} files and folders of nacre in {home}"))
+    return OK
+
+
+def _is_confirmed(question: str) -> bool:
+    try:
+        return input(f"{question} [y]es, [N]o: ").strip().lower() in {"y", "yes"}
+    except (EOFError, UnicodeDecodeError):
+        print()
+        return False
 
 
 def _uninstalled(scope: Where, *, dry_run: bool, yes: bool) -> int:
@@ -302,15 +354,9 @@ def _is_agreed(
     if dry_run:
         print("nothing was written")
         return False
-    if not yes:
-        try:
-            answer = input("write this? [y]es, [N]o: ").strip().lower()
-        except (EOFError, UnicodeDecodeError):
-            print()
-            answer = ""
-        if answer not in {"y", "yes"}:
-            print("nothing was written; add --yes to write without asking")
-            return False
+    if not yes and not _is_confirmed("write this?"):
+        print("nothing was written; add --yes to write without asking")
+        return False
     # Check all before the first is written: half of the changes would be worse than none.
     for change in changes:
         check(change)

@@ -43,12 +43,17 @@ def take_table(text: str, keys: Sequence[str], *, note: str, where: str) -> str:
     """Return the text without a table, its comment and the empty line above."""
     name = r"[ \t]*\.[ \t]*".join(rf'"?{one}"?' for one in keys)
     header = re.compile(rf"[ \t]*\[[ \t]*{name}[ \t]*\]")
+    inner = re.compile(rf"[ \t]*\[[ \t]*{name}[ \t]*\.")
     lines = text.split("\n")
     rest = _without(parsed_toml(text, where), keys)
     for number, line in enumerate(lines):
         if not header.match(line):
             continue
-        taken = _lines_without(lines, number, note)
+        following = range(number + 1, len(lines))
+        end = next(
+            (one for one in following if _HEADER.match(lines[one]) and not inner.match(lines[one])), None
+        )
+        taken = _lines_without(lines, number, len(lines) if end is None else end, note)
         try:
             # A line within a string can look like a header.
             if tomllib.loads(taken) == rest:
@@ -58,10 +63,8 @@ def take_table(text: str, keys: Sequence[str], *, note: str, where: str) -> str:
     raise ConfigError(f"{where}: [{'.'.join(keys)}] cannot be removed from here; remove it by hand")
 
 
-def _lines_without(lines: list[str], start: int, note: str) -> str:
-    """Return the text without the table at a line, up to the comments above the next."""
-    following = (number for number in range(start + 1, len(lines)) if _HEADER.match(lines[number]))
-    end = next(following, len(lines))
+def _lines_without(lines: list[str], start: int, end: int, note: str) -> str:
+    """Return the text without the table between two lines; comments above the next table stay."""
     while not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#"):
         end -= 1
     start -= start > 0 and lines[start - 1].strip() == f"# {note}"
