@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nacre.testing import ScriptedProvider, call, say
-from nacre.tui.code import coloured, diff_lines
+from nacre.tui.code import MAX_TINT_WIDTH, coloured, diff_lines
 from tests.tui.stage import staged
 
 LINES = st.lists(st.text(st.sampled_from("ab \"'#{\\\x0c\x1e\u2028\u0085\ufeff"), max_size=6), max_size=5)
@@ -28,6 +28,13 @@ def test_a_change_beside_an_empty_line_is_drawn() -> None:
     rows = [("1", " "), ("2", "-b = 1"), ("2", "+b = 2"), ("3", " ")]
     shown = [line.plain.rstrip() for line in diff_lines(rows, "billing.py")]
     assert shown == ["1", "2 - b = 1", "2 + b = 2", "3"]
+
+
+def test_the_colours_of_a_change_end_in_one_column() -> None:
+    rows = [("1", "-b"), ("1", "+b = 2222"), ("2", " c"), ("3", "+" + "d" * 200)]
+    removed, added, kept, long = (line.plain for line in diff_lines(rows, "billing.py"))
+    assert len(removed) == len(added) == 4 + MAX_TINT_WIDTH < 80 < len(long)
+    assert kept == "2   c"
 
 
 @pytest.mark.parametrize("text", ["\n\nb = 1\n\n\n", "b = 1"])

@@ -12,7 +12,7 @@ from nacre.memory.checks.review import Proposal, propose, waiting
 from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.testing import FrozenClock, ScriptedProvider
-from nacre.tui.memory import SessionMemories, shown_memory
+from nacre.tui.memory import SessionMemories, shown_memory, with_emphasis
 from tests.tui.stage import Stage, staged
 
 
@@ -216,3 +216,9 @@ def test_a_memory_is_shown_with_nothing_said_twice() -> None:
     assert "About when" in shown_memory(
         "deploys.md", text.replace("We deploy on Mondays\n", "About when\n", 1)
     )
+
+
+def test_a_memory_is_shown_without_the_signs_of_bold_words_and_code() -> None:
+    line = with_emphasis("**Why:** `parse` is 2 ** 3 ** 4, <!-- [b]kept[/b] --> **")
+    assert line.plain == "Why: parse is 2 ** 3 ** 4, <!-- [b]kept[/b] --> **"
+    assert [line.plain[one.start : one.end] for one in line.spans] == ["Why:", "parse"]

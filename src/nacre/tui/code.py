@@ -12,6 +12,8 @@ from textual.highlight import HighlightTheme, TokenType, highlight
 MAX_COLOURED_CHARS = 50_000
 """Longer code stays plain: a lexer takes about a second for a megabyte."""
 
+MAX_TINT_WIDTH = 68
+"""Columns to which the colours of a change are filled: with its margin it fits into 80."""
 DIFF_STYLES = {"+": "bold $success", "-": "bold $error"}
 
 
@@ -47,22 +49,24 @@ def diff_lines(rows: Sequence[tuple[str, str]], path: str) -> list[Content]:
     """Return the lines of a change with their numbers: removed ones in one colour, others by their syntax."""
     width = max((len(number) for number, _ in rows), default=1)
     code = coloured("\n".join(line[1:] for _, line in rows), language_of(path))
+    tint_width = min(max((line.cell_length for line in code), default=0), MAX_TINT_WIDTH)
     return [
         Content.assemble(
             (f"{number:>{width}} ", "dim"),
             (f"{line[:1]} ", DIFF_STYLES.get(line[:1], "")),
-            _tinted(line, text),
+            _tinted(line, text, tint_width),
         )
         for (number, line), text in zip(rows, code, strict=True)
     ]
 
 
-def _tinted(line: str, code: Content) -> Content:
+def _tinted(line: str, code: Content, width: int) -> Content:
+    filled = code.pad_right(max(0, width - code.cell_length))
     match line[:1]:
         case "+":
-            return code.stylize_before("$added")
+            return filled.stylize_before("$added")
         case "-":
-            return Content(code.plain).stylize("$removed")
+            return Content(filled.plain).stylize("$removed")
         case _:
             return code
 

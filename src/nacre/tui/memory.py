@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from nacre.tui.commands import key_hints
 from nacre.tui.dialogs import Editor
 from nacre.tui.own_editor import edited_elsewhere
 
+_EMPHASIS = re.compile(r"\*\*(?P<bold>[^\s*](?:[^*]*[^\s*])?)\*\*|`(?P<code>[^`]+)`")
 MOST_CHANGES = 1_000
 """Changes of one memory that are listed."""
 SEARCH_SECONDS = 0.15
@@ -206,6 +208,17 @@ class SessionMemories:
 
     def _by_hand(self, reason: str) -> MemoryChange:
         return MemoryChange(author="user", reason=reason, session=self.session)
+
+
+def with_emphasis(line: str) -> Content:
+    """Return a line of Markdown with bold words and code in their styles; all else stays as it is written."""
+    parts: list[Content | str] = []
+    end = 0
+    for found in _EMPHASIS.finditer(line):
+        style = "bold" if found["bold"] else "bold $secondary"
+        parts += [line[end : found.start()], Content.styled(found["bold"] or found["code"], style)]
+        end = found.end()
+    return Content.assemble(*parts, line[end:])
 
 
 def shown_memory(file: str, text: str) -> str:
@@ -403,7 +416,7 @@ class MemoryBrowser(ModalScreen[None]):
             self._show_status(str(error), "$error")
 
     def _show_memory(self, place: str, text: str) -> None:
-        shown = "\n".join(printable(line) for line in text.splitlines())
+        shown = Content("\n").join(with_emphasis(printable(line)) for line in text.splitlines())
         self.query_one("#detail", Static).update(Content.assemble((printable(place), "dim"), "\n", shown))
         self.query_one(".preview").scroll_home(animate=False)
 

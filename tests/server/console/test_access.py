@@ -287,7 +287,7 @@ async def test_memories_are_in_the_order_of_the_times_that_the_page_shows(tmp_pa
     async with serving(tmp_path) as server, signed_in(server) as client:
         await save(client, "The older text.", name="Older")
         await save(client, "The newer text.", name="Newer")
-        [older] = tmp_path.rglob("*older*.md")
+        [older] = server.parts.settings.home.rglob("*older*.md")
         text = re.sub(r"modified: \S+", "modified: 2020-01-01T00:00:00Z", older.read_text(encoding="utf-8"))
         older.write_text(text, encoding="utf-8")
         os.utime(older, (2**31, 2**31))
