@@ -101,7 +101,9 @@ def _values(schema: dict[str, Any], schemas: dict[str, Any]) -> st.SearchStrateg
     match schema.get("type"):
         case "object" if "properties" not in schema:
             inner = schema.get("additionalProperties")
-            return st.dictionaries(TEXT, _values(inner if isinstance(inner, dict) else {}, schemas), max_size=3)
+            return st.dictionaries(
+                TEXT, _values(inner if isinstance(inner, dict) else {}, schemas), max_size=3
+            )
         case "array":
             return st.lists(_values(schema["items"], schemas), max_size=3)
         case "object":

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from nacre.errors import StoreError, VersionConflict
 from nacre.memory.files.transaction import pick_up, transact
-from nacre.memory.format.entry import MemoryChange
+from nacre.memory.format.entry import MemoryChange, read_entry
 from nacre.memory.format.index import MemoryIndex
 from nacre.memory.memory import Memory
 from nacre.memory.team.remote import MAX_KNOWN
@@ -86,6 +86,12 @@ async def _state(call: Call) -> Answer:
                     known.setdefault(file, []).append(version)
             at = parent
         files = history.tree(newest) if newest else {}
+        if not call.key.local:
+            known = {
+                file: versions
+                for file, versions in known.items()
+                if file in files or not _was_local_only(history, file, versions)
+            }
         return {
             "head": newest,
             "files": {file: version for file, version in files.items() if file not in hidden},
@@ -95,6 +101,12 @@ async def _state(call: Call) -> Answer:
     async with space.changing:
         await pick_up(space.memory.location, clock=call.clock)
         return Answer(content=await asyncio.to_thread(read))
+
+
+def _was_local_only(history: History, file: str, versions: Collection[str]) -> bool:
+    """Return whether a forgotten memory was local-only: its name may say what it said (M27)."""
+    contents = (history.repository.content(version, "blob") for version in versions)
+    return any(read_entry(file, data).local_only for data in contents)
 
 
 async def _read(call: Call) -> Answer:
@@ -152,7 +164,8 @@ def _with_hidden(new: bytes, old: bytes | None, hidden: Collection[str]) -> byte
 
 
 def _objection(memory: Memory, file: str, data: bytes | None) -> str:
-    why = name_objection(memory.location.directory, file)
-    if why or data is None:
-        return why
+    if name_objection(memory.location.directory, file):  # its text names folders of this machine
+        return "cannot be the name of a memory's file"
+    if data is None:
+        return ""
     return sharing_objection(file, data, with_team=memory.location.source == "team")

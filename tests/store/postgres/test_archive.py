@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -202,8 +203,12 @@ async def test_idle_workers_and_programs_with_agents_remove_their_copies_too(
     filled: Database, tmp_path: Path
 ) -> None:
     def has_words(folder: Path) -> bool:
-        files = [path for path in folder.rglob("*") if path.is_file()]
-        return any(f"{HERS} acme".encode() in path.read_bytes() for path in files)
+        for place, _, names in os.walk(folder):  # which passes over folders that are being removed
+            for name in names:
+                with suppress(FileNotFoundError):
+                    if f"{HERS} acme".encode() in Path(place, name).read_bytes():
+                        return True
+        return False
 
     settings = load(tmp_path, os.environ)
     address = address_of(filled)
@@ -226,3 +231,13 @@ async def test_idle_workers_and_programs_with_agents_remove_their_copies_too(
         stop.set()
         await working
         await spaces.close()
+
+
+async def test_a_user_with_a_number_for_a_name_is_not_found_in_other_texts(
+    filled: Database, tmp_path: Path
+) -> None:
+    memory = await open_space(filled, tmp_path / "copies", space_key("acme", "42", "user"))
+    await memory.save(MemoryDraft(body="I prefer tabs.", name="Tabs"))
+    memory = await open_space(filled, tmp_path / "copies", space_key("acme", "bob", "user"))
+    await memory.save(MemoryDraft(body="The answer is 42, or 42.", name="Answer"))
+    assert (await erase_rows(filled, "acme", "42", folder_of=folder_of_user)).left == {}

@@ -315,7 +315,7 @@ async def _folders(
 
 
 async def _traces(connection: Connection, tenant: str, user: str | None) -> str:
-    """Return a regular expression for the ids of a user's rows and, as a word, the user's name."""
+    """Return a regular expression for the ids of a user's rows, and the name as a column or an author."""
     if user is None:
         return "."
     ids = await fetch(
@@ -325,4 +325,6 @@ async def _traces(connection: Connection, tenant: str, user: str | None) -> str:
         " SELECT id FROM nacre.api_keys WHERE tenant = %(tenant)s AND user_name = %(user)s",
         {"tenant": tenant, "user": user},
     )
-    return "|".join((rf"\m{re.escape(user)}\M", *(re.escape(one) for (one,) in ids)))
+    name = re.escape(user)
+    # A name such as 42 also occurs as a number in other rows.
+    return "|".join((rf'[(,]"*{name}"*[,)]', rf"by {name} \(key", *(re.escape(one) for (one,) in ids)))
