@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
@@ -55,9 +55,6 @@ from nacre.memory.similarity import ScoredEntry, Subjects, about_person, is_abou
 from nacre.store import disk
 from nacre.store.history import Commit, FileDiff, History
 from nacre.store.home import home
-
-if TYPE_CHECKING:
-    from nacre.memory.corrections import Correction
 
 Entries: TypeAlias = "list[Entry]"
 Findings: TypeAlias = "list[ScoredEntry]"
@@ -320,24 +317,24 @@ class Memory:
     async def correct(
         self,
         wanted: str,
-        text: str | Correction,
+        text: str,
         change: MemoryChange = BY_PROGRAM,
         *,
+        old: str = "",
         origin: Origin | None = None,
         is_supported: bool = False,
     ) -> Saved:
         """Replace the text of an entry; the history keeps the old text (M14c).
 
-        A text that only names two values, such as "it is Friday, not Tuesday", replaces the old value in the
-        entry. Where the old value is not found exactly once, the text is appended instead; for a `Correction`
-        raises `StoreError`.
+        With `old` the text replaces that value; raises `StoreError` unless the entry has it exactly once. A text
+        that only names two values, such as "it is Friday, not Tuesday", does the same, or else is appended.
         """
         from nacre.memory.corrections import corrected  # noqa: PLC0415 - only corrections need its patterns
 
         entry = await self.find(wanted)
         origin = origin or entry.origin
-        new = corrected(entry, text)
-        body, name, description = new or (str(text), "", "")
+        new = corrected(entry, text, old)
+        body, name, description = new or (text, "", "")
         if new is not None:
             # Correcting one value does not vouch for the rest of the text (M16b).
             origin = less_trusted(entry.origin, origin)
