@@ -326,8 +326,8 @@ class Memory:
     ) -> Saved:
         """Replace the text of an entry; the history keeps the old text (M14c).
 
-        With `old` the text replaces that value; raises `StoreError` unless the entry has it exactly once. A text
-        that only names two values, such as "it is Friday, not Tuesday", does the same, or else is appended.
+        With `old` the text replaces that value; raises `StoreError` unless it occurs exactly once. A text with
+        two values only, such as "it is Friday, not Tuesday", does the same, or else is appended.
         """
         from nacre.memory.corrections import corrected  # noqa: PLC0415 - only corrections need its patterns
 
@@ -339,11 +339,10 @@ class Memory:
             # Correcting one value does not vouch for the rest of the text (M16b).
             origin = less_trusted(entry.origin, origin)
         description = description or description_of(body, name or entry.name)
-        file = entry.file
-        if origin == "unverified" and entry.is_trusted:
-            # What the user may rely on stays; the other text waits beside it for a confirmation (M16b).
-            file = ""
-            name = name or entry.name
+        # What the user may rely on stays; the other text waits beside it for a confirmation (M16b).
+        is_beside = origin == "unverified" and entry.is_trusted
+        file = "" if is_beside else entry.file
+        name = name or entry.name if is_beside else name
         draft = MemoryDraft(
             body=body, file=file, name=name, description=description, origin=origin, is_supported=is_supported
         )
