@@ -326,8 +326,8 @@ class Memory:
     ) -> Saved:
         """Replace the text of an entry; the history keeps the old text (M14c).
 
-        With `old` the text replaces that value; raises `StoreError` unless it occurs exactly once. A text with
-        two values only, such as "it is Friday, not Tuesday", does the same, or else is appended.
+        With `old` the text replaces that value; raises `StoreError` unless it occurs exactly once. A text of
+        two values only, such as "it is Friday, not Tuesday", does so, or is appended.
         """
         from nacre.memory.corrections import corrected  # noqa: PLC0415 - only corrections need its patterns
 
