@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nacre.errors import StoreError
 from nacre.memory.corrections import parse_correction
 from nacre.memory.format.entry import MemoryDraft
 from nacre.memory.format.index import INDEX_FILE
@@ -79,6 +80,16 @@ WORDS = ["it", "is", "'s", " ", ",", "not", "on", "but", "a", "是", "不是", "
 def test_any_words_are_read_to_an_end(words: list[str]) -> None:
     found = parse_correction("".join(words))
     assert found is None or (found.new.strip() and found.old.strip() and found.applied("on a day") != "")
+
+
+async def test_a_named_value_is_replaced_or_nothing_is_changed(memory: Memory) -> None:
+    """M14c: unlike a sentence, which is appended where its old value is not found."""
+    await memory.save(MemoryDraft(body="Port 80, then port 80.", name="Ports on 8080"))
+    with pytest.raises(StoreError, match="does not have '80' exactly once"):
+        await memory.correct("Ports on 8080", "81", old="80")
+    await memory.save(MemoryDraft(body="The web is on 8080.", name="Ports on 8080"))
+    saved = await memory.correct("Ports on 8080", "9090", old="8080")
+    assert (saved.entry.body.strip(), saved.entry.name) == ("The web is on 9090.", "Ports on 9090")
 
 
 async def test_a_correction_keeps_the_subject_and_renames_what_was_named_after_the_old_value(

@@ -42,17 +42,17 @@ class Correction:
         return None
 
 
-def corrected(entry: Entry, text: str | Correction) -> tuple[str, str, str] | None:
+def corrected(entry: Entry, text: str, old: str = "") -> tuple[str, str, str] | None:
     """Return body, name and description with a new value in place of the old one; None for a whole new text.
 
     Name and description are empty if they do not have the old value.
     """
-    correction = parse_correction(text) if isinstance(text, str) else text
+    correction = Correction(text, old) if old else parse_correction(text)
     if correction is None:
         return None
     body = correction.applied(entry.body)
-    if body is None and not isinstance(text, str):
-        raise StoreError(f"{entry.file} does not have {text.old!r} exactly once; give its whole new text")
+    if body is None and old:
+        raise StoreError(f"{entry.file} does not have {old!r} exactly once; give its whole new text")
     body = body or f"{entry.body.rstrip()}\n\n{text}"
     return body, correction.applied(entry.name) or "", correction.applied(entry.description) or ""
 

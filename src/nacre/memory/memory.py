@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError
@@ -54,9 +54,6 @@ from nacre.memory.similarity import ScoredEntry, Subjects, about_person, is_abou
 from nacre.store import disk
 from nacre.store.history import Commit, FileDiff, History
 from nacre.store.home import home
-
-if TYPE_CHECKING:
-    from nacre.memory.corrections import Correction
 
 Entries: TypeAlias = "list[Entry]"
 Findings: TypeAlias = "list[ScoredEntry]"
@@ -317,33 +314,32 @@ class Memory:
     async def correct(
         self,
         wanted: str,
-        text: str | Correction,
+        text: str,
         change: MemoryChange = BY_PROGRAM,
         *,
+        old: str = "",
         origin: Origin | None = None,
         is_supported: bool = False,
     ) -> Saved:
         """Replace the text of an entry; the history keeps the old text (M14c).
 
-        A text that only names two values, such as "it is Friday, not Tuesday", replaces the old value in the
-        entry. Where the old value is not found exactly once, the text is appended instead; for a `Correction`
-        raises `StoreError`.
+        With `old` the text replaces that value; raises `StoreError` unless it occurs exactly once. A text of
+        two values only, such as "it is Friday, not Tuesday", does so, or is appended.
         """
         from nacre.memory.corrections import corrected  # noqa: PLC0415 - only corrections need its patterns
 
         entry = await self.find(wanted)
         origin = origin or entry.origin
-        new = corrected(entry, text)
-        body, name, description = new or (str(text), "", "")
+        new = corrected(entry, text, old)
+        body, name, description = new or (text, "", "")
         if new is not None:
             # Correcting one value does not vouch for the rest of the text (M16b).
             origin = less_trusted(entry.origin, origin)
         description = description or description_of(body, name or entry.name)
-        file = entry.file
-        if origin == "unverified" and entry.is_trusted:
-            # What the user may rely on stays; the other text waits beside it for a confirmation (M16b).
-            file = ""
-            name = name or entry.name
+        # What the user may rely on stays; the other text waits beside it for a confirmation (M16b).
+        is_beside = origin == "unverified" and entry.is_trusted
+        file = "" if is_beside else entry.file
+        name = name or entry.name if is_beside else name
         draft = MemoryDraft(
             body=body, file=file, name=name, description=description, origin=origin, is_supported=is_supported
         )

@@ -154,6 +154,8 @@ def test_what_nobody_goes_on_with_is_taken_away(tmp_path: Path) -> None:
         ("Bash", {"command": "cat {memory}/a.md"}, False),
         ("Bash", {"command": "make test"}, False),
         ("mcp__nacre__memory_save", {"text": "x"}, True),
+        ("mcp__nacre__memory_correct", {"name": "x", "text": "y"}, True),
+        ("mcp__nacre__memory_undo", {}, True),
         ("mcp__nacre__memory_recall", {"query": "x"}, False),
         ("Write", {"file_path": "a\0b"}, False),
         ("Write", {}, False),

@@ -54,7 +54,7 @@ async def test_a_client_with_the_token_saves_and_recalls_and_nobody_else_gets_in
             httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30) as http,
             Client(streamable_http_client(address, http_client=http), mode=mode) as talk,
         ):
-            assert len((await talk.list_tools()).tools) == 8
+            assert len((await talk.list_tools()).tools) == 12
             await said(talk, "memory_save", text=f"Tea of {mode} is green.", type="user", name=f"Tea {mode}")
             assert "pearl-two" in await said(talk, "memory_recall", query="what is staging called?")
     port = address.rpartition(":")[2].partition("/")[0]

@@ -31,7 +31,6 @@ from nacre.messages.untrusted_text import one_line
 from nacre.tools.base import Tool, tool
 
 if TYPE_CHECKING:
-    from nacre.memory.corrections import Correction
     from nacre.store.history import Commit
 
 SAVE = prompts.load(__package__, "tool_memory_save")
@@ -112,22 +111,21 @@ def _correct(projects: Projects) -> Tool:
         text: Annotated[str | None, "Instead of `old` and `new`: the whole new text."] = None,
         project: Annotated[str | None, PROJECT] = None,
     ) -> Answer:
-        wanted = _correction(text, old, new)
+        wanted, gone = _correction(text, old, new)
         one = await projects.one(project)
         whose, file = one.split(name)
         memory = await one.writing(whose)
-        change = _signed("memory_correct")
         async with one.changing:
             staying = await one.staying()
             if _is_daily(one, whose):
                 found = await find_candidate(memory, file, without=await one.hidden(whose))
-                said = await correct_in_log(
-                    memory, found.entry, wanted, change, clock=one.clock, origins=_judge(whose)
-                )
+                said = await _correct_log(one, memory, found.entry, wanted, gone)
                 return Answer.of(said, changed_memory(None, found.entry, whose, note=said), staying)
             entry = (await one.entry(name))[1]
             origin = _judge(whose).origin_of(entry.body)
-            saved = await memory.correct(entry.file, wanted, change, origin=origin)
+            saved = await memory.correct(
+                entry.file, wanted, _signed("memory_correct"), old=gone, origin=origin
+            )
         return Answer.of(_kept(saved, whose), _changed(saved, whose), staying)
 
     return correct
@@ -188,14 +186,25 @@ def _undo(projects: Projects) -> Tool:
     return undo
 
 
-def _correction(text: str | None, old: str | None, new: str | None) -> str | Correction:
-    """Return the whole new text or the two values; raises `ToolError` unless one of them is given."""
+async def _correct_log(project: Project, memory: Memory, entry: Entry, text: str, old: str) -> str:
     from nacre.memory.corrections import Correction  # noqa: PLC0415 - only corrections need its patterns
 
+    return await correct_in_log(
+        memory,
+        entry,
+        Correction(text, old) if old else text,
+        _signed("memory_correct"),
+        clock=project.clock,
+        origins=BY_AGENT,
+    )
+
+
+def _correction(text: str | None, old: str | None, new: str | None) -> tuple[str, str]:
+    """Return the new text or value, and the old value if only that is replaced."""
     if text and text.strip() and old is None and new is None:
-        return bounded(text, MAX_TEXT_CHARS, "text")
+        return bounded(text, MAX_TEXT_CHARS, "text"), ""
     if text is None and old and new and old.strip() and new.strip():
-        return Correction(bounded(new, MAX_TEXT_CHARS, "new").strip(), old.strip())
+        return bounded(new, MAX_TEXT_CHARS, "new").strip(), old.strip()
     raise ToolError("memory_correct takes either `old` and `new`, or `text`")
 
 
