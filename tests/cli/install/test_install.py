@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nacre.cli.install.changes import FileChange, apply
-from nacre.cli.install.claude_code import install_changes, uninstall_changes
+from nacre.cli.install.claude_code import hook_additions, install_changes, uninstall_changes
 from nacre.errors import ConfigError
 from nacre.integrations.claude_code.input import EVENTS, client_home
 from nacre.messages.blocks import Json
@@ -356,3 +356,9 @@ def test_damage_is_one_line_and_exit_3(world: Path) -> None:
 
 def test_help_says_what_can_be_installed(world: Path) -> None:
     assert "claude-code" in nacre(world, "install", "--help").stdout
+
+
+def test_the_plugin_has_the_hooks_that_install_writes() -> None:
+    wanted: dict[str, list[Json]] = {one.keys[-1]: [one.value] for one in hook_additions(["nacre"])}
+    plugin = Path(__file__).parents[3] / "plugin"
+    assert json.loads((plugin / "hooks" / "hooks.json").read_bytes())["hooks"] == wanted
