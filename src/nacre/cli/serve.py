@@ -94,6 +94,8 @@ def serve(
     check_requirements(host, behind_proxy=behind_proxy)
     if flags["gateway"]:
         _check_gateway(host, is_shared=behind_proxy or bool(database))
+    elif flags["extras"] or flags["upstream"]:
+        raise click.UsageError(f"{'--gateway-with' if flags['extras'] else '--upstream'} needs --gateway")
     from nacre.asgi import bound
     from nacre.asgi import serve as serve_app
     from nacre.loopback import ConnectionLimit

@@ -203,6 +203,20 @@ async def test_the_limit_of_a_day_ends_the_refreshes() -> None:
         assert one.refreshes == []
 
 
+async def test_the_limit_of_a_day_holds_after_a_restart() -> None:
+    async with warmed() as one:
+        await one.ask("hi")
+        await one.wait(400)
+        [refreshed] = [line for line in read_records(one.proxy.home) if line["kind"] == "refresh"]
+    cost = refreshed["cost_usd"]
+    assert isinstance(cost, float)
+    assert cost > 0
+    async with warmed(KeepWarmLimits(day_usd=cost)) as one:
+        await one.ask("hi")
+        await one.wait(400)
+        assert one.refreshes == []
+
+
 async def test_an_openai_model_is_not_refreshed_and_it_is_said() -> None:
     async with warmed(headers={"authorization": "Bearer sk-secret"}) as one:
         body = {"model": "gpt-6-sol", "messages": [{"role": "user", "content": RULES}]}

@@ -49,6 +49,12 @@ async def test_a_server_is_a_gateway_too_and_drains_both(tmp_path: Path) -> None
     assert session.requests == 1
 
 
+@pytest.mark.parametrize("options", [["--gateway-with", "memory"], ["--upstream", "http://127.0.0.1:1"]])
+def test_options_of_the_gateway_need_it(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", *options]) == 2
+    assert f"{options[0]} needs --gateway" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("options", [["--behind-proxy"], ["--database", "postgresql://x@127.0.0.1/x"]])
 def test_it_is_for_one_person_on_loopback(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--gateway", *options]) == 3

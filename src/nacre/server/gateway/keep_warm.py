@@ -11,7 +11,7 @@ import json
 import logging
 import zlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 
@@ -84,6 +84,7 @@ class CacheRefresher:
         clock: Clock,
         on_record: Refreshed,
         sleep: Sleep = asyncio.sleep,
+        spent: Mapping[date, float] | None = None,
     ) -> None:
         self._transport = transport
         self._limits = limits
@@ -92,7 +93,7 @@ class CacheRefresher:
         self._on_record = on_record
         self._tasks: OrderedDict[str, asyncio.Task[None]] = OrderedDict()
         self._kept: dict[str, _Kept] = {}
-        self._spent: dict[date, float] = {}
+        self._spent = dict(spent or {})
 
     async def begin(self, session: ClientSession, call: Call, said: Conversation) -> None:
         """Start the refreshes of a pause, unless they are known to be in vain."""

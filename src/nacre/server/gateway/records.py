@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 from nacre.errors import StoreError
@@ -28,6 +29,17 @@ class RecordFile:
         append(path, line)
 
 
+def refreshes_usd(home: Path, day: date) -> float:
+    """Return what the refreshes of a day cost."""
+    name = day.isoformat()
+    costs = (
+        one.get("cost_usd")
+        for one in read_records(home, name[:MONTH_CHARS])
+        if one.get("kind") == "refresh" and str(one.get("at")).startswith(name)
+    )
+    return sum(float(usd) for usd in costs if isinstance(usd, int | float))
+
+
 def append(path: Path, lines: bytes) -> None:
     """Append whole lines to a file and create it and its folder if necessary; raises `StoreError`."""
     try:
@@ -41,9 +53,9 @@ def append(path: Path, lines: bytes) -> None:
         raise StoreError(disk.explain(error, path)) from error
 
 
-def read_records(home: Path) -> Iterator[JsonObject]:
-    """Yield all complete records, oldest first."""
-    for path in sorted((home / FOLDER).glob("*.jsonl")):
+def read_records(home: Path, month: str = "*") -> Iterator[JsonObject]:
+    """Yield all complete records, of a month such as `2026-11` or of all of them, oldest first."""
+    for path in sorted((home / FOLDER).glob(f"{month}.jsonl")):
         try:
             with path.open("rb") as file:
                 for line in file:

@@ -19,7 +19,7 @@ from nacre.server.gateway.memory import GatewayMemory
 from nacre.server.gateway.observer import SessionObserver
 from nacre.server.gateway.proxy import Gateway, upstream_transport
 from nacre.server.gateway.recording import SessionRecorder
-from nacre.server.gateway.records import RecordFile
+from nacre.server.gateway.records import RecordFile, refreshes_usd
 from nacre.server.gateway.upstream import Upstream
 from nacre.settings import Settings
 
@@ -68,12 +68,14 @@ def build_gateway(
     if options.record is not None:
         observer.recorder = SessionRecorder(options.record, options.clock)
     if options.keep_warm is not None:
+        today = options.clock.now().date()
         observer.refresher = CacheRefresher(
             transport,
             limits=options.keep_warm,
             clock=options.clock,
             on_record=observer.record,
             sleep=options.sleep,
+            spent={today: refreshes_usd(options.home, today)},
         )
     if options.memory is not None or options.shrinker is not None:
         memory = None if options.memory is None else GatewayMemory(options.memory, options.clock)
