@@ -156,8 +156,8 @@ def test_commands_work_on_the_memory_of_a_server(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_requests_of_the_guide_work(tmp_path: Path) -> None:
     guide = (Path(__file__).parents[2] / "docs" / "how-to" / "run-a-server.md").read_text()
-    commands = re.findall(r"^curl .*$", guide, re.MULTILINE)
-    assert len(commands) == 7
+    commands = re.findall(r"^curl .*(?:\n  .*)*", guide, re.MULTILINE)
+    assert len(commands) == 9
     with served(tmp_path) as server:
         for command in commands:
             done = subprocess.run(

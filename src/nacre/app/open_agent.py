@@ -43,7 +43,6 @@ from nacre.app.model_profile import (
 from nacre.app.open_memory import as_settings
 from nacre.app.recall_once import small_model_of
 from nacre.app.restored_context import build_restorer
-from nacre.app.shared_store import UserStore, add_bridge, check_person, open_user_store
 from nacre.app.startup_context import StartupContext, adapt_to_tools, load_startup_context
 from nacre.app.switch_updates import SwitchUpdates
 from nacre.cache.models import check_thinking, use_model_table, with_overrides
@@ -159,7 +158,6 @@ async def open_agent(  # noqa: PLR0913 - the public entry point; all but the set
     if ephemeral and session != NEW:
         raise TypeError("an ephemeral session is always a new one; leave out session= or ephemeral=")
     settings = as_settings(settings)
-    check_person(store=store, tenant=tenant, user=user)
     if settings.models:
         use_model_table(with_overrides({"models": settings.models}))
     choice = None if provider else choose(settings.model, settings.environ)
@@ -172,9 +170,13 @@ async def open_agent(  # noqa: PLR0913 - the public entry point; all but the set
             assert choice is not None, "chosen above"
             provider = build_provider(choice, settings)
             stack.push_async_callback(provider.close)
-        place = await open_user_store(settings, stack, store=store, tenant=tenant, user=user)
-        settings = place.settings
-        log = None if ephemeral else await _open_log(place, session, clock, stack)
+        sessions: SessionRows | None = None
+        if store or tenant or user:
+            from nacre.app.shared_store import open_user_store  # noqa: PLC0415 - for programs with many users
+
+            place = await open_user_store(settings, stack, store=store, tenant=tenant, user=user)
+            settings, sessions = place.settings, place.sessions
+        log = None if ephemeral else await _open_log(settings, sessions, session, clock, stack)
         cache = facts_cache(settings, choice)
         facts = cache.read() if cache else ModelFacts()
         model = choice.model if choice else settings.model or UNNAMED
@@ -183,7 +185,7 @@ async def open_agent(  # noqa: PLR0913 - the public entry point; all but the set
             facts = await ask_window(settings, choice, facts)
         settings = adapt_to_model(settings, model, facts, is_local=is_local)
         provider = with_text_calls(provider, choice, facts, None if ephemeral else cache)
-        setup = _Setup(settings, choice, provider, log, given, ask, clock, facts, cache, place.sessions)
+        setup = _Setup(settings, choice, provider, log, given, ask, clock, facts, cache, sessions)
         yield await _open(setup, stack)
 
 
@@ -240,6 +242,8 @@ async def _open(setup: _Setup, stack: AsyncExitStack) -> OpenedAgent:
     dream = await add_dream(agent, startup, toolset, settings, forks, stack)
     mail = await add_mail(agent, services, settings, stack, team=team, folder=folder)
     if mail is not None and setup.sessions is not None and log is not None:
+        from nacre.app.shared_store import add_bridge  # noqa: PLC0415 - only with a database
+
         add_bridge(mail, setup.sessions, session.id)
     cost = session.announce_base_change()
     opened = log.notices if log else ()
@@ -337,19 +341,20 @@ def _retry(settings: Settings) -> RetrySettings:
     )
 
 
-async def _open_log(place: UserStore, wanted: str, clock: Clock, stack: AsyncExitStack) -> OpenedLog:
-    settings = place.settings
+async def _open_log(
+    settings: Settings, sessions: SessionRows | None, wanted: str, clock: Clock, stack: AsyncExitStack
+) -> OpenedLog:
     branch = git_branch(settings.cwd)
-    if place.sessions is not None:
+    if sessions is not None:
         from nacre.session.shared_log import resume_shared, start_shared  # noqa: PLC0415 - needs a database
 
         if wanted == NEW:
             opened = await start_shared(
-                place.sessions, settings.home, settings.cwd, branch_name=branch, clock=clock
+                sessions, settings.home, settings.cwd, branch_name=branch, clock=clock
             )
         else:
             opened = await resume_shared(
-                place.sessions, wanted, home=settings.home, branch_name=branch, clock=clock
+                sessions, wanted, home=settings.home, branch_name=branch, clock=clock
             )
     elif wanted == NEW:
         opened = start(settings.home, settings.cwd, branch_name=branch, clock=clock)

@@ -8,16 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args, overload
 
 from nacre.app.memory_locations import Whose, memory_place
-from nacre.app.shared_store import (
-    COPIES,
-    SCHEMES,
-    check_person,
-    database_at,
-    open_space,
-    remove_erased,
-    settings_of_person,
-    space_key,
-)
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ConfigError
 from nacre.memory.memory import Memory
@@ -74,6 +64,13 @@ async def open_memory(  # noqa: PLR0913 - the public entry point; all but the pl
     A program with many users names one with `user`: the memory is that person's alone, in this home, or with
     the address of a PostgreSQL database (`postgresql://…`) and a `tenant` in that.
     """
+    from nacre.app.shared_store import (  # noqa: PLC0415 - an agent of one person imports `as_settings` only
+        SCHEMES,
+        check_person,
+        settings_of_person,
+        space_key,
+    )
+
     if isinstance(where, str) and where.startswith(SCHEMES):
         check_person(store=where, tenant=tenant, user=user)
         return await _database_memory(where, space_key(tenant, user, space), clock)
@@ -94,6 +91,7 @@ async def open_memory(  # noqa: PLR0913 - the public entry point; all but the pl
 
 
 async def _database_memory(url: str, wanted: SpaceKey, clock: Clock) -> Memory:
+    from nacre.app.shared_store import COPIES, database_at, open_space, remove_erased  # noqa: PLC0415 - as above
     from nacre.store.postgres.schema import require_schema  # noqa: PLC0415 - local memory needs no database
 
     # A memory is not closed, so that it keeps no connection between two calls.
