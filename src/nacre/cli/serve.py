@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -92,10 +92,7 @@ def serve(
     administrator and prints it. With a database, many tenants and several such processes share it.
     """
     check_requirements(host, behind_proxy=behind_proxy)
-    if flags["gateway"]:
-        _check_gateway(host, is_shared=behind_proxy or bool(database))
-    elif flags["extras"] or flags["upstream"]:
-        raise click.UsageError(f"{'--gateway-with' if flags['extras'] else '--upstream'} needs --gateway")
+    _check_gateway(flags, host, is_shared=behind_proxy or bool(database))
     from nacre.asgi import bound
     from nacre.asgi import serve as serve_app
     from nacre.loopback import ConnectionLimit
@@ -146,9 +143,11 @@ async def _create_first_key(keys: KeyStore) -> None:
     print_error(f"key: {text} (shown once; `nacre keys revoke {key.id}` ends it)")
 
 
-def _check_gateway(host: str, *, is_shared: bool) -> None:
-    """Raise `ConfigError` for a gateway that others than one person could reach."""
-    if host not in LOOPBACK or is_shared:
+def _check_gateway(flags: Mapping[str, Any], host: str, *, is_shared: bool) -> None:
+    """Refuse options of the gateway without it, and a gateway that others than one person could reach."""
+    if not flags["gateway"] and (flags["extras"] or flags["upstream"]):
+        raise click.UsageError(f"{'--gateway-with' if flags['extras'] else '--upstream'} needs --gateway")
+    if flags["gateway"] and (host not in LOOPBACK or is_shared):
         raise ConfigError(
             "--gateway is for one person on loopback: clients send the key of their provider, so that nacre "
             "cannot ask for its own; leave out --behind-proxy and --database"
