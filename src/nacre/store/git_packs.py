@@ -81,7 +81,8 @@ class GitPack:
         end = self._names + _NAME_BYTES * self._fan[-1]
         table = self._index[self._names : end]
         names = [table[at : at + _NAME_BYTES] for at in range(0, len(table) - _NAME_BYTES + 1, _NAME_BYTES)]
-        return [name.hex() for name in sorted(names, key=lambda one: self._offset(one) or 0)]
+        with _damage_reported(self.index):
+            return [name.hex() for name in sorted(names, key=lambda one: self._offset(one) or 0)]
 
     def read(self, name: str, find: Find) -> tuple[str, bytes]:
         """Return the kind and content of an object; `find` fetches the base of a delta from elsewhere."""
