@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import shutil
 import subprocess
+import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +17,7 @@ from hypothesis import strategies as st
 
 from nacre.errors import OutsideStore, StoreError
 from nacre.store.git_objects import SPLIT_ABOVE
+from nacre.store.git_packs import MAX_WRITTEN_DEPTH
 from nacre.store.history import Commit, History, PurgedHistory, Signature, holding, purge
 from tests.histories import commit_files, without_lines
 from tests.scale import scaled
@@ -164,6 +168,26 @@ def test_what_we_pack_git_reads(history: History) -> None:
 
 
 @NEEDS_GIT
+def test_versions_that_are_alike_are_packed_as_deltas_that_git_reads(history: History) -> None:
+    """S1: a text that grows repeats most of its bytes with every change."""
+    text = b""
+    commits: dict[str, bytes] = {}
+    for number in range(60):
+        text += hashlib.sha256(b"%d" % number).hexdigest().encode() + b"\n"
+        commits[commit(history, {"MEMORY.md": text})] = text
+        if number % 20 == 19:
+            history.repository.pack()
+    packs = [*(history.repository.path / "objects" / "pack").glob("*.pack")]
+    size = sum(pack.stat().st_size for pack in packs)
+    assert size < 0.4 * sum(len(zlib.compress(data)) for data in commits.values())
+    assert git(history, "fsck", "--strict", "--full") == ""
+    listed = git(history, "verify-pack", "-v", *(str(pack) for pack in packs))
+    chains = [int(length) for length in re.findall(r"chain length = (\d+)", listed)]
+    assert 1 < max(chains) <= MAX_WRITTEN_DEPTH
+    again = History(history.repository.path)
+    assert {name: again.read(name, "MEMORY.md") for name in commits} == commits
+
+
 def test_many_small_packs_become_one_and_nothing_is_lost(history: History) -> None:
     other = History(history.repository.path)
     made = []
