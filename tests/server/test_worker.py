@@ -100,6 +100,7 @@ async def test_memories_are_extracted_from_a_conversation_that_a_product_hands_o
     )
 
 
+@pytest.mark.slow
 async def test_consolidation_and_indexing_run_on_a_worker(tmp_path: Path, address: str) -> None:
     async with client_of(tmp_path) as client:
         await client.post("/memories", json={"text": "The build server is heron."})
@@ -114,6 +115,7 @@ async def test_consolidation_and_indexing_run_on_a_worker(tmp_path: Path, addres
         assert next(one for one in jobs if one["kind"] == "index")["result"] == {"memories": 1}
 
 
+@pytest.mark.slow
 async def test_a_job_that_waits_takes_newer_input_and_a_reader_starts_none(
     tmp_path: Path, address: str
 ) -> None:
@@ -146,6 +148,7 @@ async def test_a_job_without_what_it_needs_is_refused(tmp_path: Path, address: s
     assert execute(address, "SELECT count(*) FROM nacre.jobs") == [(0,)]
 
 
+@pytest.mark.slow
 async def test_a_job_that_fails_is_repeated_and_then_a_dead_letter_with_its_reason(
     tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +166,7 @@ async def test_a_job_that_fails_is_repeated_and_then_a_dead_letter_with_its_reas
         assert (await client.get("/jobs?status=completed")).json()["jobs"] == []
 
 
+@pytest.mark.slow
 async def test_a_tenant_that_has_spent_its_day_is_served_by_rule(tmp_path: Path, address: str) -> None:
     rows = JobRows(Database(address, is_server=False, idle=0))
     await rows.set_model(LOCAL_TENANT, "anthropic:claude-haiku-4-5", "env:NACRE_TEST_ABSENT", 1.0)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.program import begin, world
 
 
@@ -24,6 +26,7 @@ def said(tmp_path: Path, machine: str, *args: str, code: int = 0, remote: str = 
     return out, err
 
 
+@pytest.mark.slow
 def test_two_machines_keep_one_memory_and_sessions_sync_it(tmp_path: Path) -> None:
     place = f"folder:{tmp_path / 'shared'}"
     (tmp_path / "shared").mkdir()

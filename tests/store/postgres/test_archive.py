@@ -199,6 +199,7 @@ async def test_a_server_removes_its_copies_of_what_was_erased(filled: Database, 
     assert f"{HERS} acme".encode() not in whole
 
 
+@pytest.mark.slow
 async def test_idle_workers_and_programs_with_agents_remove_their_copies_too(
     filled: Database, tmp_path: Path
 ) -> None:
