@@ -140,7 +140,7 @@ def _decoded(stream: IO[bytes], encoding: Encoding) -> Iterator[io.TextIOWrapper
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReadText:
     """Text for the model, and which lines of the file are in it."""
 
     text: str
@@ -163,7 +163,7 @@ def _page_chars(limits: ReadSettings) -> int:
     return min(limits.page_chars, limits.tokens * BYTES_PER_TOKEN)
 
 
-def page_of_file(name: str, lines: Sequence[str], limits: ReadSettings) -> Answer | None:
+def page_of_file(name: str, lines: Sequence[str], limits: ReadSettings) -> ReadText | None:
     """Return the first lines of a large file and the names after them; None if it is shown as it is.
 
     Without names, or with few, as many lines are shown as a file may have that is not paged.
@@ -190,7 +190,7 @@ def page_of_file(name: str, lines: Sequence[str], limits: ReadSettings) -> Answe
         text = "\n".join([*head, f"[More lines follow; go on with offset={len(head) + 1}.]"])
         if size <= most * WITHOUT_NAMES or len(head) == len(lines):
             return None
-    return Answer(text, ((1, len(head)),)) if estimate_text(text) <= limits.tokens else None
+    return ReadText(text, ((1, len(head)),)) if estimate_text(text) <= limits.tokens else None
 
 
 def _first_rows(lines: Sequence[str], limits: ReadSettings, chars: int) -> list[str]:
@@ -223,7 +223,7 @@ def _numbered(
     *,
     stop: threading.Event,
     chars: int | None = None,
-) -> Answer:
+) -> ReadText:
     """Return the lines asked for with their numbers, the last one where a limit is reached, and a note."""
     shown: list[str] = []
     tokens = 0
@@ -250,10 +250,10 @@ def _numbered(
     if shown:
         is_all = first == 1 and not note
         lines = None if is_all else ((first, first + len(shown) - 1),)
-        return Answer("\n".join([*shown, note] if note else shown), lines)
+        return ReadText("\n".join([*shown, note] if note else shown), lines)
     if not number:
-        return Answer("[The file is empty.]", None)
-    return Answer(f"[The file has only {number:,} lines; offset={first} is past its end.]", ())
+        return ReadText("[The file is empty.]", None)
+    return ReadText(f"[The file has only {number:,} lines; offset={first} is past its end.]", ())
 
 
 def _lines(

@@ -20,7 +20,7 @@ from nacre.integrations.framework_session import Layers
 from nacre.integrations.request_shrinker import RequestShrinker
 from nacre.messages.blocks import Json, JsonObject
 from nacre.server.gateway.observer import ObservedRequest, SessionObserver
-from nacre.server.gateway.proxy import Call
+from nacre.server.gateway.proxy import ClientRequest
 from nacre.settings import load
 from tests.npm_agents import NEEDS_AGENTS, installed_agents
 from tests.server.gateway.proxying import Running, gateway
@@ -60,7 +60,7 @@ def tap(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tap]:
     kept = Tap()
     begin = SessionObserver.begin
 
-    async def begun(self: SessionObserver, call: Call, body: bytes) -> ObservedRequest:
+    async def begun(self: SessionObserver, call: ClientRequest, body: bytes) -> ObservedRequest:
         kept.bodies.append(body)
         return await begin(self, call, body)
 

@@ -15,7 +15,7 @@ from nacre.errors import NacreError
 from nacre.messages.blocks import JsonObject
 from nacre.messages.usage import Usage
 from nacre.server.gateway.memory import ClientTurn, GatewayMemory, MemoryOutcome
-from nacre.server.gateway.proxy import Call
+from nacre.server.gateway.proxy import ClientRequest
 from nacre.server.gateway.upstream import Api
 
 _LOG = logging.getLogger("nacre.gateway")
@@ -77,7 +77,7 @@ class RequestChanges:
         self.memory = memory
         self._shrinker = shrinker
 
-    async def apply(self, call: Call, body: JsonObject) -> ChangedRequest:
+    async def apply(self, call: ClientRequest, body: JsonObject) -> ChangedRequest:
         """Return the changed request; never raises for what a client sent."""
         problems: list[str] = []
         outcome: MemoryOutcome | None = None

@@ -33,7 +33,7 @@ from nacre.messages.blocks import JsonObject
 from nacre.messages.usage import Usage
 from nacre.server.gateway.client_sessions import ClientSession
 from nacre.server.gateway.conversation import Conversation, cache_lifetime, refresh_objection
-from nacre.server.gateway.proxy import Call, upstream_request
+from nacre.server.gateway.proxy import ClientRequest, upstream_request
 from nacre.server.gateway.reply_reader import ReplyReader
 from nacre.server.gateway.upstream import Headers
 from nacre.session.cache_warming import READ_SHARE
@@ -68,7 +68,7 @@ class KeepWarmLimits:
 class _Kept:
     """A request that can be repeated without output."""
 
-    call: Call
+    call: ClientRequest
     body: bytes
     model: str
 
@@ -95,7 +95,7 @@ class CacheRefresher:
         self._kept: dict[str, _Kept] = {}
         self._spent = dict(spent or {})
 
-    async def begin(self, session: ClientSession, call: Call, said: Conversation) -> None:
+    async def begin(self, session: ClientSession, call: ClientRequest, said: Conversation) -> None:
         """Start the refreshes of a pause, unless they are known to be in vain."""
         if session.in_flight or session.id in self._tasks:
             return
@@ -135,7 +135,7 @@ class CacheRefresher:
             del self._tasks[session_id]
             self._kept.pop(session_id, None)
 
-    def _objection(self, call: Call, said: Conversation) -> str:
+    def _objection(self, call: ClientRequest, said: Conversation) -> str:
         if objection := refresh_objection(said.body, profile(said.model)):
             return objection
         return "" if self._limits.subscriptions or not is_subscription(call.headers) else SUBSCRIPTION

@@ -29,7 +29,7 @@ from nacre.server.gateway.conversation import Conversation, changed_conversation
 from nacre.server.gateway.keep_warm import CacheRefresher
 from nacre.server.gateway.memory import ClientTurn
 from nacre.server.gateway.person_messages import listed_messages
-from nacre.server.gateway.proxy import Call
+from nacre.server.gateway.proxy import ClientRequest
 from nacre.server.gateway.recording import SessionRecorder
 from nacre.server.gateway.records import RecordFile
 from nacre.server.gateway.reply_reader import ReplyReader, decoded_body
@@ -57,7 +57,7 @@ class SessionObserver:
         """Makes the digests of keys worthless outside this process."""
         self._has_warned = False
 
-    async def begin(self, call: Call, body: bytes) -> ObservedRequest:
+    async def begin(self, call: ClientRequest, body: bytes) -> ObservedRequest:
         """Identify the session of a request; with keep-warm or changes before the request is sent on."""
         observed = ObservedRequest(self, call, body, self.clock.now())
         if self.refresher is not None or self.changes is not None:
@@ -129,7 +129,7 @@ class _Facts:
 class ObservedRequest:
     """One request and its reply."""
 
-    def __init__(self, observer: SessionObserver, call: Call, body: bytes, at: datetime) -> None:
+    def __init__(self, observer: SessionObserver, call: ClientRequest, body: bytes, at: datetime) -> None:
         self._observer = observer
         self._call = call
         self._at = at

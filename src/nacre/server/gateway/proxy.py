@@ -71,13 +71,13 @@ class ObservedReply(Protocol):
 class Observer(Protocol):
     """Watches the conversations that pass."""
 
-    async def begin(self, call: Call, body: bytes) -> ObservedReply: ...
+    async def begin(self, call: ClientRequest, body: bytes) -> ObservedReply: ...
 
     async def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ClientRequest:
     """A request on its way."""
 
     api: Api
@@ -186,7 +186,7 @@ class Gateway:
             held = await exchange.read_ahead(lambda: MAX_HELD_BYTES - self.held_bytes)
             self.held_bytes += held
             if exchange.has_whole_body:
-                call = Call(
+                call = ClientRequest(
                     api=api,
                     target=self._target(exchange),
                     headers=exchange.forwarded_headers(),
