@@ -200,3 +200,18 @@ async def test_a_server_that_is_not_there_is_one_line_and_nothing_is_lost(
     with pytest.raises(StoreError, match="does not answer"):
         await laptop.sync()
     assert "tabs.md" in laptop.files
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("remote", ["server"], indirect=True)
+async def test_more_memories_than_one_request_takes_are_synchronised(
+    machines: tuple[Machine, Machine],
+) -> None:
+    laptop, desktop = machines
+    await laptop.memory()
+    for number in range(520):
+        text = f"---\nname: Service {number}\n---\n\nService {number} listens on {8000 + number}.\n"
+        (laptop.location.directory / f"service_{number}.md").write_text(text)
+    assert len((await laptop.sync()).pushed) >= 520
+    await desktop.sync()
+    assert len(desktop.files) == len(laptop.files) >= 520

@@ -24,6 +24,9 @@ SERVER = "server:"
 BATCH_BYTES = 500_000
 """Texts of one request; a server takes bodies of 1 MiB."""
 BATCH_FILES = 20
+"""Files of one request that reads."""
+MAX_WRITTEN_FILES = 400
+"""Files of one request that writes; a server takes 500."""
 MAX_SECONDS = 5.0
 """How long the start and the end of a session wait for a remote that does not answer."""
 
@@ -96,7 +99,7 @@ def _parts(changes: Mapping[str, bytes | None]) -> list[dict[str, bytes | None]]
     size = 0
     for file in sorted(changes, key=lambda one: (is_index(one), one)):
         size += len(changes[file] or b"")
-        if parts[-1] and size > BATCH_BYTES:
+        if parts[-1] and (size > BATCH_BYTES or len(parts[-1]) >= MAX_WRITTEN_FILES):
             parts.append({})
             size = len(changes[file] or b"")
         parts[-1][file] = changes[file]

@@ -97,14 +97,7 @@ class SessionRequest:
             "model": self.model,
             "tokens": usage.prompt if usage else self.tokens,
             "cost_usd": self.cost_usd,
-            "usage": None
-            if usage is None
-            else {
-                "input": usage.input,
-                "cache_read": usage.cache_read,
-                "cache_write": usage.cache_write,
-                "output": usage.output,
-            },
+            "usage": usage_json(usage),
             "cache_share": round(usage.hit_rate, 4) if usage and usage.prompt else None,
             "pause_seconds": self.pause_seconds,
             "events": [one.as_json() for one in self.events],
@@ -315,6 +308,18 @@ def _with_state(one: ViewBlock, state: Literal["same", "added", "removed"]) -> V
         place=one.place, role=one.role, block=one.block, kind=one.kind, tokens=one.tokens, mark=one.mark,
         state=state,
     )  # fmt: skip
+
+
+def usage_json(usage: Usage | None) -> JsonObject | None:
+    """Return the tokens of a reply; None if they are unknown."""
+    if usage is None:
+        return None
+    return {
+        "input": usage.input,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "output": usage.output,
+    }
 
 
 def reply_json(request: SessionRequest) -> list[Json]:

@@ -15,7 +15,7 @@ from threading import Lock
 
 from nacre.errors import SessionNotFound
 from nacre.inspect.session_requests import SessionRequest as _Request
-from nacre.inspect.session_requests import compared, reply_json, request_places, session_requests
+from nacre.inspect.session_requests import compared, reply_json, request_places, session_requests, usage_json
 from nacre.memory.secrets import redact
 from nacre.messages.blocks import Json, JsonObject
 from nacre.messages.records import Said
@@ -299,7 +299,6 @@ def _request(path: Path, number: str) -> JsonObject:
     reply = loaded.records[place]
     assert isinstance(reply, Said), "request_places returns replies"
     view = View.of(loaded.records[:place])
-    usage = reply.reply.usage if reply.reply else None
     return {
         "session": path.stem,
         "request": wanted,
@@ -308,12 +307,5 @@ def _request(path: Path, number: str) -> JsonObject:
         "tokens": view.count(),
         "messages": [*view.messages],
         "reply": {"role": reply.role, "content": render_blocks(reply.blocks)},
-        "usage": None
-        if usage is None
-        else {
-            "input": usage.input,
-            "cache_read": usage.cache_read,
-            "cache_write": usage.cache_write,
-            "output": usage.output,
-        },
+        "usage": usage_json(reply.reply.usage if reply.reply else None),
     }

@@ -119,7 +119,7 @@ def _is_other_year(mine: Sentence, near: Sequence[Sentence], said: Sequence[Sent
 
 
 def _is_barred_without_word(mine: Sentence, said: Sequence[Sentence]) -> bool:
-    """Whether somebody must not do what the person forbids others: "not without asking Kofi"."""
+    """Whether the text forbids a named person what the user forbids others: "not without asking Kofi"."""
     found = _NAMED.match(mine.text)
     if found is None or _MUST_NOT.search(mine.text) is None:
         return False
