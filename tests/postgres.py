@@ -134,7 +134,7 @@ def as_ordinary_owner() -> str:
     owner = address.replace("postgres:@", f"owner_{name}:@")
     with ThreadPoolExecutor(1) as thread:  # the test may run in an event loop
         thread.submit(asyncio.run, migrate(Database(owner, is_server=False, idle=0))).result()
-    execute(address, f"GRANT {SERVER_ROLE} TO owner_{name}")
+    execute(address, f"GRANT {SERVER_ROLE} TO owner_{name} WITH SET TRUE")
     return owner
 
 

@@ -98,6 +98,15 @@ def test_the_servers_role_owns_nothing_and_cannot_bypass_policies() -> None:
     assert owned == []
 
 
+async def test_a_login_that_may_not_take_the_servers_role_is_told_how() -> None:
+    address = new_database()
+    login = f"stranger_{address.rpartition('/')[2].partition('?')[0]}"
+    execute(address, f"CREATE ROLE {login} LOGIN")
+    with pytest.raises(StoreError, match=f"GRANT {SERVER_ROLE} TO the login of the address") as refused:
+        await require_schema(Database(address.replace("postgres:@", f"{login}:@"), idle=0))
+    assert len(str(refused.value).splitlines()) == 1
+
+
 async def test_the_servers_role_sees_and_changes_no_row_of_another_tenant() -> None:
     """Raw SQL in the role of a server, logged in as that role and nothing else."""
     address = new_database()

@@ -215,6 +215,11 @@ def _explain(error: psycopg.Error | UnicodeEncodeError) -> str:
             return f"another process has changed this space for over {LOCK_SECONDS} s; try again later"
         case psycopg.errors.InvalidSchemaName() | psycopg.errors.UndefinedTable():
             return "the database has no tables of nacre; run `nacre db migrate` with its owner's address"
+        case psycopg.errors.InsufficientPrivilege() if "set role" in first:
+            return (
+                f"{first}; its owner can allow this: GRANT {SERVER_ROLE} TO the login of the address "
+                "(since PostgreSQL 16 WITH SET TRUE)"
+            )
         case psycopg.errors.InsufficientPrivilege():
             return f"the role of the database's address may not do this ({first}); use its owner's address"
         case psycopg.OperationalError():
