@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,9 @@ def test_while_the_person_thinks_the_cache_is_refreshed_and_the_next_turn_says_s
         assert person.ends() == 0
     (log,) = logs(tmp_path)
     assert '"keep_warm"' in log.read_text()
+    sent = refreshes(sim)
+    time.sleep(2.5)  # one more would be due a second after the last request
+    assert refreshes(sim) == sent, "no refresh after the program is left"
 
 
 @pytest.mark.slow
