@@ -72,8 +72,9 @@ class _Vocabulary:
     stems: frozenset[str]
     after: re.Pattern[str]
     before: re.Pattern[str]
-    key_before: re.Pattern[str]
+    key_before: tuple[str, ...]
     not_before: re.Pattern[str]
+    not_before_ends: tuple[str, ...]
     not_after: re.Pattern[str]
     opens_before: re.Pattern[str]
     """What a code opens, before the word "code", as in "Alarmanlagencode"."""
@@ -165,7 +166,16 @@ def _is_label(text: str, at: int, label: str, category: str, words: _Vocabulary)
     if mark >= 0 and "]" not in text[mark:at]:
         return False  # written by `redact`
     is_ambiguous = category == "token" or label in {"pass", "clave", "contra"}
-    return not (is_ambiguous and words.not_before.search(text[max(0, at - 24) : at]))
+    before = text[max(0, at - 24) : at]
+    return not (
+        is_ambiguous and _ends_with(before, words.not_before_ends) and words.not_before.search(before)
+    )
+
+
+def _ends_with(text: str, words: tuple[str, ...]) -> bool:
+    """Return whether a text ends with one of these words, and perhaps a space, dash or underscore."""
+    small = text.lower()
+    return small.endswith(words) or (small[-1:] in {" ", "_", "-"} and small[:-1].endswith(words))
 
 
 def _is_test_result(text: str, at: int) -> bool:
@@ -195,7 +205,7 @@ def _is_known_key(text: str, at: int, end: int, words: _Vocabulary) -> bool:
     return (
         is_variable
         or _is_for_network(text, at)
-        or words.key_before.search(before) is not None
+        or _ends_with(before, words.key_before)
         or following.startswith(("api", "secr", "priv"))
     )
 
@@ -304,7 +314,6 @@ def _fits(place: _Place, value: str, words: _Vocabulary) -> bool:
     """Return whether a value can belong to a label or follow a sign that also has other uses."""
     label = place.label.lower()
     sign = place.sign.strip()
-    is_mixed = is_strong(value) and not re.search(r"[/\\]", value)
     if place.category == "token" and sign in {"(", "（", "["} and place.group == "value":
         return False  # code
     if (place.category == "code" or label in _PINS) and not any(sign.isdigit() for sign in value):
@@ -317,16 +326,20 @@ def _fits(place: _Place, value: str, words: _Vocabulary) -> bool:
         is_beside = place.found.start("sign") == place.end or _is_account(place, words)
         closed = place.text[place.found.end() - 1 : place.found.end() + 1]
         is_pin = label in _PINS and value.isdigit()
-        return (is_mixed or is_pin) and is_beside and not {*closed}.isdisjoint(")）]")
+        return (_is_mixed(value) or is_pin) and is_beside and not {*closed}.isdisjoint(")）]")
     if label in words.codewords and value.isalpha() and place.group == "value":
         return sign.endswith((":", "："))  # "the codeword is secret"
     if label == "pass" and not sign and place.group == "value":
         return is_chosen(value)  # "pass --verbose=2"
     if sign in _LOOSE_SIGNS or place.found["words"]:
-        return is_mixed or (value.isdigit() and label in _PINS)
+        return _is_mixed(value) or (value.isdigit() and label in _PINS)
     if place.category == "weak" or (label == "clave" and place.group == "value" and value.isalpha()):
-        return _is_account(place, words) or (is_mixed and not _is_short_part(place, value))
+        return _is_account(place, words) or (_is_mixed(value) and not _is_short_part(place, value))
     return True
+
+
+def _is_mixed(value: str) -> bool:
+    return is_strong(value) and not re.search(r"[/\\]", value)
 
 
 def _is_account(place: _Place, words: _Vocabulary) -> bool:
@@ -349,9 +362,12 @@ def _value_before(
     text: str, at: int, end: int, category: str, words: _Vocabulary
 ) -> Iterator[LabelledSecret]:
     """Yield the value of "use … as the password"."""
-    offset = max(0, at - _BEFORE_CHARS)
     if not _VERB_BEFORE.search(text, max(0, at - 60), at):
         return
+    offset = max(0, at - _BEFORE_CHARS)
+    line = text.rfind("\n", offset, at)
+    # A sentence may be wrapped once.
+    offset = max(offset, text.rfind("\n", offset, line) + 1 if line > offset else 0)
     found = words.before.search(text[offset:at])
     if found is None or words.not_after.match(text, end):
         return
@@ -386,6 +402,7 @@ def _is_signed(text: str, at: int, end: int, value: str) -> bool:
 _BESIDE_CHARS = 60
 _SENTENCE_END = re.compile(r"[.!]\s|[\n。！]")
 _TOKEN = re.compile(r"[!-~\u00c0-\u017f]{4,60}+")
+_DIGIT = re.compile(r"\d")
 _SIX_DIGITS = re.compile(r"(?:[^\n\d]{0,40}[^\d\n.,#-])?\s(\d{6})(?=[.。]?\s{0,3}(?:\n|$))")
 
 
@@ -395,13 +412,16 @@ def _beside(text: str, at: int, end: int) -> Iterator[LabelledSecret]:
     start = max([start, *(one.end() for one in _SENTENCE_END.finditer(text, start, at))])
     stop = _SENTENCE_END.search(text, end, end + _BESIDE_CHARS)
     for one in _TOKEN.finditer(text, start, stop.start() if stop else end + _BESIDE_CHARS):
+        if not _DIGIT.search(one[0]):
+            continue
         first = one.start() + len(one[0]) - len(one[0].lstrip("([\"'`*"))
         first, last = _trimmed(text, first, one.end())
         is_cut = one.start() == start > 0 and not text[start - 1].isspace()
+        if is_cut or (last > at and first < end):
+            continue
         value = text[first:last]
         is_password = is_chosen(value) or (first >= end and re.fullmatch(r"\d{4,8}[#*]", value) is not None)
-        is_name = is_named_machine(text, first, last)
-        if (last <= at or first >= end) and not is_cut and is_password and not is_name:
+        if is_password and not is_named_machine(text, first, last):
             yield LabelledSecret(first, last, KINDS["password"], is_assigned=False, is_loose=True)
     if digits := _SIX_DIGITS.match(text, end):
         yield LabelledSecret(*digits.span(1), KINDS["password"], is_assigned=False, is_loose=True)
@@ -450,10 +470,17 @@ def _login(text: str, start: int) -> Iterator[LabelledSecret]:
 _WORD_RUN = re.compile(r"(?:(?:\d{1,2}[.):]?\s{1,3})?[a-z]{3,8}(?:,?[ \n]{1,3}|\b)){12,24}")
 
 
+_FOR_GARDENS = re.compile(r"\b(?:buy|plant|sow|kaufen|säen|acheter|semer|comprar|sembrar)\b", re.IGNORECASE)
+
+
 def _phrase(text: str, found: re.Match[str]) -> Iterator[LabelledSecret]:
     start = found.start("quoted") if found["quoted"] else found.start("value")
     run = _WORD_RUN.match(text, start)
-    if run is None or FUNCTION_WORDS & {*re.findall(r"[a-z]+", run[0])}:
+    if (
+        run is None
+        or _FOR_GARDENS.search(found["joiner"])
+        or FUNCTION_WORDS & {*re.findall(r"[a-z]+", run[0])}
+    ):
         return
     yield LabelledSecret(run.start(), run.start() + len(run[0].rstrip()), KINDS["phrase"], is_assigned=True)
 
@@ -544,7 +571,8 @@ def _vocabulary() -> _Vocabulary:
         stems=frozenset(_stem(label) for label, _ in spelled),
         after=re.compile(after, re.IGNORECASE),
         before=re.compile(before, re.IGNORECASE),
-        key_before=re.compile(rf"(?:{_either(labels['key_before'])})[ _-]?$", re.IGNORECASE),
+        key_before=tuple(labels["key_before"]),
+        not_before_ends=tuple(labels["not_before"]),
         not_before=re.compile(rf"(?<![A-Za-z])(?:{_either(labels['not_before'])})[ _-]?$", re.IGNORECASE),
         not_after=re.compile(rf"[_ -]?(?:{_either(labels['not_after'])})\b", re.IGNORECASE),
         opens_before=re.compile(

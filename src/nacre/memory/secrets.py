@@ -30,6 +30,7 @@ from nacre.memory.secret_values import (
     is_statement,
     secret_table,
 )
+from nacre.memory.told_secrets import told_secrets
 from nacre.memory.unlabelled_secrets import KIND as UNLABELLED
 from nacre.memory.unlabelled_secrets import unlabelled_secrets
 from nacre.messages.blocks import JsonObject
@@ -201,6 +202,7 @@ _NARROW = {
     wide: wide - 0xFEE0 for wide in (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))
 }
 """Letters and digits of full width, as ASCII."""
+_WIDE = re.compile("[\uff10-\uff5a]")
 
 
 def _lower(text: str) -> str:
@@ -210,7 +212,7 @@ def _lower(text: str) -> str:
 
 def _spans(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and kind of each secret."""
-    text = text.translate(_NARROW)
+    text = text.translate(_NARROW) if _WIDE.search(text) else text
     small = _lower(text)
     named = [
         *((one.start, one.end, one.kind) for one in labelled_secrets(text, small)),
@@ -218,7 +220,7 @@ def _spans(text: str) -> Iterator[tuple[int, int, str]]:
         *_form_spans(text, small),
     ]
     yield from named
-    for one in unlabelled_secrets(text):
+    for one in (*unlabelled_secrets(text), *told_secrets(text, small)):
         if not any(start < one.end and one.start < end for start, end, _ in named):
             yield one.start, one.end, UNLABELLED
 

@@ -32,6 +32,8 @@ MIN_HEX = 30
 """Characters of a hexadecimal key."""
 MIN_SHORT_HEX = 16
 """The same in a sentence about access."""
+MIN_LOWER = 24
+"""Characters of a key of small letters and digits in a sentence about access."""
 HASH_LENGTHS = (40, 64, 128)
 MAX_GROUPS = 8
 """More groups than this are pairs of hexadecimal digits."""
@@ -128,7 +130,8 @@ _AFTER_USER = re.compile(
 )
 """An address, a number or a name with a dot or a digit, and what joins a password to it."""
 _KEY_BEFORE = re.compile(
-    r"\b(?:api|app|access|secret|auth|master|licen[cs]e)[ _-]?(?:key|token|secret)s?\b[^\n.]{0,12}$"
+    r"\b(?:api|app|access|secret|auth|master|licen[cs]e|encryption|signing|hmac|aes|private|session"
+    r"|cookie)[ _-]?(?:key|token|secret)s?\b[^\n.]{0,30}$"
 )
 """Before a value that would be a hash elsewhere."""
 _PRODUCT = re.compile(r"\b(?:an?|une?|eine?n?|una?)\s(?:[A-Z]\w*\s){0,3}$")
@@ -213,6 +216,7 @@ _SAID_WORD = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 """A word that one says to be let do something, in capitals or quotation marks."""
+_SAID_KEYS = ("say", "sag", "nennt", "das wort", "dire", "dit", "deci", "dice", "wort ")
 _RECOVERY_WORDS = re.compile(
     r"(?m)(?:\b(?:recovery|backup|wallet|seed|unlock|wiederherstellungs?|récupération|recuperación)[ -]?"
     r"(?:words?|phrase|wörter|mots|palabras)"
@@ -258,20 +262,23 @@ def unlabelled_secrets(text: str) -> Iterator[UnlabelledSecret]:
     words = _access_words()
     small = text.lower() if len(text.lower()) == len(text) else text
     # The words of a path, such as ops/alarms.md, do not say what a number opens.
-    small = _PATH.sub(lambda found: " " * len(found[0]), small)
+    small = _PATH.sub(lambda found: " " * len(found[0]), small) if "/" in small else small
     yield from _passwords(text, small, words)
     for found in _SPACED.finditer(text):
         if _is_printed_key(found[0]) and words.access.search(_before(small, found.start())):
             yield UnlabelledSecret(*found.span())
     if words.opens.search(small):
         yield from _pins(text, small, words)
-    for found in _SAID_WORD.finditer(text):
+    is_said = any(key in small for key in _SAID_KEYS)
+    for found in _SAID_WORD.finditer(text) if is_said else ():
         yield UnlabelledSecret(*found.span(found.lastgroup or "value"))
     turned = [words.turned] if words.sides.search(small) else []
+    has_network = any(key in small for key in ("wifi", "wi-fi", "wlan"))
+    has_words = any(key in small for key in ("words", "phrase", "wörter", "mots", "palabras", "frase"))
     for pattern in (
         _WORDS_AND_NUMBER,
-        _RECOVERY_WORDS,
-        _NETWORK_PAIR,
+        *([_RECOVERY_WORDS] if has_words else []),
+        *([_NETWORK_PAIR] if has_network else []),
         _AGREED_WORD,
         words.spoken,
         words.said_digits,
@@ -348,6 +355,12 @@ def password_grade(value: str) -> int:
         if _is_licence(core) or _is_random_shape(core):
             is_id = _PREFIXED.match(core) and not _KEY_PREFIX.match(core)
             return CHOSEN if len(core) > MAX_BARE or is_id else STRONG
+    if (
+        len(core) >= MIN_LOWER
+        and re.fullmatch(r"[a-z0-9]+", core)
+        and len(_RUNS.findall(core)) * 3 >= len(core)
+    ):
+        return CHOSEN
     return CHOSEN if _is_chosen_shape(core) else WEAK if _WEAK.fullmatch(core) else NONE
 
 

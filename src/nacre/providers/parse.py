@@ -34,8 +34,8 @@ def _refuse(name: str) -> Json:
 
 
 def as_count(value: Json) -> int:
-    """Return a token count; 0 where a server sends null or nothing."""
-    return value if isinstance(value, int) else 0
+    """Return a token count; 0 where a server sends null, nothing or less than nothing."""
+    return max(0, value) if isinstance(value, int) else 0
 
 
 def as_text(value: Json) -> str | None:
