@@ -256,6 +256,46 @@ def test_a_request_to_forget_names_its_subject(said: str, negates: str, text: st
     assert (fact.negates, fact.text) == (negates, text)
 
 
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("I always use pnpm, never npm. Remember that.", "I always use pnpm, never npm."),
+        ("We use pnpm here, remember this", "We use pnpm here"),
+        ("The door code is 4711. Please note that down", "The door code is 4711."),
+        ("I'm in room 12. Keep that in mind for later.", "I'm in room 12."),
+        ("Wir deployen nur dienstags. Merk dir das.", "Wir deployen nur dienstags."),
+        ("我们用 pnpm，不用 npm。记住。", "我们用 pnpm，不用 npm。"),
+        ("测试库叫 heron，记住了", "测试库叫 heron"),
+        ("サーバーは heron です。覚えておいて。", "サーバーは heron です。"),
+    ],
+)
+def test_a_request_to_remember_may_follow_what_is_to_be_remembered(said: str, text: str) -> None:
+    assert [one.text for one in facts(said)] == [text]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Remember that.",
+        "What is 2+2? Remember that.",
+        "Fix the login test. Remember that.",
+        "do you remember that?",
+        "open the file, save it",
+        "rename it, keep this",
+        "add a helper, note that it must be pure",
+        "please write it down in notes.md",
+        "把这个函数改成异步，记住了吗",
+    ],
+)
+def test_a_request_to_remember_saves_no_task_and_no_question(said: str) -> None:
+    assert facts(said) == []
+
+
+def test_a_day_with_month_and_year_is_written_as_every_other_date() -> None:
+    (fact,) = facts("Remember: the wedding is on 22 may 2027, the party on May 29th, 2027.")
+    assert fact.text == "the wedding is on 2027-05-22, the party on 2027-05-29."
+
+
 def test_a_list_to_remember_is_one_memory_per_item() -> None:
     told = facts("Remember:\n- my wife is called Ana\n- we deploy on Fridays\n\nThe weather is nice.")
     assert [one.text for one in told] == ["my wife is called Ana", "we deploy on Fridays"]

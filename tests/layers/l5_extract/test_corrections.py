@@ -31,8 +31,6 @@ NOT_FOUND = {
     "Rex ist gestern 4 geworden",
     "ah the sign is wrong, weekdays it's half 7 from this month, not 6",
     "the prefix was renamed to BILL- when we reorganised, so use that",
-    "the grant amount I gave is outdated, final letter says 231k",
-    "they changed the rota, my night shifts are Thu to Sat",
     "beim Küchenbudget hab ich mich verrechnet, es sind 11000",
     "DBA 上周把库升级成 8.0 了",
     "站会时间变了，每天十点",
@@ -58,27 +56,19 @@ NOT_FOUND = {
     "change of plan, they're getting married in Naxos",
     "we went back to a live standup at 9:45",
     "Meyer Holz hat dichtgemacht, wir kaufen bei Sägewerk Lang",
-    "公司换 Teams 了，Zoom license 到期",
 }
 """Last messages that are not recognised as corrections yet; the check refuses the text of some."""
 TAKEN_FOR_CORRECTIONS = {
-    "this invoice is 620, not 602, fix the typo",
     "Lena left a comment on my PR",
     "that line is wrong, there are 3 tabs, not 2",
     "Dana changed the headline, now it's 9 words",
     "this PR has been open for 3 days now",
-    "MySQL 现在报错了，1045",
-    "我儿子叫小山，3岁",
     "the new heating was installed, the landlord paid",
-    "Tomas reviews the backend PRs",
-    "支付接口限流 20 次",
-    "the deploy failed after 4 minutes now, why",
-    "8 people in the photo but 9 names, which one is wrong",
-    "周四我请假了，谁来盯",
     "am Donnerstag war ich krank",
-    "Meyer Holz liefert erst nächste Woche, schreib dem Kunden",
-    "der Prozess braucht jetzt 9 GB, ist das normal",
-    "im Trello sind jetzt 40 Karten, sortier sie",
+    "the build died after 3 minutes now, any idea",
+    "the new boiler was fitted, the landlady was there",
+    "this ticket has been open for 5 days now",
+    "that heading is wrong, it has 9 words, not 6",
 }
 """Last messages that correct nothing and are taken for a correction; the old text stays below, marked."""
 
@@ -127,7 +117,9 @@ def has(text: str, values: Sequence[str]) -> bool:
     return any(one.casefold() in text.casefold() for one in values)
 
 
-@pytest.mark.parametrize("row", params("corrections.jsonl", NOT_FOUND))
+@pytest.mark.parametrize(
+    "row", [*params("corrections.jsonl", NOT_FOUND), *params("corrections_fresh.jsonl", NOT_FOUND)]
+)
 async def test_what_was_corrected_is_not_told_without_its_successor(
     row: dict[str, list[str]], tmp_path: Path, clock: FrozenClock
 ) -> None:
@@ -138,7 +130,13 @@ async def test_what_was_corrected_is_not_told_without_its_successor(
     assert any(has(one, row["new"]) for one in now), after
 
 
-@pytest.mark.parametrize("row", params("not_corrections.jsonl", TAKEN_FOR_CORRECTIONS))
+@pytest.mark.parametrize(
+    "row",
+    [
+        *params("not_corrections.jsonl", TAKEN_FOR_CORRECTIONS),
+        *params("not_corrections_fresh.jsonl", TAKEN_FOR_CORRECTIONS),
+    ],
+)
 async def test_what_corrects_nothing_changes_no_memory(
     row: dict[str, list[str]], tmp_path: Path, clock: FrozenClock
 ) -> None:
@@ -210,6 +208,10 @@ def test_a_correction_without_a_subject_changes_nothing_of_other_sessions() -> N
             "I sit on the sales floor",
         ),
         ("my sister Nele is 30", "it's my cousin Nele, not my sister", "my cousin Nele is 30"),
+        ("movers at 8am, same day", "oh movers rang its 7am not 8", "movers at 7am, same day"),
+        ("25 people at 40 euros", "my boss says it's 45 not 40", "25 people at 45 euros"),
+        ("签合同在2026-11-20之前", "签合同要改 (said 2026-11-18)", ""),
+        ("night shift is Mon to Wed", "my night shifts are Thu to Sat now", ""),
         ("我对花生过敏", "不是花生，是对腰果过敏", "我对腰果过敏"),
         ("团建定在杭州", "团建不去杭州了，改去苏州", "团建定在苏州"),
         ("we use tabs", "please be brief", ""),
@@ -268,3 +270,16 @@ async def test_a_superseded_sentence_does_not_show_the_value_that_was_replaced(
     assert "6 interns" in body
     assert "2027-06-01" in body
     assert "4 of them" not in body
+
+
+async def test_a_vague_report_changes_no_value_of_what_was_said(tmp_path: Path, clock: FrozenClock) -> None:
+    said = ["the build takes 12 minutes", "the build died after 3 minutes now, any idea"]
+    (body,) = (await bodies_after(said, tmp_path, clock))[-1]
+    assert "the build takes 12 minutes" in body
+
+
+async def test_what_only_shares_words_with_a_statement_does_not_replace_it(
+    tmp_path: Path, clock: FrozenClock
+) -> None:
+    said = ["我在师范大学教教育统计，R 用了十来年", "材料都在坚果云「2026秋-教育统计」文件夹。"]
+    assert len((await bodies_after(said, tmp_path, clock))[-1]) == 2

@@ -158,6 +158,8 @@ def test_what_is_repeated_or_no_date_stays(said: str) -> None:
         ("has to be live by the end of the month", "has to be live by 2024-05-31"),
         ("we move at the end of next month", "we move at 2024-06-30"),
         ("周一之前要交", "2024-05-06之前要交"),
+        ("提审改成周一了", "提审改成2024-05-06了"),
+        ("the deadline moved to monday", "the deadline moved to 2024-05-06"),
         ("周一开始封版", "2024-05-06开始封版"),
         ("月底之前上线", "2024-05-31之前上线"),
         ("下个月底", "2024-06-30"),
@@ -181,6 +183,7 @@ def test_what_is_certain_becomes_a_date(said: str, means: str) -> None:
         "2.5 years ago", "twenty one days ago", "a week ago today", "about three weeks ago", "recently",
         "the last week", "last month on February 15th", "last summer",
         "the other day", "next weekend", "周五", "几天前", "最近",
+        "周会改成周一了", "我们只在周二发版", "一般周一要开会", "the standup moved to monday",
     ],
 )  # fmt: skip
 def test_what_can_be_read_in_two_ways_stays_and_is_named(said: str) -> None:
@@ -195,7 +198,8 @@ def test_what_can_be_read_in_two_ways_stays_and_is_named(said: str) -> None:
         "`next week`", "today's world", "说明天气不错", "目前年龄四十", "美好的明天", "先天和后天",
         "马上周末了", "过去年代", "《昨天》这首歌",
         "the 5th floor", "every Monday", "on the 5th of each month",
-        "we release on Thursdays", "每周四发版", "每月 5 号之前不能重启", "8 号楼",
+        "we release on Thursdays", "invoices go out on the last Friday of the month",
+        "每周四发版", "每月 5 号之前不能重启", "8 号楼",
         "1 月 3、14 号",
     ],
 )  # fmt: skip

@@ -16,7 +16,7 @@ from nacre.layers.l5_extract.classifier import LABELS, probabilities
 from nacre.layers.l5_extract.slots import slot_of
 from nacre.layers.l5_extract.statements import Statement, blanked, statements
 from nacre.layers.l5_extract.values import STRONG, reports_change
-from nacre.memory.dates.absolute import full_dates
+from nacre.memory.dates.absolute import full_dates, with_iso_dates
 from nacre.memory.dates.relative import relative_phrases, resolve_dates
 from nacre.memory.format.entry import MAX_TITLE_CHARS, Kind, clipped, description_of, one_line, title_of
 from nacre.messages.facts import UserQuote
@@ -31,6 +31,8 @@ MIN_LIKELY = 0.3
 """And from this one on also a memory whose subject it only names."""
 MIN_REASON = 0.5
 """The rest of a sentence is its reason from this probability on."""
+MIN_ASKED = 0.02
+"""What a later request to remember is about may be a task below this probability."""
 MIN_WORDS = 3
 """Shorter statements say nothing on their own; two Chinese characters count as a word."""
 MIN_HAN = 4
@@ -126,6 +128,8 @@ class _Reader:
         self.drafts: list[_Draft] = []
         self._last: _Draft | None = None
         """The fact that the statement before this one belongs to."""
+        self._before = ""
+        """The statement before this one."""
         self._reason = ""
         """A reason that no fact precedes."""
         self._is_listing = False
@@ -134,6 +138,22 @@ class _Reader:
         """Whether the statement before this one only takes something back: "Actually no."."""
 
     def read(self, statement: Statement) -> None:
+        if request := grammar.REMEMBER_BEFORE.search(statement.text):
+            self._keep(statement.text[: request.start()].strip() or self._before)
+        else:
+            self._read(statement)
+            self._before = statement.text
+
+    def _keep(self, text: str) -> None:
+        """Keep a statement that the person asks to remember after it was said."""
+        is_kept = self._last is not None and not self._last.is_weak and text == self._before
+        draft = None if is_kept else _asked(_bare(text))
+        if draft is not None and 1 - probabilities(draft.text)[0] >= MIN_ASKED:
+            # Instead of what was thought of the statement without the request.
+            self.drafts = [one for one in self.drafts if not one.is_weak or one.text not in text]
+            self._add(draft)
+
+    def _read(self, statement: Statement) -> None:
         asked = grammar.first_match(grammar.REMEMBER, statement.text)
         if asked is not None and not statement.is_item:
             text = asked["fact"].strip()
@@ -174,7 +194,8 @@ class _Reader:
 def _asked(text: str) -> _Draft | None:
     """Return the fact of a request to remember; None if there is none."""
     if (
-        grammar.NOT_A_FACT.match(text)
+        not text
+        or grammar.NOT_A_FACT.match(text)
         or _is_too_short(text)
         or grammar.QUESTION.search(text)
         or text[-1] in ":："
@@ -191,7 +212,7 @@ def _classified(statement: Statement, *, corrects: bool = False) -> tuple[str, _
         rest = (forgotten["rest"] or "").strip(" ,，;；.。!！")
         kept = _Draft("feedback", rest if not _is_too_short(rest) else "", negates=forgotten["about"].strip())
         return kept.kind, kept
-    text = grammar.TAIL.sub("", grammar.LEAD.sub("", text)).strip()
+    text = _bare(text)
     rest = grammar.CORRECTS.sub("", statement.text).strip()
     corrects = corrects or (rest != statement.text.strip() and bool(rest))
     nothing = _Draft("user", "")
@@ -233,6 +254,11 @@ def _classified(statement: Statement, *, corrects: bool = False) -> tuple[str, _
         kind, text, is_weak=is_weak and not is_denied, corrects=corrects, is_likely=is_likely or not is_weak
     )
     return kind, _with_changes(_reasoned(draft))
+
+
+def _bare(text: str) -> str:
+    """Return a statement without words such as "by the way" around it."""
+    return grammar.TAIL.sub("", grammar.LEAD.sub("", text)).strip()
 
 
 def _reasoned(draft: _Draft) -> _Draft:
@@ -308,7 +334,7 @@ def _made(draft: _Draft, message: UserQuote, zone: tzinfo) -> StatedFact:
 
 def _dated(text: str, at: datetime, zone: tzinfo, said: date) -> str:
     """Return a text with its dates written out; with the day it was said where one stays relative."""
-    resolved = one_line(resolve_dates(text, at, zone))
+    resolved = one_line(with_iso_dates(resolve_dates(text, at, zone)))
     left = [one for one in relative_phrases(resolved) if one.lower() not in _TIMELESS]
     if not left or said.isoformat() in resolved:
         return resolved

@@ -28,6 +28,7 @@ from nacre.layers.l5_extract.values import (
     denied_terms,
     is_elliptic,
     subject,
+    without_said,
 )
 from nacre.memory.checks.grounding import claims_in
 from nacre.memory.checks.support_sentence import among
@@ -59,6 +60,7 @@ _LEADING_CUES = re.compile(
     r"|ach|nein|korrektur|nachtrag|falsch|quatsch|更正|不对|说错了?|等等|其实|哦对了)\b|\s)[\s,，:：—–-]*)+",
     re.IGNORECASE,
 )
+_UNIT = re.compile(r"\d+(?P<unit>\s?[A-Za-z%€]+)")
 _OLD = r"(?P<old>[^,.;，。；]{1,40}?)"
 _NEW = r"(?P<new>[^,.;，。；了]{1,40}?)"
 _NOT_OLD = r"不(?:再)?(?:看|用|去|在|是)\s*(?P<old>[^，。,了]{1,20}?)\s*了?"
@@ -70,6 +72,7 @@ _BOTH = tuple(
         rf"(?:换到|换成|改用|改去|改成|升到|用)\s*{_NEW}\s*了?[，,]\s*"
         rf"{_NOT_OLD}$",
         rf"{_NOT_OLD}[，,]\s*(?:换到|换成|改用|改去|改成|是|用)\s*{_NEW}\s*了?$",
+        rf"\b(?:it is|it['’]?s|es ist|es sind|ist jetzt|sind jetzt) {_NEW},? (?:and )?(?:not|nicht) {_OLD}$",
         rf"\b(?:no more|not|no longer|nicht) {_OLD}(?: any ?more| mehr| sorry| please)?,"
         rf" (?:it is|it['’]s|its|use|sondern) {_NEW}"
         r"(?= (?:now|in|from now on)\b|[,.;]|$)",
@@ -78,11 +81,16 @@ _BOTH = tuple(
 """Forms that name the old and the new value."""
 
 
+def with_named_values(old: str, change: str) -> str:
+    """Return a statement with the new value of a change that names both; empty without the old one."""
+    found = (_replaced(old, gone, new) for new, gone in _named_pairs(change))
+    return next(filter(None, found), "")
+
+
 def with_new_values(old: str, change: str) -> str:
     """Return a statement with the values of a change; empty unless it is clear which replaces which."""
-    for new, gone in _named_pairs(change):
-        if replaced := _replaced(old, gone, new):
-            return replaced
+    if named := with_named_values(old, change):
+        return named
     found = old
     change = _LEADING_CUES.sub("", change)
     if not is_elliptic(change) and not _is_same_subject(change, old):
@@ -97,13 +105,18 @@ def with_new_values(old: str, change: str) -> str:
         if one["unit"] in units and found.count(one[0]) == 1:
             found = found.replace(one[0], units[one["unit"]])
     kinds = ("name", "identifier")
-    names = [one for one in claims_in(theirs, kinds=kinds) if not _NO_NAME.fullmatch(one)]
-    fresh = [one for one in claims_in(NUMBER.sub(" ", mine), kinds=kinds) if not _NO_NAME.fullmatch(one)]
+    names = _names(theirs, kinds)
+    fresh = _names(NUMBER.sub(" ", mine), kinds)
     if denied := [one for one in names if one in _denied(change, old)]:
         names = denied
     if denied or is_elliptic(change) or STRONG.search(change) or IS_NOW.search(change):
         found = _swapped(found, names, fresh)
     return found if found != old else ""
+
+
+def _names(text: str, kinds: Sequence[str]) -> list[str]:
+    found = claims_in(WEEKDAY.sub(" ", text), kinds=kinds)
+    return [one for one in found if not _NO_NAME.fullmatch(one)]
 
 
 def _is_same_subject(change: str, old: str) -> bool:
@@ -184,7 +197,7 @@ def _elided(text: str, old: Sequence[str], new: Sequence[str]) -> str:
 
 
 def _dates(text: str) -> list[str]:
-    dates, rest = without_dates(text)
+    dates, rest = without_dates(without_said(text))
     return [*dates, *DAY_MONTH.findall(rest)]
 
 
@@ -209,6 +222,7 @@ def _replaced(text: str, old: str, new: str) -> str:
         new = new.removesuffix(shared).rstrip()
     if not old or not new or CUES.fullmatch(new):
         return ""
+    old = _with_unit(old, new, text)
     whole = re.escape(old) if HAN.search(old) else rf"(?<!\w){re.escape(old)}(?!\w)"
     places = list(re.finditer(whole, text, re.IGNORECASE))
     if len(places) != 1 or new.lower() in text.lower():
@@ -221,6 +235,15 @@ def _replaced(text: str, old: str, new: str) -> str:
     )
     bare = new[size : len(new) - tail] if size + tail < len(new) else new
     return f"{before}{bare}{after}"
+
+
+def _with_unit(old: str, new: str, text: str) -> str:
+    """Return an old number with the unit that it has in a text, if the new one has the same: "7am not 8"."""
+    unit = _UNIT.fullmatch(new)
+    if unit is None or not old.isdecimal():
+        return old
+    found = re.search(rf"(?<![\w.:]){old}{re.escape(unit['unit'])}(?!\w)", text, re.IGNORECASE)
+    return found[0] if found else old
 
 
 def _common_end(one: str, other: str) -> str:
@@ -284,6 +307,9 @@ def changed_statement(
         one for one in statements if session not in one.sources and share_terms(text, current(one.body))
     ]
     is_open = is_elliptic(text)
+    named = [one for one in own if with_named_values(current(one.body), text)]
+    if len(named) == 1:
+        return named[0]
     for group, least in ((own, MIN_OWN), ([] if is_open else others, MIN_OTHER)):
         scored = [(probability(text, current(one.body), corrects=corrects), one) for one in group]
         best = max((share for share, _ in scored), default=0.0)

@@ -20,6 +20,7 @@ from nacre.layers.l5_extract.changes import (
     changed_statement,
     covers,
     current,
+    with_named_values,
     with_new_values,
     without_denial,
     without_old_values,
@@ -28,7 +29,7 @@ from nacre.layers.l5_extract.judge import Judge
 from nacre.layers.l5_extract.policy import EXTRACT, Consent, ExtractSettings
 from nacre.layers.l5_extract.replacement import says_change
 from nacre.layers.l5_extract.slots import SLOTS, slot_of
-from nacre.layers.l5_extract.values import is_elliptic
+from nacre.layers.l5_extract.values import STRONG, is_elliptic
 from nacre.loop.fork import Fork, ForkResult, ForkTask, RequestSource
 from nacre.memory.checks.review import Proposal, propose
 from nacre.memory.copies import ChangedFile, MemoryCopies
@@ -400,16 +401,19 @@ class _Placement:
             body = "\n\n".join([new.body, *([before] if says_more else []), *kept])
             write(name=name, body=body, description=new.description)
 
+        # Other reports of a change change no value: what was said before stays whole below.
+        is_certain = fact.is_likely or fact.corrects or bool(STRONG.search(fact.text))
         text = without_denial(fact.text, first)
         is_change = fact.is_update or says_change(fact.text)
-        former = without_old_values(first, fact.text) if is_change else first
+        former = without_old_values(first, fact.text) if is_change and is_certain else first
         ways: list[Callable[[], None]] = [
             partial(changed, text, former),
             partial(changed, fact.text, first),
             partial(write, body=below),
         ]
-        now = with_new_values(first, fact.text) if fact.is_update and not kept else ""
-        is_whole = fact.is_update and not kept and covers(fact.text, first)
+        values = with_new_values if is_certain else with_named_values
+        now = values(first, fact.text) if fact.is_update and not kept else ""
+        is_whole = fact.is_update and is_certain and not kept and covers(fact.text, first)
         if fact.is_update and set(fact.sources) <= set(old.sources) and not is_whole:
             # The message goes on with what it says instead.
             ways.insert(0, partial(write, body="\n\n".join([f"{first} {fact.text}", *rest])))
@@ -461,7 +465,7 @@ class _Placement:
             return same or next(
                 (one.file for one in self._statements() if SLOTS[slot][1].search(one.body)), ""
             )
-        if fact.is_update and (updated := self._updated(fact)):
+        if fact.is_update and fact.is_likely and (updated := self._updated(fact)):
             return updated
         file = self._subjects.same(title, fact.description) or ""
         return file if file in self._entries else ""

@@ -14,7 +14,16 @@ def _alternatives(*parts: str) -> re.Pattern[str]:
     return re.compile("|".join(parts), re.IGNORECASE)
 
 
-QUESTION = re.compile(r"[?？][\"'”’)」]*\s*$|吗[。.!！]*$")
+QUESTION = re.compile(
+    r"[?？][\"'”’)」]*\s*$|吗[。.!！]*$|[,;]\s*is (?:that|this|it) \w+[.! ]*$|[\s,;，；](?:why"
+    r"|how come|(?:any|no) ideas?|what now"
+    r"|which (?:one )?is \w+"
+    r"|ist das \w+|warum|wieso|weshalb|woran liegt(?: das| es)?)[.! ]*$"
+    r"|(?:为什么|怎么回事|怎么办|什么原因|正常不|谁(?:能"
+    r"|可以)?[来帮替去盯][\u4e00-\u9fff]{0,3})[。！ ]*$",
+    re.IGNORECASE,
+)
+"""Ends a question, with or without its sign: "the build failed after 3 minutes, any idea"."""
 REMEMBER = (
     re.compile(
         r"^(?:(?:please|and|also|so|but|ok|okay|oh|now|can you|could you|i want you to|i need you to"
@@ -35,9 +44,34 @@ REMEMBER = (
     ),
 )
 """The person asks to remember something."""
+REMEMBER_BEFORE = re.compile(
+    r"(?:^|[,;:，；]\s*|\s[-–—]+\s+)(?:(?:please|pls|and|so|also|just|ok|okay|can you|could you"
+    r"|you should|bitte)[ ,]+)*"
+    r"(?:(?:remember|memori[sz]e) (?:that|this|it)|note (?:that|this)|(?:note|write|jot) (?:that"
+    r"|this|it) down"
+    r"|(?:save|store|keep|put) (?:that|this|it) (?:in (?:mind|(?:your )?memory)|to (?:your )?memory)"
+    r"|(?:make|take) a note(?: of (?:that|this|it))?"
+    r"|(?:don['’]?t|do not) forget (?:that|this|it)"
+    r"|merke? (?:dir|es dir) ?(?:das|dies|es)?|notiere? (?:dir )?(?:das|es)|(?:das|bitte) merken"
+    r"|vergiss das nicht"
+    r"|behalte? das im (?:kopf|hinterkopf)|retiens[- ](?:ça|le|cela)|note[- ](?:ça|le|cela)"
+    r"|recuérdalo|anótalo"
+    r"|tenlo en cuenta)"
+    r"(?:,? (?:for (?:later|next time|the future|me)|please|pls|thanks|ok|ab jetzt|bitte"
+    r"|por favor))*[.!…]*\s*$"
+    r"|(?:^|[，,。；;\s])(?:(?:请|麻烦|帮我|你|一定|要|务必|也)[，, ]?)*"
+    r"(?:记住|记一下|记下来?|记着|记好|别忘了|不要忘了|不要忘记)(?:这个|这点|这一点|它|了|一下|哦|啊"
+    r"|吧|哈|呀)*[。！!～~]*\s*$"
+    r"|(?:^|[、。，\s])(?:これを?|それを?)?(?:覚えて|メモして|記憶して)(?:おいて)?(?:ください|下さい"
+    r"|ね)*[。！]*\s*$",
+    re.IGNORECASE,
+)
+"""The person asks to remember what they just said: "Remember that.", "…, please note that down"."""
 NOT_A_FACT = _alternatives(
-    r"^(?:when\b|how\b|what\b|you(?:['’]re| are| must| should| can| will)\b|the (?:previous|above|last|first"
-    r"|earlier|conversation|context)|our (?:previous|last|conversation)|me\b|this\b|that\b|it\b|to (?:include"
+    r"^(?:when\b|how\b|what\b|you(?:['’]re| are| must| should| can| will)\b|the (?:previous|above"
+    r"|last|first"
+    r"|earlier|conversation|context)|our (?:previous|last|conversation)|me\b|this\b|that\b|it\b"
+    r"|to (?:include"
     r"|use|add|keep|provide|make|write|be|format|respond|stay|ask|not)\b|these\b|seeing\b|reading\b)",
     r"^(?:吗|我们?之前|上面|刚才|这个|那个|了吗|你是|你要|什么|怎么)",
 )
@@ -157,7 +191,8 @@ CORRECTS = _alternatives(
     r"|(?:no,? )?wait(?:,? no(?=[,.;:!—–]|\s*$))?"
     r"|scratch (?:that|what i said(?: about [\w -]+?)?(?=[,:;.]))|(?:i )?changed my mind|correction"
     r"|wrong(?: one)?|my mistake|i was wrong|(?:no|nope|sorry)(?=[,:;.!—–]))\b[,:;.!—– -]*",
-    r"^(?:啊|哦|嗯|[，, ])*(?:其实|不对|不是(?=[，,])|错了|说错了|更正(?:一下)?|纠正一下|算了|等等|等一下)"
+    r"^(?:啊|哦|嗯|[，, ])*(?:其实|不对|不是(?=[，,])|错了|说错了|更正(?:一下)?|纠正一下|算了|等等"
+    r"|等一下)"
     r"[，,。：:！! ]*",
 )
 """The person takes back what they said before; what follows may hold instead."""
@@ -171,7 +206,8 @@ NEGATED = _alternatives(
     r"\bnot (?P<was2>[^,.;!?]{2,40}),? but\b",
     r"\b(?:no longer|not|n['’]?t) (?P<was3>[^,.;!?]{2,60}?) any ?more\b",
     r"\bno longer (?P<was4>[^,.;!?]{2,60})",
-    r"不是(?P<was5>[^，。；！？]{1,30})[，,]?(?:而)?是|[，,](?:而)?不是(?P<was6>[^，。；！？]{1,30})[。！]*$",
+    r"不是(?P<was5>[^，。；！？]{1,30})[，,]?(?:而)?是"
+    r"|[，,](?:而)?不是(?P<was6>[^，。；！？]{1,30})[。！]*$",
     r"(?:不再|已经不)(?P<was7>[^，。；！？]{1,30})了?",
 )
 SCOPE = _alternatives(

@@ -132,6 +132,7 @@ _CLOCK = re.compile(
 )
 TIME = re.compile(r"\b\d{1,2}:\d\d\b")
 ADDRESS = re.compile(r"https?://\S+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_SAID_ON = re.compile(r"\s*\(said \d{4}-\d{2}-\d{2}\)")
 _HAN_NUMBERS = re.compile(r"(?P<value>[一二两三四五六七八九十]+)(?P<unit>[个次天周月年岁人台条票])")
 HAN = re.compile(r"[\u4e00-\u9fff]")
 PRONOUN = re.compile(r"(?:I|Ich|We|Wir|Er|Sie|Es|He|She|They|It|Mein\w*|My|Unser\w*|Our)(?:['’]|$)")
@@ -163,8 +164,10 @@ class Values:
     @classmethod
     @lru_cache(maxsize=4096)
     def of(cls, text: str) -> Values:
+        text = without_said(text)
         _, plain = without_dates(text)
         counted = NUMBER.sub(" ", plain)  # units such as "MB" are no names
+        counted = WEEKDAY.sub(" ", counted)
         names = claims_in(counted, kinds=("name", "identifier", "address", "place"))
         found = [*NUMBER.finditer(plain), *_HAN_NUMBERS.finditer(plain)]
         return cls(
@@ -200,6 +203,11 @@ class Values:
         return bool(
             units or days or is_time or (self.languages and old.languages and self.languages != old.languages)
         )
+
+
+def without_said(text: str) -> str:
+    """Return a statement without the day on which it was said, which is no value of it."""
+    return _SAID_ON.sub("", text)
 
 
 def reports_change(text: str) -> bool:

@@ -67,6 +67,23 @@ def full_dates(text: str) -> list[date]:
     return found
 
 
+def with_iso_dates(text: str) -> str:
+    """Return the text with days such as `22 May 2027` and `May 22, 2027` as `2027-05-22`."""
+
+    def iso(match: re.Match[str]) -> str:
+        found = partial_date(match)
+        if found is None or len(found) < 3 or not found[0]:
+            return match[0]
+        try:
+            return date(*found).isoformat()
+        except ValueError:
+            return match[0]
+
+    for form in (DAY_MONTH, MONTH_DAY):
+        text = re.sub(form, iso, text, flags=re.IGNORECASE)
+    return text
+
+
 def partial_date(match: re.Match[str]) -> PartialDate | None:
     """Return the date of a match with the groups y, m or n, and d; None for an impossible month or day."""
     parts = match.groupdict()

@@ -132,7 +132,10 @@ def _coming(match: re.Match[str], text: str, reference: ReferenceDate) -> str | 
     weekday = WEEKDAYS[match["weekday"]]
     if weekday == reference.day.weekday() or not reference.is_day_certain or _is_past(match, text):
         return None
-    if not _TO_COME.search(text, match.start()):
+    if _HABIT.search(text, 0, match.start()):
+        return None
+    is_moved = _MOVED_TO.search(text, 0, match.start()) and not _REPEATED.search(text)
+    if not is_moved and not _TO_COME.search(text, match.start()):
         return None
     return _shown(calendar.coming_weekday(reference, weekday))
 
@@ -220,6 +223,12 @@ def _number(word: str) -> int:
 
 _MOVED_TO = re.compile(r"(?:改到|改成|改在|推迟到|延到|延期到|提前到|挪到|定在)\s*\Z")
 """Before a date that something was moved to, which is still to come."""
+_REPEATED = re.compile(
+    r"[周例站晨晚早]会|daily|weekly|monthly|standup|周报|日报|值班|排班|每|平时|一般|通常|固定|都"
+)
+"""What takes place again and again: a weekday that it is moved to is every such day."""
+_HABIT = re.compile(r"(?:每|只在|只有|只能|平时|一般|通常|固定|总是|都是?)[^，,。；;！!？?\n]{0,6}\Z")
+"""Before a weekday that is every such day: `只在周二发版`."""
 _TO_COME = re.compile(
     r"[^，,。；;！!？?\n]{0,12}?(?:之前|以前|前|截止|开始|起|要|得|必须|上线|发布|发版|交|冻结|封版|检修|开会|面试|考试|出发|到期|演示|评审|停|给)"
 )

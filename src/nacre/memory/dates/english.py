@@ -56,12 +56,18 @@ _REPEATED_BEFORE = re.compile(
     r"\b(?:every|each|always|usually|normally|any|most|only|never|per)\b[^,.;]{0,25}$", re.IGNORECASE
 )
 _REPEATED_AFTER = re.compile(
-    r"\s+(?:of\s+)?(?:each|every|the|any)\s+(?:month|week|year|quarter)|s\b|\s+(?:floor|time|one|line"
+    r"\s+(?:(?:of|in)\s+)?(?:a|each|every|the|any)\s+(?:month|week|year|quarter|semester|term|sprint)|s\b|\s+(?:floor|time|one|line"
     r"|paragraph"
     r"|row|column|page|item|step|place|grade|edition|version|century|birthday|attempt|try|chapter|year|day"
     r"|week|reader|class|draft|round|half|quarter|party|person|amendment|working|business|and\s+last)\b",
     re.IGNORECASE,
 )
+_MEETING = re.compile(
+    r"\b(?:stand-?ups?|rehearsals?|lessons?|practices?|trainings?|classes|office hours|rota|weekly"
+    r"|biweekly|fortnightly|monthly|sync|1:1s?|one-on-ones?|check-?ins?|bin day)\b",
+    re.IGNORECASE,
+)
+"""What takes place again and again: of it, a weekday is rather every such day."""
 _NTH = re.compile(r"\bthe\s+([12]?\d|3[01])(?:st|nd|rd|th)\b", re.IGNORECASE)
 _PREPOSITIONS = frozenset(
     """
@@ -238,6 +244,8 @@ def _due(match: re.Match[str], text: str, reference: ReferenceDate) -> str | Non
         return None
     if tense == "past" or (is_open and tense != "future"):
         return None
+    if lead.lower() in {"", "on", "from", "since"} and _MEETING.search(_sentence(match, text)):
+        return None
     day = calendar.coming_weekday(reference, weekday)
     return f"{lead} {day.isoformat()}" if lead else _shown_day(day, match, text)
 
@@ -362,7 +370,11 @@ RULES: tuple[DateRule, ...] = (
     _rule(rf"{_COUNT}\s+(?P<unit>day|week|month)s?\s+from\s+(?:now|today)", _from_now, _is_exact),
     _rule(rf"in\s+(?:exactly\s+)?{_COUNT}\s+(?P<unit>day|week|month)s?(?!['’]|\s+time\s+of)", _from_now),
     _rule(r"(?P<which>last|this|next)\s+(?P<unit>week|weekend|month|year)", _unit, _is_calendar_unit),
-    _rule(rf"(?:on\s+)?(?P<which>this\s+past|this\s+coming|last|this|next)\s+{_WEEKDAY}{_PART}", _weekday),
+    _rule(
+        rf"(?:on\s+)?(?P<which>this\s+past|this\s+coming|last|this|next)\s+{_WEEKDAY}{_PART}",
+        _weekday,
+        _is_once,
+    ),
     _rule(
         rf"(?P<lead>{_LEAD})\s+(?P<weekday>{'|'.join(WEEKDAYS)}|{_SHORT_DAYS})(?!\s+(?:the\s+)?\d)",
         _due,
