@@ -22,7 +22,7 @@ import numpy.typing as npt
 from bench.recall.everyday.people import HERE, Person, own_people
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.ranking import need, notes
-from nacre.memory.recall.ranking.term_vectors import WIDTH, vector_of
+from nacre.memory.recall.ranking.term_vectors import SCALE, WIDTH, vector_of
 from nacre.memory.recall.ranking.terms import STOP_TERMS, terms
 from nacre.memory.recall.semantic.meaning import TEXT_CHARS, SemanticIndex, question_text, text_of
 
@@ -137,8 +137,10 @@ class Sample:
             heads = {one.id: (one.kind, one.name) for one in person.memories}
             files = {id_: file for file, id_ in sorted(ids.items(), key=lambda one: one[1])}
             read = notes.read_notes(index, {index.by_id[file]: heads[id_] for id_, file in files.items()})
-            every = {id_: read[index.by_id[file]] for id_, file in files.items()}
-            self.ids = list(every)
+            every = notes.NoteSet(
+                index, {index.by_id[file]: read[index.by_id[file]] for file in files.values()}
+            )
+            self.ids = list(files)
             self.features = []
             for message in person.messages:
                 parts = notes.segments(message.text)
@@ -150,12 +152,8 @@ class Sample:
                     cosine = next(alike)
                     rows.append(
                         [
-                            [
-                                *note.features(index, question)[: notes.ALIKE],
-                                cosine[id_],
-                                *(near.get(files[id_], ()) if meaning else ()),
-                            ]
-                            for id_, note in every.items()
+                            [*row[: notes.ALIKE], cosine[id_], *(near.get(files[id_], ()) if meaning else ())]
+                            for id_, row in zip(self.ids, every.features(question), strict=True)
                         ]
                     )
                 self.features.append(np.array(rows))
@@ -266,8 +264,8 @@ def _need_of(weights: dict[str, float], text: str) -> float:
 
 def _vectors(samples: Sequence[Sample]) -> Floats:
     """Return the vectors of all labelled messages, in the order of `_messages`."""
-    labelled = [vector_of(terms(text)) or [0.0] * WIDTH for text, _ in labelled_messages()]
-    return np.array(labelled + [one[0] for sample in samples for one in sample.segments])
+    labelled = np.array([vector_of(terms(text)) or [0] * WIDTH for text, _ in labelled_messages()]) / SCALE
+    return np.array([*labelled, *(one[0] for sample in samples for one in sample.segments)])
 
 
 def estimate_need(samples: Sequence[Sample]) -> None:

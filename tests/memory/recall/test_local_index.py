@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -75,6 +76,40 @@ def test_a_new_process_takes_up_what_an_old_one_kept(place: tuple[Path, Path]) -
     assert found(second, "when do gulls nest?")[0] == "h.md"
     second.close()
     assert found(LocalIndex(directory, cache), "when do gulls nest?")[0] == "h.md"
+
+
+def test_the_vectors_of_notes_are_stored_and_follow_the_files(place: tuple[Path, Path]) -> None:
+    """R9: a new process compares notes without computing them again; those of removed files are not kept."""
+    directory, cache = place
+
+    def vectors(index: LocalIndex) -> dict[str, list[int]]:
+        numbers = index._index.by_id
+        read = index._index.vectors.of(numbers.values())
+        return {file: list(read[number]) for file, number in numbers.items() if number in read}
+
+    for number in range(SAVE_FROM):
+        write(directory, f"{number}.md", f"Whale {number} sings.", name=f"Whale {number}")
+    write(directory, "plain.md", "A file without a head is no note.")
+    first = LocalIndex(directory, cache)
+    first.refresh()
+    first.close()
+    stored = LocalIndex(directory, cache)
+    stored.refresh()
+    known = vectors(stored)
+    assert known.keys() == {f"{number}.md" for number in range(SAVE_FROM)}
+    write(directory, "0.md", "Invoices are due in March.", name="Invoices")
+    (directory / "1.md").unlink()
+    stored.refresh()
+    changed = vectors(stored)
+    assert changed.keys() == known.keys() - {"1.md"}
+    assert {file for file in changed if changed[file] != known[file]} == {"0.md"}
+    stored._save()
+    stored.close()
+    with sqlite3.connect(cache / "recall" / FILE) as db:
+        assert db.execute("select count(*) from vector").fetchone() == (SAVE_FROM - 1,)
+    fresh = LocalIndex(directory, cache)
+    fresh.refresh()
+    assert vectors(fresh) == changed
 
 
 def test_a_file_that_is_read_again_keeps_its_place_among_equals(place: tuple[Path, Path]) -> None:

@@ -11,7 +11,7 @@ import os
 import re
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -32,7 +32,7 @@ from nacre.store import disk
 
 if TYPE_CHECKING:
     from nacre.memory.recall.ranking.analysis import Doc
-    from nacre.memory.recall.ranking.notes import Note
+    from nacre.memory.recall.ranking.notes import Note, NoteSet
     from nacre.memory.recall.ranking.order import Rarity
     from nacre.memory.recall.ranking.ranker import Ranker, Ranking, ScoredFile
     from nacre.memory.recall.semantic.meaning import SemanticIndex
@@ -83,6 +83,8 @@ class LocalIndex:
         self._heads: dict[str, Entry] = {}
         self._notes: dict[int, Note | None] = {}
         """By file number what was read for a query; None for a file that is no note."""
+        self._note_set: NoteSet | None = None
+        """All notes of a small store, until a file changes."""
         self._is_open = False
         self._unsaved = 0
 
@@ -190,6 +192,7 @@ class LocalIndex:
         self._stamps = {}
         self._heads = {}
         self._notes = {}
+        self._note_set = None
 
     def _ranked(self, query: RecallQuery, limit: int) -> list[RankedMemory]:
         if not self._stamps:
@@ -202,26 +205,47 @@ class LocalIndex:
             ranking = self._meaning.rank(ranker, query.text, asked=asked, limit=limit)
         else:
             ranking = ranker.rank(query.text, asked=asked, limit=limit)
-        ranking = self._with_notes(ranker, ranking, query)
-        heads = {pick.id: entry for pick in ranking.picks if (entry := self._head(pick.id)) is not None}
-        return to_ranked(ranking, heads, self._directory, query, self._rarity)
+        ranking = self._with_notes(ranker, ranking, query, limit)
+        return to_ranked(ranking, self._head, self._directory, query, self._rarity, limit=limit)
 
-    def _with_notes(self, ranker: Ranker, ranking: Ranking, query: RecallQuery) -> Ranking:
-        """Return the ranking with the scores of notes, those that share no word with the message included."""
+    def _with_notes(self, ranker: Ranker, ranking: Ranking, query: RecallQuery, limit: int) -> Ranking:
+        """Return the ranking with the best notes, those without a word of the message included."""
         from nacre.memory.recall.ranking.notes import (  # noqa: PLC0415 - see _catch_up
             IDLE_BELOW,
-            MAX_NOTES,
             NEEDED_FROM,
             encoded_segments,
             needed_odds,
-            read_notes,
             score_notes,
         )
-        from nacre.memory.recall.ranking.ranker import EXPLAINED  # noqa: PLC0415 - see _catch_up
 
         by_id = self._index.by_id
-        # Of a large store only the best files that were found: notes are compared one by one.
-        compared = by_id if len(by_id) <= MAX_NOTES else [pick.id for pick in ranking.picks[:EXPLAINED]]
+        notes = self._compared(ranking)
+        needed = NEEDED_FROM if query.is_search else needed_odds(query.text)
+        similar = None
+        if notes.notes and self._meaning is not None and self._meaning.is_ready:
+            parts = encoded_segments(query.text)
+            if not query.is_search:
+                needed = self._meaning.needed(parts[0], needed)
+            similar = {
+                text: {by_id[file]: one for file, one in files.items() if file in by_id}
+                for text, files in self._meaning.similarities(parts).items()
+            }
+        scored = score_notes(notes, query.text, needed=needed, similar=similar)
+        is_needed = needed >= IDLE_BELOW
+        ranking = ranker.with_notes(ranking, scored, notes.notes, needed=is_needed, limit=limit)
+        # The confidence of files that are no notes would be too high for a note.
+        return replace(ranking, picks=[self._without_confidence(pick) for pick in ranking.picks])
+
+    def _compared(self, ranking: Ranking) -> NoteSet:
+        """Return the notes to compare with a message: all of a small store, else the best files' by words."""
+        from nacre.memory.recall.ranking.notes import MAX_NOTES, NoteSet, read_notes  # noqa: PLC0415 - as above
+        from nacre.memory.recall.ranking.ranker import EXPLAINED  # noqa: PLC0415 - see _catch_up
+
+        if self._note_set is not None:
+            return self._note_set
+        by_id = self._index.by_id
+        is_small = len(by_id) <= MAX_NOTES
+        compared = by_id if is_small else [pick.id for pick in ranking.picks[:EXPLAINED]]
         if len(self._notes) > MAX_KNOWN_NOTES:
             self._notes.clear()
         new = [file for file in compared if by_id[file] not in self._notes]
@@ -232,26 +256,15 @@ class LocalIndex:
         }
         self._notes |= dict.fromkeys((by_id[file] for file in new), None) | read_notes(self._index, heads)
         known = ((by_id[file], self._notes[by_id[file]]) for file in compared)
-        notes = {number: note for number, note in known if note is not None}
-        needed = NEEDED_FROM if query.is_search else needed_odds(query.text)
-        similar = None
-        if notes and self._meaning is not None and self._meaning.is_ready:
-            parts = encoded_segments(query.text)
-            if not query.is_search:
-                needed = self._meaning.needed(parts[0], needed)
-            similar = {
-                text: {by_id[file]: one for file, one in files.items() if file in by_id}
-                for text, files in self._meaning.similarities(parts).items()
-            }
-        scored = score_notes(self._index, query.text, notes, needed=needed, similar=similar)
-        ranking = ranker.with_notes(ranking, scored, notes, needed=needed >= IDLE_BELOW)
-        # The confidence of files that are no notes would be too high for a note.
-        return replace(ranking, picks=[self._without_confidence(pick) for pick in ranking.picks])
+        notes = NoteSet(self._index, {number: note for number, note in known if note is not None})
+        if is_small:
+            self._note_set = notes
+        return notes
 
     def _without_confidence(self, pick: ScoredFile) -> ScoredFile:
         """Return a note that was not compared with confidence 0, anything else as it is."""
         head = self._head(pick.id) if pick.confidence is None else None
-        return replace(pick, confidence=0.0) if head is not None and _is_note(head) else pick
+        return pick._replace(confidence=0.0) if head is not None and _is_note(head) else pick
 
     def _rarity(self, term: str) -> float:
         with self._lock:
@@ -273,6 +286,7 @@ class LocalIndex:
         # A directory without memories does without these; a query has no time to import them.
         import nacre.memory.recall.ranking.ranker  # noqa: F401, PLC0415
         from nacre.memory.recall.ranking.analysis import analyse  # noqa: PLC0415
+        from nacre.memory.recall.ranking.notes import note_vector  # noqa: PLC0415
 
         if len(self._index.owner) > 2 * self._index.live_passages + MUCH_DEAD:
             self._discard()
@@ -286,7 +300,9 @@ class LocalIndex:
             else:
                 data, when = read
                 entry = read_entry(file, data, written=when)
-                self._index.add(analyse(_doc(entry, data)))
+                analysed = analyse(_doc(entry, data))
+                self._index.add(analysed, note_vector(analysed) if _is_note(entry) else None)
+                self._note_set = None
                 self._heads[file] = replace(entry, body="")
                 self._stamps[file] = found[file]
                 self._unsaved += 1
@@ -296,6 +312,7 @@ class LocalIndex:
 
     def _remove(self, file: str) -> None:
         self._index.remove(file)
+        self._note_set = None
         self._heads.pop(file, None)
         if self._stamps.pop(file, None) is not None:
             self._unsaved += 1
@@ -492,20 +509,28 @@ _PART = re.compile(r"[_\W]+")
 
 
 def to_ranked(
-    ranking: Ranking, heads: Mapping[str, Entry], directory: Path, query: RecallQuery, rarity: Rarity
+    ranking: Ranking,
+    head_of: Callable[[str], Entry | None],
+    directory: Path,
+    query: RecallQuery,
+    rarity: Rarity,
+    *,
+    limit: int,
 ) -> list[RankedMemory]:
-    """Return the memories of a ranking that still exist, best first."""
+    """Return the surest memories of a ranking that still exist, in its order."""
     tools = {tool.casefold() for tool in query.recent_tools}
     # Of a tool of an MCP server also the parts of its name.
     tools |= {part for tool in tools if "__" in tool for part in _PART.split(tool)} - {"", "mcp"}
     found: list[RankedMemory] = []
-    for pick, confidence in zip(ranking.picks, confidences(ranking), strict=True):
-        entry = heads.get(pick.id)
+    certain = confidences(ranking)
+    first = sorted(range(len(certain)), key=lambda place: -certain[place])[:limit]
+    for pick, confidence in ((ranking.picks[place], certain[place]) for place in sorted(first)):
+        entry = head_of(pick.id)
         if entry is None:
             continue
         factor = _tool_factor(entry, tools) if tools else 1.0
         when = entry.modified or entry.written
-        terms = pick.subject and pick.subject.at((when.isoformat() if when else "", 0))
+        terms = pick.subject and pick.subject._replace(place=(when.isoformat() if when else "", 0))
         found.append(
             RankedMemory(
                 entry=entry,

@@ -194,7 +194,7 @@ def order_by_age(chosen: Sequence[RankedMemory]) -> list[RankedMemory]:
     if len(subjects) < len(chosen) or len(chosen) < 2:
         return list(chosen)
     by_path = {str(one.path): one for one in chosen}
-    terms = [replace(subject.terms, id=path) for subject, path in zip(subjects, by_path, strict=True)]
+    terms = [subject.terms._replace(id=path) for subject, path in zip(subjects, by_path, strict=True)]
     return [
         replace(by_path[one.id], superseded_by=by_path[one.superseded_by].entry.file)
         if one.superseded_by

@@ -14,7 +14,17 @@ from bench.recall.everyday.train import PACKAGE, stemmed_concepts
 from nacre.memory.recall.base import RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
 from nacre.memory.recall.ranking.need import need
-from nacre.memory.recall.ranking.notes import NEEDED_FROM, needed_odds, read_notes, score_notes, segments
+from nacre.memory.recall.ranking.notes import (
+    FEATURES,
+    NEEDED_FROM,
+    REACHED,
+    NoteSet,
+    _Question,
+    needed_odds,
+    read_notes,
+    score_notes,
+    segments,
+)
 from nacre.memory.recall.ranking.related import CONCEPT, SAME, related
 from nacre.memory.recall.recall import CUT_OFF, recall
 
@@ -188,14 +198,44 @@ def test_a_long_question_about_the_world_needs_no_memory_either(text: str) -> No
 
 def test_a_similar_vector_makes_a_note_more_certain(index: LocalIndex) -> None:
     """R9: with the extra `embed` notes are compared by meaning, also where they share no word."""
-    notes = read_notes(index._index, dict.fromkeys(index._index.by_id.values(), ("project", "")))
+    read = read_notes(index._index, dict.fromkeys(index._index.by_id.values(), ("project", "")))
+    notes = NoteSet(index._index, read)
     text = "zebra quagga okapi"
     number = index._index.by_id["staging.md"]
-    assert not any(one.is_related for one in score_notes(index._index, text, notes, needed=3.0))
-    similar = {text: {one: (0.8, 0.8) if one == number else (0.0, 0.0) for one in notes}}
-    found = {one.number: one for one in score_notes(index._index, text, notes, needed=3.0, similar=similar)}
+    assert not any(one.is_related for one in score_notes(notes, text, needed=3.0))
+    similar = {text: {one: (0.8, 0.8) if one == number else (0.0, 0.0) for one in read}}
+    found = {one.number: one for one in score_notes(notes, text, needed=3.0, similar=similar)}
     assert found[number].confidence >= CUT_OFF
     assert all(one.confidence < CUT_OFF for one in found.values() if one.number != number)
+
+
+@pytest.mark.parametrize("text", [QUESTION, "which text do I write on the button", "发布之前要做什么"])
+def test_a_note_has_the_same_features_whatever_notes_are_compared_with_it(
+    index: LocalIndex, text: str
+) -> None:
+    """The notes of a store are compared all at once."""
+    read = read_notes(index._index, dict.fromkeys(index._index.by_id.values(), ("project", "")))
+    question = _Question.parse(index._index, text)
+    together = NoteSet(index._index, read).features(question)
+    assert any(row[REACHED] for row in together)
+    for (number, note), row in zip(read.items(), together, strict=True):
+        (alone,) = NoteSet(index._index, {number: note}).features(question)
+        assert alone == pytest.approx(row)
+
+
+def test_of_several_related_words_the_closest_counts(tmp_path: Path) -> None:
+    """A word of the message itself, not a word of the same concept or a neighbour beside it."""
+    directory = tmp_path / "memory"
+    _write(directory, ("both.md", "2026-03-01", "project", "Deploy and release", "Ship deployments"))
+    index = LocalIndex(directory, tmp_path)
+    index.refresh()
+    (number,) = index._index.by_id.values()
+    notes = NoteSet(index._index, read_notes(index._index, {number: ("project", "")}))
+    (row,) = notes.features(_Question.parse(index._index, "deploy"))
+    found = dict(zip(FEATURES, row, strict=True))
+    assert found["covered"] == found["reached"] == 1
+    assert found["matches"] == pytest.approx(1 / 3)
+    assert found["head_same"] > 0 and found["head_concept"] == found["head_near"] == 0
 
 
 def test_an_outdated_note_is_not_attached_without_the_newer_one(tmp_path: Path) -> None:

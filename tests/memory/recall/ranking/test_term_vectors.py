@@ -10,7 +10,17 @@ import pytest
 
 from nacre.memory.recall.ranking import term_vectors
 from nacre.memory.recall.ranking.need import need
-from nacre.memory.recall.ranking.term_vectors import WIDTH, ZERO, cosine, parts_of, vector_of
+from nacre.memory.recall.ranking.term_vectors import (
+    FROM_COLUMNS,
+    SCALE,
+    WIDTH,
+    ZERO,
+    Vector,
+    VectorTable,
+    cosine,
+    parts_of,
+    vector_of,
+)
 from nacre.memory.recall.ranking.terms import terms
 
 
@@ -29,7 +39,7 @@ def test_a_vector_is_the_sum_of_the_rows_at_unit_length() -> None:
         at = names.index(term) * WIDTH
         sums = [one + byte - ZERO for one, byte in zip(sums, rows[at : at + WIDTH], strict=True)]
     length = math.sqrt(sum(one * one for one in sums))
-    assert vector_of(found) == pytest.approx([one / length for one in sums])
+    assert list(vector_of(found) or ()) == [round(SCALE * one / length) for one in sums]
 
 
 def test_every_term_has_a_row_and_terms_are_in_the_order_of_the_search() -> None:
@@ -42,6 +52,26 @@ def test_every_term_has_a_row_and_terms_are_in_the_order_of_the_search() -> None
 def test_more_terms_than_a_lane_can_hold_are_cut() -> None:
     names, _ = term_vectors._table()
     assert vector_of(names[:2_000]) is not None
+
+
+@pytest.mark.parametrize("count", [1, FROM_COLUMNS - 1, FROM_COLUMNS, 300])
+def test_a_table_compares_all_vectors_as_one_by_one(count: int) -> None:
+    names, _ = term_vectors._table()
+    vectors: list[Vector | None] = [vector_of(names[7 * at : 7 * at + 5]) for at in range(count)]
+    vectors[-1] = None
+    asked = vector_of(["deploy", "invoic"])
+    assert asked is not None
+    expected = [cosine(asked, one) if one else 0.0 for one in vectors]
+    assert VectorTable(vectors).cosines(asked) == pytest.approx(expected)
+    assert VectorTable(vectors).cosines(None) == [0.0] * count
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_largest_products_fit_into_the_lanes_of_a_table(sign: int) -> None:
+    """No vector has such numbers; a lane that overflows would change the next vector."""
+    largest = [SCALE] * WIDTH
+    table = VectorTable([[sign * one for one in largest]] * FROM_COLUMNS)
+    assert table.cosines(largest) == [sign * WIDTH] * FROM_COLUMNS
 
 
 @pytest.mark.parametrize(

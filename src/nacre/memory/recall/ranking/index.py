@@ -22,6 +22,7 @@ from nacre.memory.recall.ranking.wordlists import SHARES
 
 if TYPE_CHECKING:
     from nacre.memory.recall.ranking.analysis import AnalysedFile
+    from nacre.memory.recall.ranking.term_vectors import Vector
 
 K1 = 1.2
 B = 0.75
@@ -62,6 +63,14 @@ class Stems(list[str]):
         """Prepare these passages; in memory there is nothing to do."""
 
 
+class NoteVectors(dict[int, "Vector"]):
+    """The vectors of notes by file number; a note without a known term has none."""
+
+    def of(self, numbers: Collection[int]) -> Mapping[int, Vector]:
+        """Return the vectors of some files."""
+        return self
+
+
 class PassageIndex:
     """All files of one store."""
 
@@ -75,13 +84,14 @@ class PassageIndex:
         self.cues = array("H")
         self.author = array("I")
         self.stems = Stems()
+        self.vectors = NoteVectors()
         self.authors: dict[str, int] = {}
         self.live_passages = 0
         self._called: dict[str, list[str]] = {}
         self._named = 0
 
-    def add(self, doc: AnalysedFile) -> None:
-        """Add one file, replacing the one with its id."""
+    def add(self, doc: AnalysedFile, vector: Vector | None = None) -> None:
+        """Add one file, replacing the one with its id; a note has a vector."""
         self.remove(doc.id)
         number = len(self.entries)
         first = len(self.owner)
@@ -102,6 +112,8 @@ class PassageIndex:
         entry = IndexedFile(doc.id, doc.folder, doc.order, doc.when, first, len(self.owner), length)
         self.entries.append(entry)
         self.by_id[doc.id] = number
+        if vector is not None:
+            self.vectors[number] = vector
         if doc.folder:
             self.by_place[doc.folder, doc.order] = number
         self.live_passages += len(doc.passages)
@@ -115,6 +127,7 @@ class PassageIndex:
         if entry is None:
             return
         self.entries[number] = None
+        self.vectors.pop(number, None)
         if self.by_place.get((entry.folder, entry.order)) == number:
             del self.by_place[entry.folder, entry.order]
         for passage in range(entry.first, entry.last):
@@ -171,7 +184,7 @@ def build_index(docs: Iterable[AnalysedFile]) -> PassageIndex:
     return index
 
 
-INDEX_VERSION = 3
+INDEX_VERSION = 4
 """Increased whenever analysis changes: an index of another version is rebuilt."""
 INDEX_SCHEMA = """
 create table meta (version integer, live integer);
@@ -180,6 +193,7 @@ create table file (number integer primary key, id text, folder text, place integ
                    first integer, last integer, length integer);
 create table stamp (id text primary key, stamp text, head text) without rowid;
 create table term (text text primary key, dead integer, passages blob, impacts blob) without rowid;
+create table vector (file integer primary key, numbers blob);
 create table stems (passage integer primary key, text text);
 create table packed (name text primary key, numbers blob) without rowid;
 """
@@ -206,6 +220,8 @@ def save_index(index: PassageIndex, heads: Iterable[tuple[str, str, str]], path:
         # A word of removed files must not stay on disk: the memory may have been purged (M14b).
         if one.dead < len(one.passages)
     )
+    vectors = index.vectors.whole() if isinstance(index.vectors, LazyVectors) else index.vectors.items()
+    rows_of_vectors = ((n, array("h", one).tobytes()) for n, one in vectors if entries[n] is not None)
     texts = index.stems.whole() if isinstance(index.stems, LazyStems) else index.stems
     stems = ((n, text if entries[index.owner[n]] else "") for n, text in enumerate(texts))
     db = sqlite3.connect(path, isolation_level=None)
@@ -217,6 +233,7 @@ def save_index(index: PassageIndex, heads: Iterable[tuple[str, str, str]], path:
         db.executemany("insert into file values (?, ?, ?, ?, ?, ?, ?, ?)", files)
         db.executemany("insert into stamp values (?, ?, ?)", heads)
         db.executemany("insert into term values (?, ?, ?, ?)", rows)
+        db.executemany("insert into vector values (?, ?)", rows_of_vectors)
         db.executemany("insert into stems values (?, ?)", stems)
         packed = ((name, getattr(index, name).tobytes()) for name in PACKED)
         db.executemany("insert into packed values (?, ?)", packed)
@@ -261,6 +278,7 @@ class StoredIndex:
                 index.by_place[folder, place] = number
         index.postings = LazyPostings(db)
         index.stems = LazyStems(db, len(index.owner))
+        index.vectors = LazyVectors(db, len(index.entries))
         return index
 
 
@@ -338,3 +356,29 @@ class LazyStems(Stems):
         for (text,) in self._db.execute("select text from stems order by passage"):
             yield str(text)
         yield from self
+
+
+class LazyVectors(NoteVectors):
+    """Vectors of notes that are read from disk when they are used; those of new files are in memory."""
+
+    def __init__(self, db: sqlite3.Connection, on_disk: int) -> None:
+        super().__init__()
+        self._db = db
+        self._on_disk = on_disk
+
+    def of(self, numbers: Collection[int]) -> Mapping[int, Vector]:
+        """Return the vectors of some files, read together; they are not kept."""
+        found: dict[int, Vector] = dict(self)
+        wanted = [one for one in numbers if one < self._on_disk]
+        for at in range(0, len(wanted), AT_ONCE):
+            some = wanted[at : at + AT_ONCE]
+            places = ",".join("?" * len(some))
+            rows = self._db.execute(f"select file, numbers from vector where file in ({places})", some)
+            found |= {number: array("h", numbers) for number, numbers in rows}
+        return found
+
+    def whole(self) -> Iterator[tuple[int, Vector]]:
+        """Yield the number and the vector of every file, including those on disk."""
+        for number, numbers in self._db.execute("select file, numbers from vector"):
+            yield number, array("h", numbers)
+        yield from self.items()

@@ -211,8 +211,10 @@ class QuestionMatch:
         if entry is None:
             return FileMatch(number, 0, 0.0, 0.0, 0.0, 0, 0)
         found = self.found
-        authors = self.index.author
         asked = self.question.authors
+        if not asked and found.keys().isdisjoint(range(entry.first, entry.last)):
+            return FileMatch(number, entry.first, 0.0, 0.0, 0.0, 0, 0)
+        authors = self.index.author
         assistants = self.assistants
         best = entry.first
         best_lead = -1.0

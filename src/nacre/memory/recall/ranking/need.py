@@ -11,8 +11,9 @@ import math
 import re
 from functools import cache
 from itertools import pairwise
+from operator import mul
 
-from nacre.memory.recall.ranking.term_vectors import WIDTH, cosine, vector_of
+from nacre.memory.recall.ranking.term_vectors import SCALE, WIDTH, vector_of
 from nacre.memory.recall.ranking.terms import terms
 from nacre.prompts import packaged_file
 
@@ -36,7 +37,7 @@ def need(text: str) -> float:
     known: list[float] = [weights[gram] for gram in grams(text) if gram in weights]
     by_words = weights[BIAS] + sum(known) / math.sqrt(max(1, len(known)))
     vector = vector_of(terms(text))
-    by_vector = weights[VECTOR_BIAS] + (cosine(of_vector, vector) if vector else 0.0)
+    by_vector = weights[VECTOR_BIAS] + (sum(map(mul, of_vector, vector)) / SCALE if vector else 0.0)
     return (1 - VECTOR_SHARE) * by_words + VECTOR_SHARE * by_vector
 
 

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from operator import mul
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from nacre.memory.recall.ranking.analysis import Cue
+from nacre.memory.recall.ranking.analysis import AnalysedFile, Cue
 from nacre.memory.recall.ranking.asked import Asked, asked
 from nacre.memory.recall.ranking.index import PassageIndex
 from nacre.memory.recall.ranking.match import MAX_TERMS, STEERING, STEERING_WEIGHT
 from nacre.memory.recall.ranking.need import need
-from nacre.memory.recall.ranking.related import CONCEPT, NEAR, SAME, related
-from nacre.memory.recall.ranking.term_vectors import Vector, cosine, vector_of
+from nacre.memory.recall.ranking.related import NEAR, SAME, Relation, related
+from nacre.memory.recall.ranking.term_vectors import Vector, VectorTable, vector_of
 from nacre.memory.recall.ranking.terms import CJK_RUN, STOP_TERMS, content, terms
 from nacre.memory.recall.ranking.weights import (
     NOTE_CONFIDENCE,
@@ -79,10 +80,12 @@ FEATURES = (
     "covered", "reached", "head_explained", "head_related", "matches", "terms", "length", *_KINDS,
     *_OFFERS, "rarest", "characters", "prefixes", "alike",
 )  # fmt: skip
-REACHED, CHARACTERS, PREFIXES, ALIKE = (
-    FEATURES.index(name) for name in ("reached", "characters", "prefixes", "alike")
+_COVERED, REACHED, _EXPLAINED, _MATCHES, CHARACTERS, PREFIXES, ALIKE = (
+    FEATURES.index(name)
+    for name in ("covered", "reached", "head_explained", "matches", "characters", "prefixes", "alike")
 )
-"""Features of which a related note has one; of the last one ALIKE_FROM or more."""
+_NO_WORDS = [0.0] * (_MATCHES + 2)
+"""The features of a note without a related word, up to `matches`, then `rarest`."""
 SEMANTIC_FEATURES = (*FEATURES, "similar", "cosine")
 """Of a note with a vector; the last two are its similarity without the mean of all notes, and with it."""
 Similar: TypeAlias = Mapping[int, tuple[float, float]]
@@ -98,8 +101,12 @@ class _Weights:
         self.weights = [weights.get(name, 0.0) for name in names]
 
 
-@dataclass(frozen=True)
-class ScoredNote:
+@cache
+def _weights_of(*, by_meaning: bool) -> _Weights:
+    return _Weights(NOTE_SCORE_BY_MEANING if by_meaning else NOTE_SCORE)
+
+
+class ScoredNote(NamedTuple):
     """A note with its score and its confidence, 0 to 1."""
 
     number: int
@@ -136,52 +143,49 @@ def needed_odds(text: str) -> float:
 
 
 def score_notes(
-    index: PassageIndex,
-    text: str,
-    notes: Mapping[int, Note],
-    *,
-    needed: float,
-    similar: Mapping[str, Similar] | None = None,
+    notes: NoteSet, text: str, *, needed: float, similar: Mapping[str, Similar] | None = None
 ) -> list[ScoredNote]:
     """Return the notes with their confidence for a message.
 
-    `notes` has those to compare by file number, `similar` the similarities to each segment that has a vector.
+    `similar` has the similarities of notes to each segment that has a vector.
     """
-    by_words = _Weights(NOTE_SCORE)
-    by_meaning = _Weights(NOTE_SCORE_BY_MEANING)
-    scores: dict[int, float] = {}
-    fits: dict[int, str] = {}
-    alike: dict[int, float] = {}
-    related_to = set[int]()
+    by_words = _weights_of(by_meaning=False)
+    by_meaning = _weights_of(by_meaning=True)
+    count = len(notes.notes)
+    scores = [-math.inf] * count
+    alike = [0.0] * count
+    fits = [""] * count
+    is_related = [False] * count
     unrelated = -math.inf
     whole, *parts = segments(text)
     for segment in (whole, *parts):
-        question = _Question.parse(index, segment)
+        question = _Question.parse(notes.index, segment)
         unrelated = max(unrelated, _unrelated_score(question))
         # A segment without a vector of its own has that of the message.
         found = (similar.get(segment) or similar.get(whole) or {}) if similar else {}
-        for number, note in notes.items():
-            features = note.features(index, question)
-            likeness = found.get(number)
+        likenesses = map(found.get, notes.notes)
+        fit = segment if parts or whole != text else ""
+        rows = notes.features(question)
+        for place, (features, likeness) in enumerate(zip(rows, likenesses, strict=True)):
             if likeness is None:
                 score = by_words.bias + sum(map(mul, by_words.weights, features))
             else:
                 score = by_meaning.bias + sum(map(mul, by_meaning.weights, (*features, *likeness)))
-            is_similar = (likeness is not None and likeness[1] >= RELATED_FROM) or features[
-                ALIKE
-            ] >= ALIKE_FROM
-            if is_similar or features[REACHED] or features[CHARACTERS] or features[PREFIXES]:
-                related_to.add(number)
-            if score > scores.get(number, -math.inf):
-                scores[number] = score
-                alike[number] = features[ALIKE]
-                fits[number] = segment if parts or whole != text else ""
+                is_related[place] |= likeness[1] >= RELATED_FROM
+            if score > scores[place]:
+                scores[place] = score
+                alike[place] = features[ALIKE]
+                fits[place] = fit
+            if (
+                features[REACHED]
+                or features[ALIKE] >= ALIKE_FROM
+                or features[CHARACTERS]
+                or features[PREFIXES]
+            ):
+                is_related[place] = True
     has_vectors = similar is not None and any(similar.values())
-    found_notes = confident(scores, needed, unrelated=unrelated, alike=alike, by_meaning=has_vectors)
-    return [
-        ScoredNote(number, scores[number], confidence, number in related_to, fits[number])
-        for number, confidence in found_notes.items()
-    ]
+    confidences = confident(scores, needed, unrelated=unrelated, alike=alike, by_meaning=has_vectors)
+    return list(map(ScoredNote, notes.notes, scores, confidences, is_related, fits))
 
 
 def _unrelated_score(question: _Question) -> float:
@@ -197,37 +201,37 @@ def _unrelated_score(question: _Question) -> float:
 
 
 def confident(
-    scores: Mapping[int, float],
+    scores: Sequence[float],
     needed: float,
     *,
     unrelated: float,
-    alike: Mapping[int, float],
+    alike: Sequence[float],
     by_meaning: bool = False,
-) -> dict[int, float]:
+) -> list[float]:
     """Return the confidence of each note: by its score, its lead over the others, and the message's need.
 
     A small store counts as if it had more notes, each with the score `unrelated`. `alike` has the cosine of
     each note's vector of terms.
     """
     weights = NOTE_CONFIDENCE_BY_MEANING if by_meaning else NOTE_CONFIDENCE
-    best = max(scores.values(), default=0.0)
+    best = max(scores, default=0.0)
     others = max(0, ORDINARY_STORE - len(scores)) * math.exp(unrelated - best)
-    total = sum(math.exp(score - best) for score in scores.values()) + others
+    total = sum(math.exp(score - best) for score in scores) + others
     # What is the same for all notes is summed up once.
-    of_message = confidence_signals(0.0, 0.0, 1.0, needed, best_alike=max(alike.values(), default=0.0))
+    of_message = confidence_signals(0.0, 0.0, 1.0, needed, best_alike=max(alike, default=0.0))
     same = weights["bias"] + sum(weights.get(name, 0.0) * of_message[name] for name in _OF_MESSAGE)
     attach_from = _odds(ATTACH_BY_MEANING_FROM if by_meaning else ATTACH_FROM)
     chance = _chance(needed)
     of_share = weights["share"] + chance * weights.get("needed_share", 0.0)
     of_alike = weights.get("alike", 0.0) + chance * weights.get("needed_alike", 0.0)
-    found = {}
-    for number, score in scores.items():
+    found = []
+    for score, near in zip(scores, alike, strict=True):
         behind = best - score
         share = math.log(math.exp(-behind) / total + LEAST_SHARE)
         odds = same + weights["score"] * score + weights["behind"] * behind
-        odds += of_share * share + of_alike * alike.get(number, 0.0)
+        odds += of_share * share + of_alike * near
         odds -= attach_from
-        found[number] = 1 / (1 + math.exp(-max(-30.0, min(30.0, odds))))
+        found.append(1 / (1 + math.exp(-max(-30.0, min(30.0, odds)))))
     return found
 
 
@@ -269,10 +273,11 @@ def _chance(needed: float) -> float:
 class _Question:
     """The weighted terms of a segment, and the terms of notes that are related to each."""
 
+    terms: tuple[str, ...]
     weights: tuple[float, ...]
     total: float
-    by_term: dict[str, list[tuple[int, int, float]]]
-    """For each related term: place of the question's term, kind and strength of the relation."""
+    related: tuple[dict[str, Relation], ...]
+    """For each term the related ones, closest first."""
     prefixes: dict[str, float]
     """The beginnings of long terms, and the weights of these terms."""
     characters: frozenset[str]
@@ -285,16 +290,13 @@ class _Question:
         weights = {term: term_weight(index, term) for term in found}
         if len(found) > MAX_TERMS:
             found = sorted(found, key=lambda term: -weights[term])[:MAX_TERMS]
-        by_term: dict[str, list[tuple[int, int, float]]] = {}
-        for place, term in enumerate(found):
-            for other, (kind, strength) in related(term).items():
-                by_term.setdefault(other, []).append((place, kind, strength))
         chosen = tuple(weights[term] for term in found)
         prefixes = {term[:PREFIX_CHARS]: weights[term] for term in found if len(term) >= PREFIX_CHARS}
         return cls(
+            terms=tuple(found),
             weights=chosen,
             total=sum(chosen) or 1.0,
-            by_term=by_term,
+            related=tuple(map(related, found)),
             prefixes=prefixes,
             characters=_characters(found),
             vector=vector_of(found),
@@ -327,47 +329,6 @@ class Note:
     vector: Vector | None = None
     """That of its terms."""
 
-    def features(self, index: PassageIndex, question: _Question) -> list[float]:
-        """Return the values of FEATURES."""
-        best: dict[tuple[int, int], tuple[int, float]] = {}
-        explained = [0.0, 0.0]
-        for field, own in enumerate((self.head, self.body)):
-            for term in question.by_term.keys() & own:
-                hits = question.by_term[term]
-                if field == 0:
-                    is_same = any(kind == SAME for _, kind, _ in hits)
-                    explained[0 if is_same else 1] += term_weight(index, term)
-                for place, kind, strength in hits:
-                    known = best.get((field, place))
-                    if known is None or (kind, -strength) < (known[0], -known[1]):
-                        best[field, place] = kind, strength
-        if any(explained):
-            whole = sum(term_weight(index, term) for term in self.head)
-            explained = [one / whole for one in explained]
-        scale = question.total**-0.5
-        mass = [0.0] * 6
-        closest: dict[int, int] = {}
-        for (field, place), (kind, strength) in best.items():
-            mass[3 * field + kind] += question.weights[place] * (strength if kind == NEAR else 1.0)
-            closest[place] = min(kind, closest.get(place, NEAR))
-        same = [question.weights[place] for place, kind in closest.items() if kind == SAME]
-        reached = sum(question.weights[place] for place in closest)
-        matches = sum(kind in {SAME, CONCEPT} for kind in closest.values())
-        return [
-            *[one * scale for one in mass],
-            sum(same) / question.total,
-            reached / question.total,
-            *explained,
-            matches / 3,
-            math.log1p(len(question.weights)),
-            *self.fixed,
-            *self.offers(question.asked),
-            max(same, default=0.0) / MAX_IDF,
-            len(question.characters & self.characters) / (len(question.characters) or 1),
-            sum(question.prefixes[one] for one in question.prefixes.keys() & self.prefixes) / question.total,
-            cosine(question.vector, self.vector) if question.vector and self.vector else 0.0,
-        ]
-
     def offers(self, wanted: Asked) -> list[float]:
         """Return the features that tell whether it has what a segment asks for."""
         return [
@@ -398,6 +359,111 @@ _ORDINARY = [
 """Notes that share nothing with any message."""
 
 
+class NoteSet:
+    """Notes that are compared with a message all at once; to be made again when a file changes."""
+
+    def __init__(self, index: PassageIndex, notes: Mapping[int, Note]) -> None:
+        """`notes` has them by file number."""
+        self.index = index
+        self.notes = notes
+        every = list(notes.values())
+        self._heads = _places([one.head for one in every])
+        """The places of the notes that hold a term in their heads."""
+        self._bodies = _places([one.body for one in every])
+        self._prefixes = _places([one.prefixes for one in every])
+        self._vectors = VectorTable([one.vector for one in every])
+        self._head_weights: dict[int, float] = {}
+
+    def features(self, question: _Question) -> list[list[float]]:
+        """Return the values of FEATURES of each note, in the order of `notes`."""
+        words = self._words(question)
+        prefixes = self._prefix_shares(question)
+        count = math.log1p(len(question.weights))
+        asked = len(question.characters) or 1
+        offered: dict[tuple[str, bool, bool], list[float]] = {}
+        rows = []
+        compared = zip(self.notes.values(), self._vectors.cosines(question.vector), strict=True)
+        for place, (note, alike) in enumerate(compared):
+            *of_words, rarest = words.get(place, _NO_WORDS)
+            offer = note.kind, note.has_time, note.has_number
+            if offer not in offered:
+                offered[offer] = note.offers(question.asked)
+            shared = len(question.characters & note.characters) / asked if note.characters else 0.0
+            rows.append(
+                [
+                    *of_words, count, *note.fixed, *offered[offer],
+                    rarest, shared, prefixes.get(place, 0.0), alike,
+                ]
+            )  # fmt: skip
+        return rows
+
+    def _words(self, question: _Question) -> dict[int, list[float]]:
+        """Return the features of related words of the notes that have any: up to `matches`, then `rarest`."""
+        found: dict[int, list[float]] = {}
+        for weight, relations in zip(question.weights, question.related, strict=True):
+            self._add_term(found, weight, relations, question.total)
+        same = set(question.terms)
+        for term in {term for relations in question.related for term in relations}:
+            if term in self._heads:
+                rarity = term_weight(self.index, term)
+                for place in self._heads[term]:
+                    weight = rarity / self._head_weight(place)
+                    found[place][_EXPLAINED if term in same else _EXPLAINED + 1] += weight
+        return found
+
+    def _add_term(
+        self, found: dict[int, list[float]], weight: float, relations: Mapping[str, Relation], total: float
+    ) -> None:
+        """Add a term of a question to the features of the notes that have it or a related one."""
+        share = weight / total
+        amount = weight * total**-0.5
+        in_fields: tuple[set[int], set[int]] = set(), set()
+        # The closest relation counts: first of each field, then of both.
+        for other, (kind, strength) in relations.items():
+            for field, holders in enumerate((self._heads, self._bodies)):
+                seen = in_fields[field]
+                for place in holders.get(other, ()):
+                    if place in seen:
+                        continue
+                    seen.add(place)
+                    row = found.get(place)
+                    if row is None:
+                        row = found[place] = list(_NO_WORDS)
+                    row[3 * field + kind] += amount * strength if kind == NEAR else amount
+                    if place in in_fields[1 - field]:
+                        continue
+                    row[REACHED] += share
+                    if kind != NEAR:
+                        row[_MATCHES] += 1 / 3
+                    if kind == SAME:
+                        row[_COVERED] += share
+                        row[-1] = max(row[-1], weight / MAX_IDF)
+
+    def _prefix_shares(self, question: _Question) -> dict[int, float]:
+        """Return the share of the question's weight that has the beginning of a word of a note."""
+        found: dict[int, float] = {}
+        for prefix, weight in question.prefixes.items():
+            for place in self._prefixes.get(prefix, ()):
+                found[place] = found.get(place, 0.0) + weight / question.total
+        return found
+
+    def _head_weight(self, place: int) -> float:
+        known = self._head_weights.get(place)
+        if known is None:
+            head = next(islice(self.notes.values(), place, None)).head
+            known = self._head_weights[place] = sum(term_weight(self.index, term) for term in head)
+        return known
+
+
+def _places(sets: Iterable[Iterable[str]]) -> dict[str, list[int]]:
+    """Return the places of the sets that have each word."""
+    found: dict[str, list[int]] = {}
+    for place, words in enumerate(sets):
+        for word in words:
+            found.setdefault(word, []).append(place)
+    return found
+
+
 def read_notes(index: PassageIndex, heads: Mapping[int, tuple[str, str]]) -> dict[int, Note]:
     """Return the notes of files by their numbers; `heads` has their types and names."""
     spans = {}
@@ -405,13 +471,27 @@ def read_notes(index: PassageIndex, heads: Mapping[int, tuple[str, str]]) -> dic
         entry = index.entries[number]
         spans[number] = range(entry.first, entry.last) if entry else range(0)
     index.stems.load([passage for span in spans.values() for passage in span])
-    return {number: _read_note(index, span, *heads[number]) for number, span in spans.items()}
+    vectors = index.vectors.of(spans)
+    return {
+        number: _read_note(index, span, *heads[number], vectors.get(number)) for number, span in spans.items()
+    }
 
 
-def _read_note(index: PassageIndex, span: range, kind: str, name: str) -> Note:
-    head = frozenset(index.stems[span.start].split()) if span else frozenset[str]()
-    text = [term for passage in span[1:] for term in index.stems[passage].split()]
-    every = head.union(text[:COMPARED_TERMS])
+def note_vector(file: AnalysedFile) -> Vector | None:
+    """Return the vector of a note for the index."""
+    _, every = _note_terms([passage.stems for passage in file.passages])
+    return vector_of(every)
+
+
+def _note_terms(passages: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the terms of a note's name and description, and all that are compared."""
+    head = frozenset(passages[0].split()) if passages else frozenset[str]()
+    text = [term for passage in passages[1:] for term in passage.split()]
+    return head, head.union(text[:COMPARED_TERMS])
+
+
+def _read_note(index: PassageIndex, span: range, kind: str, name: str, vector: Vector | None) -> Note:
+    head, every = _note_terms([index.stems[passage] for passage in span])
     cues = 0
     for passage in span[:2]:
         cues |= index.cues[passage]
@@ -427,7 +507,7 @@ def _read_note(index: PassageIndex, span: range, kind: str, name: str) -> Note:
         prefixes=frozenset(term[:PREFIX_CHARS] for term in every if len(term) >= PREFIX_CHARS),
         characters=_characters(every),
         fixed=(math.log1p(len(every)), *(float(kind == one) for one in _KINDS)),
-        vector=vector_of(every),
+        vector=vector,
     )
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from operator import mul
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from nacre.memory.recall.ranking.analysis import ASSISTANT_ROLES, Cue, Doc, analyse
 from nacre.memory.recall.ranking.index import IndexedFile, PassageIndex, build_index
@@ -150,6 +150,8 @@ class FeatureExtractor:
                 if other is None:
                     continue
                 _, passage, score, _, _, _, bits = files[other]
+                if not bits:
+                    continue
                 together |= bits
                 is_assistant = self._assistants and self.index.author[passage] in self._assistants
                 scores[at_if_assistant if at_if_assistant and is_assistant else at] = score
@@ -309,8 +311,7 @@ NEIGHBOURS_OF = 60
 """The best files whose neighbours are candidates, too: an answer is often next to the words of a question."""
 
 
-@dataclass(frozen=True)
-class ScoredFile:
+class ScoredFile(NamedTuple):
     """One file with its score and what the score is made of."""
 
     id: str
@@ -373,66 +374,75 @@ class Ranker:
         return Ranking(files, confidence(question, unknown_share(index, question), scored, learnt))
 
     def with_notes(
-        self, ranking: Ranking, scored: Sequence[ScoredNote], notes: Mapping[int, Note], *, needed: bool
+        self,
+        ranking: Ranking,
+        scored: Sequence[ScoredNote],
+        notes: Mapping[int, Note],
+        *,
+        needed: bool,
+        limit: int,
     ) -> Ranking:
-        """Return the ranking with related notes first, each with its own confidence.
+        """Return the ranking with the surest related notes first, each with its own confidence.
 
         A question in the words of a memory: the first file by words is as certain as without notes. This also
         holds for the sentence that the best note fits, whatever is around it.
         """
         found = {pick.id: pick for pick in ranking.picks}
-        certain: dict[str, float] = {}
-        if needed:
-            best = max(scored, key=lambda note: note.score, default=None)
-            asked = [ranking]
-            if best and best.sentence and best.confidence < ENOUGH:
-                asked.append(self.rank(best.sentence, limit=1))
-            for one in asked:
-                for first in one.picks[:1]:
-                    certain[first.id] = max(certain.get(first.id, 0.0), one.confidence.relevance)
-        picks = []
-        heads: dict[str, SubjectTerms] = {}
+        certain = self._certain(ranking, scored) if needed else {}
+        sure: dict[int, float] = {}
         for note in scored:
             file = self._id(note.number)
-            known = found.pop(file, None)
-            if known is None and not note.is_related:
-                continue
-            pick = known or ScoredFile(file, note.score, {})
-            subject = heads[file] = self._note_subject(note.number, notes[note.number])
+            if note.is_related or file in found:
+                confidence = max(note.confidence, certain[file]) if file in certain else note.confidence
+                sure[note.number] = self._of_length(confidence, note.number)
+        self._raise_newer(sure, notes)
+        # Of two that are equally certain the newer comes first.
+        order = sorted(sure, key=self._id)
+        order.sort(key=lambda number: (sure[number], self._when(number)), reverse=True)
+        scores = {note.number: note.score for note in scored}
+        picks = []
+        for number in order[:limit]:
+            pick = found.get(self._id(number)) or ScoredFile(self._id(number), scores[number], {})
+            subject = self._note_subject(number, notes[number])
             if pick.subject:
                 # Of a note the name and the description tell the subject, too, not only the best passage.
                 covered = pick.subject.covered
-                subject = replace(subject, terms=pick.subject.terms | subject.terms, covered=covered)
-            confidence = max(note.confidence, certain.get(file, 0.0))
-            confidence = self._of_length(confidence, note.number)
-            picks.append(ScoredFile(file, pick.score, pick.parts, subject, confidence))
-        picks = self._with_newer(picks, heads)
-        # Of two that are equally certain the newer comes first.
-        picks.sort(key=lambda pick: pick.id)
-        picks.sort(key=lambda pick: (pick.confidence or 0.0, heads[pick.id].when or date.min), reverse=True)
-        return Ranking([*picks, *found.values()], ranking.confidence)
+                subject = subject._replace(terms=pick.subject.terms | subject.terms, covered=covered)
+            picks.append(ScoredFile(pick.id, pick.score, pick.parts, subject, sure[number]))
+        others = (pick for file, pick in found.items() if self.index.by_id.get(file) not in sure)
+        return Ranking([*picks, *others], ranking.confidence)
 
-    def _with_newer(self, picks: list[ScoredFile], heads: Mapping[str, SubjectTerms]) -> list[ScoredFile]:
-        """Return the notes with a newer one as certain as an older one that states the same (R14).
+    def _certain(self, ranking: Ranking, scored: Sequence[ScoredNote]) -> dict[str, float]:
+        """Return the confidence of the first files by the words of a message and of its best sentence."""
+        best = max(scored, key=lambda note: note.score, default=None)
+        asked = [ranking]
+        if best and best.sentence and best.confidence < ENOUGH:
+            asked.append(self.rank(best.sentence, limit=1))
+        found: dict[str, float] = {}
+        for one in asked:
+            for first in one.picks[:1]:
+                found[first.id] = max(found.get(first.id, 0.0), one.confidence.relevance)
+        return found
+
+    def _raise_newer(self, sure: dict[int, float], notes: Mapping[int, Note]) -> None:
+        """Make a newer note as certain as an older one that states the same (R14).
 
         Else an outdated note would be attached alone where it has more words of the message.
         """
-        raised: dict[str, float] = {}
-        for pick in picks:
-            old = heads[pick.id]
-            confidence = pick.confidence or 0.0
-            if confidence < ENOUGH or old.when is None:
+        for number, confidence in list(sure.items()):
+            when = self._when(number)
+            if confidence < ENOUGH or when == date.min:
                 continue
-            for other, new in heads.items():
-                if new.when is None or new.when <= old.when or not states_same(old, new, self.index.idf):
+            old = self._note_subject(number, notes[number])
+            for other in sure:
+                if self._when(other) <= when or sure[other] >= confidence:
                     continue
-                raised[other] = max(raised.get(other, 0.0), confidence)
-        return [
-            replace(pick, confidence=max(pick.confidence or 0.0, raised[pick.id]))
-            if pick.id in raised
-            else pick
-            for pick in picks
-        ]
+                if states_same(old, self._note_subject(other, notes[other]), self.index.idf):
+                    sure[other] = confidence
+
+    def _when(self, number: int) -> date:
+        entry = self.index.entries[number]
+        return (entry.when if entry else None) or date.min
 
     def _of_length(self, confidence: float, number: int) -> float:
         """Return the confidence of a note, less for a long one, which shares words with many messages."""

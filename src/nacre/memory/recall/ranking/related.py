@@ -31,15 +31,14 @@ class Relation(NamedTuple):
 
 @lru_cache(4_096)
 def related(term: str) -> dict[str, Relation]:
-    """Return the terms with a related meaning, the term itself included."""
-    found: dict[str, Relation] = {}
-    for other, strength in _neighbours(term):
-        found[other] = Relation(NEAR, strength)
+    """Return the terms with a related meaning, closest first, itself included."""
+    found = {term: Relation(SAME, 1.0)}
     concepts, members = _concepts()
     for number in concepts.get(term, ()):
         for other in members[number]:
-            found[other] = Relation(CONCEPT, CONCEPT_STRENGTH)
-    found[term] = Relation(SAME, 1.0)
+            found.setdefault(other, Relation(CONCEPT, CONCEPT_STRENGTH))
+    for other, strength in _neighbours(term):
+        found.setdefault(other, Relation(NEAR, strength))
     return found
 
 
