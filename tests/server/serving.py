@@ -69,7 +69,7 @@ async def serving(
         from nacre.app.shared_store import COPIES
         from nacre.cli.serve_mcp import database_mcp
         from nacre.server.postgres import AuditTable, DatabaseSpaces, KeyTable, RepeatedWrites
-        from nacre.server.worker import DatabaseJobs, send_by_rows
+        from nacre.server.worker import DatabaseJobs, send_by_rows, settings_by_rows
         from nacre.store.postgres.database import Database
         from nacre.store.postgres.schema import require_schema
 
@@ -87,6 +87,7 @@ async def serving(
             mail=mail,
             mcp=database_mcp(served, spaces, mail) if has_mcp else None,
             repeated=RepeatedWrites(database),
+            tenant_settings=settings_by_rows(database),
             check=partial(require_schema, database),
         )
     parts = replace(parts, **changes)  # type: ignore[arg-type]

@@ -251,7 +251,7 @@ def _database_parts(url: str, settings: Settings, max_bytes: int) -> ServerParts
     from nacre.cli.serve_mcp import database_mcp
     from nacre.server.api import ServerParts
     from nacre.server.postgres import AuditTable, DatabaseSpaces, KeyTable, RepeatedWrites
-    from nacre.server.worker import DatabaseJobs, send_by_rows
+    from nacre.server.worker import DatabaseJobs, send_by_rows, settings_by_rows
     from nacre.store.postgres.schema import require_schema
 
     state = asyncio.run(require_schema(open_database(url)))
@@ -272,6 +272,7 @@ def _database_parts(url: str, settings: Settings, max_bytes: int) -> ServerParts
         mail=mail,
         mcp=database_mcp(served, spaces, mail) if _has_mcp() else None,
         repeated=RepeatedWrites(opened),
+        tenant_settings=settings_by_rows(opened),
         check=partial(require_schema, opened),
         has_home=False,
     )

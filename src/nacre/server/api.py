@@ -31,7 +31,7 @@ from nacre.server.administration import SendMail, administration_operations, sen
 from nacre.server.audit_log import AuditLog
 from nacre.server.console.access import LoginLink
 from nacre.server.console.app import build_console
-from nacre.server.console.page import ConsoleParts
+from nacre.server.console.page import ConsoleParts, TenantSettings
 from nacre.server.console.rendering import PREFIX as CONSOLE_PATH
 from nacre.server.jobs import Jobs, LocalJobs, work_by_rule
 from nacre.server.keys import ApiKey, KeyStore, Role, authenticate
@@ -95,6 +95,8 @@ class ServerParts:
     """Answers to writes that a client repeats; None keeps them in this process."""
     check: Callable[[], Awaitable[object]] | None = None
     """Raises `NacreError` while the store cannot be used; None looks for the keys."""
+    tenant_settings: TenantSettings | None = None
+    """What a database has as settings of a key's tenant."""
     has_home: bool = True
     """Whether agents run on this machine, below the settings' home."""
     link: LoginLink | None = None
@@ -129,8 +131,7 @@ class _Api:
         self._jobs = parts.jobs or LocalJobs(work_by_rule(parts.settings), parts.clock)
         self._running: set[asyncio.Task[Any]] = set()
         self._mcp: dict[tuple[bool, bool], Starlette] = {}
-        operations = all_operations(parts.settings, parts.audit, self._jobs, parts.mail)
-        self.operations = [one for one in operations if parts.has_home or not one.needs_home]
+        self.operations = all_operations(parts.settings, parts.audit, self._jobs, parts.mail)
         self._app = self._application()
         self._console = build_console(
             ConsoleParts(
@@ -141,6 +142,7 @@ class _Api:
                 operations={one.id: one for one in self.operations},
                 perform=self.perform,
                 has_home=parts.has_home,
+                tenant_settings=parts.tenant_settings,
                 link=parts.link,
             )
         )
