@@ -48,6 +48,10 @@ NAMES = (
     "real_sessions",
     "gateway",
     "console",
+    "server.scale",
+    "server.tenants",
+    "server.kills",
+    "server.peers",
 )
 TINY = "--tiny"
 

@@ -37,12 +37,13 @@ class Serving:
         self,
         role: Role = "member",
         *,
+        user: str = "ada",
         spaces: tuple[str, ...] = (),
         days: int | None = None,
         local: bool = False,
     ) -> str:
         clock = self.parts.clock
-        made = new_key(tenant=LOCAL_TENANT, user="ada", role=role, days=days, clock=clock)
+        made = new_key(tenant=LOCAL_TENANT, user=user, role=role, days=days, clock=clock)
         return await create_key(self.admin_keys, replace(made, spaces=spaces, local=local))
 
     def client(self, key: str) -> httpx2.AsyncClient:
@@ -52,7 +53,9 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(cwd: Path, *, own_hosts: bool = False, **changes: object) -> AsyncIterator[Serving]:
+async def serving(
+    cwd: Path, *, own_hosts: bool = False, has_mcp: bool = False, **changes: object
+) -> AsyncIterator[Serving]:
     """Serve the memories of the test's home."""
     settings = load(cwd, os.environ)
     admin_keys: KeyStore = KeyFile(settings.home)
@@ -64,23 +67,27 @@ async def serving(cwd: Path, *, own_hosts: bool = False, **changes: object) -> A
     )
     if DATABASE:
         from nacre.app.shared_store import COPIES
+        from nacre.cli.serve_mcp import database_mcp
         from nacre.server.postgres import AuditTable, DatabaseSpaces, KeyTable, RepeatedWrites
-        from nacre.server.worker import DatabaseJobs, send_by_rows
+        from nacre.server.worker import DatabaseJobs, send_by_rows, settings_by_rows
         from nacre.store.postgres.database import Database
         from nacre.store.postgres.schema import require_schema
 
         database = Database(DATABASE)
         admin_keys = KeyTable(Database(DATABASE, is_server=False, idle=0))
         served = replace(settings, home=settings.home / COPIES)
+        spaces, mail = DatabaseSpaces(database, served), send_by_rows(database)
         parts = ServerParts(
             settings=served,
             has_home=False,
-            spaces=DatabaseSpaces(database, served),
+            spaces=spaces,
             keys=KeyTable(database),
             audit=AuditTable(database),
             jobs=DatabaseJobs(database),
-            mail=send_by_rows(database),
+            mail=mail,
+            mcp=database_mcp(served, spaces, mail) if has_mcp else None,
             repeated=RepeatedWrites(database),
+            tenant_settings=settings_by_rows(database),
             check=partial(require_schema, database),
         )
     parts = replace(parts, **changes)  # type: ignore[arg-type]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,9 @@ from nacre.memory.format.entry import MemoryDraft
 from nacre.providers.scripted import ScriptedProvider, call, say
 from nacre.server.keys import LOCAL_TENANT
 from nacre.server.spaces import MEMORY_BYTES, OPEN_BYTES
+from nacre.store.postgres.database import Database
+from nacre.store.postgres.session_rows import SessionRows
+from nacre.testing import FrozenClock
 from tests.postgres import execute, new_database, new_tenant
 from tests.server import serving
 
@@ -191,3 +196,26 @@ async def test_a_server_whose_database_has_another_schema_is_not_ready(tmp_path:
         answer = await client.get(f"{server.url}/readyz")
         assert (answer.status_code, "update nacre" in answer.json()["detail"]) == (503, True)
         assert (await client.get(f"{server.url}/healthz")).status_code == 200
+
+
+async def test_agents_of_a_session_run_while_a_process_has_its_lease(tmp_path: Path, address: str) -> None:
+    state = {
+        "id": "a1", "name": "reader", "type": "general-purpose", "pattern": "typed", "status": "running",
+        "started": "2026-11-19T12:00:00+00:00", "pid": 1, "process_start": "elsewhere",
+    }  # fmt: skip
+    clock = FrozenClock(datetime(2026, 11, 19, 12, 5, tzinfo=UTC))
+    session = await _session(address, "Where is the heron?")
+    async with serving.serving(tmp_path, clock=clock) as server, server.client(await server.key()) as client:
+        rows = SessionRows(Database(serving.DATABASE, idle=0), LOCAL_TENANT, "ada")
+        lease = await rows.take(session)
+        await lease.append(
+            b'{"type": "said"}\n', {"subagents/agent-a1.meta.json": json.dumps(state).encode()}
+        )
+        listed = (await client.get("/agents")).json()
+        assert [(one["name"], one["status"], one["session"]) for one in listed["agents"]] == [
+            ("reader", "running", session)
+        ]
+        await lease.release()
+        assert (await client.get("/agents")).json()["agents"][0]["status"] == "stopped"
+        async with server.client(await server.key(user="grace")) as other:
+            assert (await other.get("/agents")).json()["agents"] == []

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -15,7 +16,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
+pytest.importorskip("psycopg", reason="needs the extra `dev`")
+
 from nacre.server.keys import create_key, new_key
+from nacre.server.postgres import KeyTable
+from nacre.store.postgres.database import Database
 from tests.postgres import execute, new_database, new_tenant
 from tests.scale import scaled
 
@@ -34,9 +39,9 @@ class _Servers:
         self.processes: dict[int, subprocess.Popen[str]] = {}
         self.urls: dict[int, str] = {}
 
-    def start(self, number: int) -> None:
+    def start(self, number: int, *options: str) -> None:
         process = subprocess.Popen(
-            [sys.executable, "-m", "nacre", "serve", "--json", "--database", self._address],
+            [sys.executable, "-m", "nacre", "serve", "--json", "--database", self._address, *options],
             env=os.environ | {"NACRE_HOME": str(self._folder / str(number))},
             cwd=self._folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
@@ -54,9 +59,6 @@ class _Servers:
 @pytest.mark.slow  # processes that start again and again
 @pytest.mark.soak
 async def test_no_acknowledged_save_is_lost_when_servers_are_killed(tmp_path: Path) -> None:
-    from nacre.server.postgres import KeyTable
-    from nacre.store.postgres.database import Database
-
     address = new_database()
     await new_tenant(address)
     key = await create_key(
@@ -114,3 +116,46 @@ def _check_history(address: str, folder: Path) -> None:
     assert broken == [(0,)]
     for history in folder.glob("*/server/copies/*/history/memory.git"):
         subprocess.run(["git", "fsck", "--strict"], cwd=history, check=True, capture_output=True)
+
+
+@pytest.mark.slow  # a process that is killed and started
+async def test_a_page_that_listens_continues_when_its_server_was_killed(tmp_path: Path) -> None:
+    address = new_database()
+    await new_tenant(address)
+    keys = KeyTable(Database(address, is_server=False, idle=0))
+    key = await create_key(keys, new_key(tenant="acme", user="ada", role="member"))
+    servers = _Servers(address, tmp_path)
+    servers.start(0)
+    port = servers.urls[0].rpartition(":")[2]
+    try:
+        async with httpx2.AsyncClient(base_url=servers.urls[0], timeout=30) as client:
+            headers = {"Authorization": f"Bearer {key}"}
+
+            async def listen(text: str, until: str | None) -> list[str]:
+                """Sign in, save when the stream begins, and return its lines up to one."""
+                entered = await client.post("/console/login", data={"key": key})
+                assert entered.headers["location"] == "/console/"
+                lines = []
+                async with client.stream("GET", "/console/events") as stream:
+                    assert stream.status_code == 200
+                    async for line in stream.aiter_lines():
+                        lines.append(line)
+                        if line == "data: ready":
+                            saved = await client.post("/v1/memories", json={"text": text}, headers=headers)
+                            assert saved.status_code == 201
+                            if until is None:
+                                servers.kill(0)
+                        if line == until:
+                            break
+                return lines
+
+            with suppress(httpx2.HTTPError):  # the stream ends with its server
+                await listen("The build server is heron.", None)
+            assert servers.processes[0].returncode == -signal.SIGKILL
+            await asyncio.to_thread(servers.start, 0, "--port", port)
+            assert (await client.get("/console/memories")).status_code in {303, 403}  # the sign-in has ended
+            assert "data: memory" in await listen("The deploy server is egret.", "data: memory")
+            page = (await client.get("/console/memories")).text
+            assert "heron" in page and "egret" in page
+    finally:
+        servers.kill(0)

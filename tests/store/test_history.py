@@ -188,6 +188,24 @@ def test_versions_that_are_alike_are_packed_as_deltas_that_git_reads(history: Hi
     assert {name: again.read(name, "MEMORY.md") for name in commits} == commits
 
 
+def test_trees_of_many_files_take_little_when_two_of_them_change(history: History) -> None:
+    """A save writes one file and the index, which are far apart in the tree."""
+    for number in range(80):
+        name = hashlib.sha256(b"%d" % number).hexdigest()[:12]
+        commit(history, {"MEMORY.md": b"%d" % number, f"project_{name}.md": b"text"})
+    commit(history, {f"project_{name}.md": None, "MEMORY.md": b"less"})
+    history.repository.pack()
+    [pack] = (history.repository.path / "objects" / "pack").glob("*.pack")
+    listed = git(history, "verify-pack", "-v", str(pack))
+    trees = [int(size) for size in re.findall(r"^\w+ tree +\d+ (\d+)", listed, re.MULTILINE)]
+    assert len(trees) == 81
+    assert sum(trees) < 81 * 250  # a whole tree of 80 files takes 3,000 bytes
+    assert git(history, "fsck", "--strict", "--full") == ""
+    again = History(history.repository.path)
+    assert len(again.log(99)) == 81
+    assert again.read(again.newest, "MEMORY.md") == b"less"
+
+
 def test_many_small_packs_become_one_and_nothing_is_lost(history: History) -> None:
     other = History(history.repository.path)
     made = []

@@ -176,6 +176,8 @@ class IdleTimeout:
 
 
 ENDING = ".meta.json"
+STATE_FILES = f"{FOLDER}/{PREFIX}%{ENDING}"
+"""State files below the folder of a session, as a pattern for LIKE."""
 MAX_BYTES = 1_048_576
 """Maximum size of a state file: a report in it has 160,000 characters at most."""
 _WORDS = ("name", "type", "description", "doing", "owner", "team", "model", "result", "worktree", "branch")
@@ -228,6 +230,11 @@ def with_process_status(state: AgentState) -> AgentState:
     return state
 
 
+def with_session_status(state: AgentState, *, is_open: bool) -> AgentState:
+    """Return the state with the status corrected if no process has its session open."""
+    return replace(state, status="stopped") if state.status in {"running", "idle"} and not is_open else state
+
+
 def own_process() -> tuple[int, str]:
     """Return the id and start time of this process."""
     return os.getpid(), start_time(os.getpid())
@@ -236,9 +243,16 @@ def own_process() -> tuple[int, str]:
 def _read(path: Path) -> AgentState | None:
     try:
         with os.fdopen(disk.open_regular(path, os.O_RDONLY), "rb") as file:
-            said = json.loads(file.read(MAX_BYTES))
-        return _state(said)
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+            return parse_state(file.read(MAX_BYTES))
+    except OSError:
+        return None
+
+
+def parse_state(data: bytes) -> AgentState | None:
+    """Return the state in a file; None if it is invalid."""
+    try:
+        return _state(json.loads(data))
+    except (ValueError, RecursionError, KeyError, TypeError):
         return None
 
 

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -23,8 +23,6 @@ from nacre.errors import ConfigError
 from nacre.formatting import how_to_install
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
-
     from nacre.asgi import App
     from nacre.loopback import ConnectionLimit
     from nacre.server.api import ServerParts
@@ -186,6 +184,7 @@ def _with_gateway(
 
 def file_parts(settings: Settings, max_bytes: int) -> ServerParts:
     """Return what serves one person's files."""
+    from nacre.cli.serve_mcp import files_mcp
     from nacre.server.api import ServerParts
     from nacre.server.audit_log import AuditFile
     from nacre.server.keys import KeyFile
@@ -196,7 +195,7 @@ def file_parts(settings: Settings, max_bytes: int) -> ServerParts:
         spaces=FileSpaces(settings, max_bytes=max_bytes),
         keys=KeyFile(settings.home),
         audit=AuditFile(settings.home),
-        mcp=_mcp_factory(settings),
+        mcp=files_mcp(settings) if _has_mcp() else None,
     )
 
 
@@ -217,23 +216,9 @@ def own_hosts(port: int) -> frozenset[str]:
     return frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))
 
 
-def _mcp_factory(settings: Settings) -> Callable[[bool, bool], Starlette] | None:
-    """Return what makes the MCP application; None without the SDK."""
-    if any(find_spec(module) is None for module in MCP_MODULES):
-        return None
-    from nacre.app.memory_locations import all_places
-    from nacre.integrations.mcp_server.base import ServerOptions
-    from nacre.integrations.mcp_server.http import mcp_application
-
-    # Not the roots that a client names: they would be directories of this machine.
-    roots = [place.root for place in all_places(settings) if place.root is not None and place.root.is_dir()]
-    projects = tuple(dict.fromkeys((settings.cwd, *roots)))
-
-    def make(can_write: bool, local: bool) -> Starlette:
-        asked = ServerOptions(projects=projects, cwd=settings.cwd, read_only=not can_write, local=local)
-        return mcp_application(asked)
-
-    return make
+def _has_mcp() -> bool:
+    """Whether the MCP SDK is installed; it is located, not loaded."""
+    return all(find_spec(module) is not None for module in MCP_MODULES)
 
 
 def log_to_stderr() -> None:
@@ -263,9 +248,10 @@ def _database_parts(url: str, settings: Settings, max_bytes: int) -> ServerParts
     """Return keys, audit log and spaces in a database whose schema fits; nothing of this machine's person."""
     opened = open_database(url, is_server=True)
     from nacre.app.shared_store import COPIES
+    from nacre.cli.serve_mcp import database_mcp
     from nacre.server.api import ServerParts
     from nacre.server.postgres import AuditTable, DatabaseSpaces, KeyTable, RepeatedWrites
-    from nacre.server.worker import DatabaseJobs, send_by_rows
+    from nacre.server.worker import DatabaseJobs, send_by_rows, settings_by_rows
     from nacre.store.postgres.schema import require_schema
 
     state = asyncio.run(require_schema(open_database(url)))
@@ -275,14 +261,18 @@ def _database_parts(url: str, settings: Settings, max_bytes: int) -> ServerParts
             "that is only a member of nacre_server"
         )
     served = replace(settings, home=settings.home / COPIES)
+    spaces = DatabaseSpaces(opened, served, max_bytes=max_bytes)
+    mail = send_by_rows(opened)
     return ServerParts(
         settings=served,
-        spaces=DatabaseSpaces(opened, served, max_bytes=max_bytes),
+        spaces=spaces,
         keys=KeyTable(opened),
         audit=AuditTable(opened),
         jobs=DatabaseJobs(opened),
-        mail=send_by_rows(opened),
+        mail=mail,
+        mcp=database_mcp(served, spaces, mail) if _has_mcp() else None,
         repeated=RepeatedWrites(opened),
+        tenant_settings=settings_by_rows(opened),
         check=partial(require_schema, opened),
         has_home=False,
     )

@@ -187,6 +187,11 @@ class Memory:
         await asyncio.to_thread(self._ranker.refresh)
 
     @property
+    def ranker(self) -> LocalIndex:
+        """The index, for a search of several memories."""
+        return self._ranker
+
+    @property
     def indexed(self) -> int:
         """The number of memories in the loaded index."""
         return len(self._ranker)

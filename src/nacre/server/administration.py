@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import TypeAlias
 
-from nacre.agents.directory import directory_json, find, is_recent, list_agents, list_teams, post_of, team_of
+from nacre.agents.directory import directory_json, find, is_recent, list_teams, post_of, team_of
 from nacre.app.extract_once import conversation
 from nacre.errors import MailError, TranscriptError
 from nacre.inspect.stats import gather
@@ -60,7 +60,7 @@ def administration_operations(
                   summary="Consolidate (`dream`) or index a space, or extract memories from a conversation."),
         Operation(method="GET", path="/agents", id="listAgents", handler=served.agents, has_space=False,
                   summary="List agents that run or ended within a day, and teams.", answer=AgentsAndTeams,
-                  needs_all_spaces=True, needs_home=True),
+                  needs_all_spaces=True),
         Operation(method="POST", path="/mail", id="sendMail", needs="member", body=MailText,
                   handler=served.send, answer=MailSent, status=HTTPStatus.CREATED, has_space=False,
                   summary="Write to an agent, a session or a team.", needs_all_spaces=True),
@@ -113,14 +113,11 @@ class _Administration:
         return Answer(content=job.as_json(), status=HTTPStatus.ACCEPTED)
 
     async def agents(self, call: Call) -> Answer:
-        home = self._settings.home
-
-        def read() -> JsonObject:
-            now = call.clock.now()
-            found = [each for each in list_agents(home) if is_recent(each, now)]
-            return directory_json(found, list_teams(home))
-
-        return Answer(content=await asyncio.to_thread(read))
+        listed = await call.spaces.agents(call.key)
+        now = call.clock.now()
+        found = [each for each in listed if is_recent(each, now)]
+        teams = await asyncio.to_thread(list_teams, self._settings.home)
+        return Answer(content=directory_json(found, teams))
 
     async def send(self, call: Call) -> Answer:
         sent = await self._mail(call.key, call.body)

@@ -9,12 +9,12 @@ import logging
 import math
 import re
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -26,11 +26,12 @@ from nacre.asgi import App, Receive, Scope, Send, bearer_token, header_values, r
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import NacreError
 from nacre.loopback import ConnectionLimit
-from nacre.server.administration import SendMail, administration_operations, send_on_disk
+from nacre.messages.blocks import JsonObject
+from nacre.server.administration import SendMail, administration_operations, send_on_disk, sender_name
 from nacre.server.audit_log import AuditLog
 from nacre.server.console.access import LoginLink
 from nacre.server.console.app import build_console
-from nacre.server.console.page import ConsoleParts
+from nacre.server.console.page import ConsoleParts, TenantSettings
 from nacre.server.console.rendering import PREFIX as CONSOLE_PATH
 from nacre.server.jobs import Jobs, LocalJobs, work_by_rule
 from nacre.server.keys import ApiKey, KeyStore, Role, authenticate
@@ -56,11 +57,21 @@ from nacre.version import VERSION
 
 PREFIX = "/v1"
 MCP_PATH = "/mcp"
+KEY = "nacre.key"
+"""Entry of the ASGI scope of a request to `/mcp`: its key."""
+CLIENT_NAME = "nacre.client"
+"""As `CLIENT` of the MCP server, which signs changes and letters with it."""
 REQUEST_SECONDS = 60.0
 """Time for an answer; a change that takes longer is still completed, and recorded."""
 MAX_IDEMPOTENCY_CHARS = 200
 _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 _LOG = logging.getLogger("nacre.server")
+
+
+RecordMcpWrite: TypeAlias = Callable[[Mapping[str, Any], str, str | None], Awaitable[None]]
+"""Takes the ASGI scope of a request, the tool that writes, and the commit: empty if nothing changed, None if
+the call failed."""
+MakeMcp: TypeAlias = Callable[[bool, bool, RecordMcpWrite], Starlette]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +95,13 @@ class ServerParts:
     """Answers to writes that a client repeats; None keeps them in this process."""
     check: Callable[[], Awaitable[object]] | None = None
     """Raises `NacreError` while the store cannot be used; None looks for the keys."""
+    tenant_settings: TenantSettings | None = None
+    """What a database has as settings of a key's tenant."""
     has_home: bool = True
     """Whether agents run on this machine, below the settings' home."""
     link: LoginLink | None = None
     """Signs one browser in to the console without a key."""
-    mcp: Callable[[bool, bool], Starlette] | None = None
+    mcp: MakeMcp | None = None
     """Returns the application at `/mcp` for clients that may write or not, and that are local or not."""
 
 
@@ -118,8 +131,7 @@ class _Api:
         self._jobs = parts.jobs or LocalJobs(work_by_rule(parts.settings), parts.clock)
         self._running: set[asyncio.Task[Any]] = set()
         self._mcp: dict[tuple[bool, bool], Starlette] = {}
-        operations = all_operations(parts.settings, parts.audit, self._jobs, parts.mail)
-        self.operations = [one for one in operations if parts.has_home or not one.needs_home]
+        self.operations = all_operations(parts.settings, parts.audit, self._jobs, parts.mail)
         self._app = self._application()
         self._console = build_console(
             ConsoleParts(
@@ -130,6 +142,7 @@ class _Api:
                 operations={one.id: one for one in self.operations},
                 perform=self.perform,
                 has_home=parts.has_home,
+                tenant_settings=parts.tenant_settings,
                 link=parts.link,
             )
         )
@@ -184,11 +197,11 @@ class _Api:
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            for rights in product((False, True), repeat=2) if self._parts.mcp else ():
+            for can_write, local in product((False, True), repeat=2) if self._parts.mcp else ():
                 assert self._parts.mcp is not None, "checked just now"
-                app = self._parts.mcp(*rights)
+                app = self._parts.mcp(can_write, local, self._record_mcp)
                 await stack.enter_async_context(app.router.lifespan_context(app))
-                self._mcp[rights[0], rights[1]] = app
+                self._mcp[can_write, local] = app
             yield
             if self._running:
                 await asyncio.wait(self._running, timeout=REQUEST_SECONDS)
@@ -216,6 +229,9 @@ class _Api:
             app = self._mcp.get((key.allows("member"), key.local))
             if app is None:
                 raise ProblemError(HTTPStatus.NOT_FOUND, "this server was started without the MCP SDK")
+            scope[KEY] = key
+            if not self._parts.has_home:
+                scope[CLIENT_NAME] = sender_name(key.user)
         except NacreError as error:
             response = problem_of(error)
             status = HTTPStatus(response.status_code)
@@ -410,22 +426,40 @@ class _Api:
 
     async def _record(self, operation: Operation, request: Request, call: Call, status: int) -> None:
         """Append a write to the audit log."""
-        if not operation.writes:
-            return
-        try:
-            await self._parts.audit.append({
-                "id": secrets.token_hex(8),
-                "at": self._parts.clock.now().isoformat(),
-                "tenant": call.key.tenant,
-                "user": call.key.user,
-                "key": call.key.id,
-                "address": _address(request),
+        if operation.writes:
+            await self._append({
+                **self._entry(call.key, request, status),
                 "operation": operation.id,
                 "space": call.space_name if operation.has_space else None,
-                "path": request.url.path,
-                "status": status,
                 "commit": call.commit or None,
             })  # fmt: skip
+
+    async def _record_mcp(self, scope: Mapping[str, Any], tool: str, commit: str | None) -> None:
+        """Append a write over MCP to the audit log."""
+        request = Request({**scope})
+        status = HTTPStatus.UNPROCESSABLE_ENTITY if commit is None else HTTPStatus.OK
+        await self._append({
+            **self._entry(scope[KEY], request, status),
+            "operation": tool,
+            "space": request.query_params.get("space"),
+            "commit": commit or None,
+        })  # fmt: skip
+
+    def _entry(self, key: ApiKey, request: Request, status: int) -> JsonObject:
+        return {
+            "id": secrets.token_hex(8),
+            "at": self._parts.clock.now().isoformat(),
+            "tenant": key.tenant,
+            "user": key.user,
+            "key": key.id,
+            "address": _address(request),
+            "path": request.url.path,
+            "status": int(status),
+        }
+
+    async def _append(self, entry: JsonObject) -> None:
+        try:
+            await self._parts.audit.append(entry)
         except NacreError as error:
             # The change is made, and its commit names the key: the client must not repeat it.
             _LOG.error(json.dumps({"event": "audit log not written", "error": str(error)}))

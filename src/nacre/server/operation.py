@@ -211,8 +211,6 @@ class Operation:
     has_space: bool = True
     needs_all_spaces: bool = False
     """A key for some spaces may not call it: the answer is about all of them."""
-    needs_home: bool = False
-    """It is about one person's home, so a server with a database does not have it."""
     status: HTTPStatus = HTTPStatus.OK
 
     @property

@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakValueDictionary
 
+from nacre.agents.directory import ListedAgent
+from nacre.agents.registry import STATE_FILES, parse_state, with_session_status
 from nacre.app.shared_store import (
     copies_of_user,
     open_space,
@@ -300,6 +302,20 @@ class DatabaseSpaces:
             self._database, self._folder, space_key(key.tenant, key.user, DEFAULT_SPACE)
         )
         return settings_at(self._settings, home, place)
+
+    async def agents(self, key: ApiKey) -> Sequence[ListedAgent]:
+        rows = SessionRows(self._database, key.tenant, key.user)
+        found = [(row, parse_state(data)) for row, data in await rows.files_named(STATE_FILES)]
+        return [
+            ListedAgent(
+                state=with_session_status(state, is_open=row.is_open),
+                session=row.id,
+                folder=copies_of_user(self._folder, rows),
+                cwd=row.cwd,
+            )
+            for row, state in found
+            if state is not None
+        ]
 
     async def local_only(self, key: ApiKey) -> LocalOnlyEntries:
         whole = replace(key, spaces=(), local=False)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
+from nacre.agents.directory import ListedAgent, list_agents
 from nacre.app.memory_locations import all_places, memory_paths, memory_place
 from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import ConfigError, NacreError
@@ -83,6 +84,9 @@ class Spaces(Protocol):
 
     async def home(self, key: ApiKey) -> Settings:
         """Return settings whose home has the sessions of the key's person, as they are now."""
+
+    async def agents(self, key: ApiKey) -> Sequence[ListedAgent]:
+        """Return the agents in the sessions of the key's person, newest session first."""
 
     async def local_only(self, key: ApiKey) -> LocalOnlyEntries:
         """Return the local-only memories of every space of the key's person, for redaction (M27)."""
@@ -169,6 +173,9 @@ class FileSpaces:
 
     async def home(self, key: ApiKey) -> Settings:
         return self._settings
+
+    async def agents(self, key: ApiKey) -> Sequence[ListedAgent]:
+        return await asyncio.to_thread(list_agents, self._settings.home)
 
     async def local_only(self, key: ApiKey) -> LocalOnlyEntries:
         return await asyncio.to_thread(self._hidden)

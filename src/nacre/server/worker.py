@@ -25,6 +25,7 @@ from nacre.layers.l7_mail.letter import EVERYONE, MAIN, OTHER
 from nacre.layers.l7_mail.post import Post
 from nacre.messages.blocks import JsonObject
 from nacre.server.administration import SendMail, sender_name
+from nacre.server.console.page import TenantSettings
 from nacre.server.jobs import MAX_JOBS, Job, JobInput, JobStatus, work_by_rule
 from nacre.server.keys import ApiKey
 from nacre.server.operation import ProblemError
@@ -87,6 +88,21 @@ def send_by_rows(database: Database) -> SendMail:
         return {"to": [session], "ids": [*sent.ids], "waits": True}
 
     return send
+
+
+def settings_by_rows(database: Database) -> TenantSettings:
+    """Return what reads the settings of a key's tenant: the model of its jobs."""
+
+    async def read(key: ApiKey) -> Mapping[str, object]:
+        model = await JobRows(database).model(key.tenant)
+        return {
+            "model": model and model.model,
+            "model.credential": model and model.credential,
+            "model.daily_usd": model and model.daily_usd,
+            "model.left_today_usd": model and round(max(0.0, model.left_usd), 4),
+        }
+
+    return read
 
 
 def _job(tenant: str, row: JobRow) -> Job:

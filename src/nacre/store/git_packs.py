@@ -244,7 +244,8 @@ def _entry(kind: str, content: bytes, bases: Iterable[_Written], offset: int) ->
     """Return an object's entry, as a delta if one of the bases is much alike, and the depth of the delta."""
     best: tuple[bytes, _Written] | None = None
     for base in bases if kind != "commit" else ():
-        delta = _delta(base.content, content) if base.depth < MAX_WRITTEN_DEPTH else None
+        make = _tree_delta if kind == "tree" else _delta
+        delta = make(base.content, content) if base.depth < MAX_WRITTEN_DEPTH else None
         if delta is not None and (best is None or len(delta) < len(best[0])):
             best = delta, base
     if best is None:
@@ -262,13 +263,48 @@ def _delta(base: bytes, new: bytes) -> bytes | None:
     end = _shared(most - begin, lambda size: base[len(base) - size :] == new[len(new) - size :])
     if begin + end < MIN_SHARED * len(new):
         return None
-    middle = new[begin : len(new) - end]
-    inserted = b"".join(
-        bytes([len(piece)]) + piece
-        for piece in (middle[at : at + _INSERT] for at in range(0, len(middle), _INSERT))
-    )
-    sizes = _as_varint(len(base)) + _as_varint(len(new))
-    return sizes + _copied(0, begin) + inserted + _copied(len(base) - end, end)
+    middle = _inserted(new[begin : len(new) - end])
+    return _delta_sizes(base, new) + _copied(0, begin) + middle + _copied(len(base) - end, end)
+
+
+def _tree_delta(base: bytes, new: bytes) -> bytes | None:
+    """Return a delta of the entries that two trees share: a save changes the index and another file."""
+    known = {base[begin:end]: begin for begin, end in _tree_entries(base)}
+    copies: list[tuple[int, int]] = []
+    """Of each run of entries its place in the base, -1 for new ones, and its length."""
+    for begin, end in _tree_entries(new):
+        at = known.get(new[begin:end], -1)
+        last, length = copies[-1] if copies else (-1, 0)
+        if copies and (last + length == at if at >= 0 and last >= 0 else at == last):
+            copies[-1] = last, length + end - begin
+        else:
+            copies.append((at, end - begin))
+    if sum(length for at, length in copies if at >= 0) < MIN_SHARED * len(new):
+        return None
+    parts = [_delta_sizes(base, new)]
+    place = 0
+    for at, length in copies:
+        parts.append(_copied(at, length) if at >= 0 else _inserted(new[place : place + length]))
+        place += length
+    return b"".join(parts)
+
+
+def _tree_entries(tree: bytes) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each entry: mode and name, a zero byte, the bytes of an id."""
+    begin = 0
+    while begin < len(tree):
+        end = tree.index(b"\0", begin) + 1 + _NAME_BYTES
+        yield begin, end
+        begin = end
+
+
+def _delta_sizes(base: bytes, new: bytes) -> bytes:
+    return _as_varint(len(base)) + _as_varint(len(new))
+
+
+def _inserted(data: bytes) -> bytes:
+    pieces = (data[at : at + _INSERT] for at in range(0, len(data), _INSERT))
+    return b"".join(bytes([len(piece)]) + piece for piece in pieces)
 
 
 def _shared(most: int, is_same: Callable[[int], bool]) -> int:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,8 +18,11 @@ import httpx2
 import pytest
 
 from nacre.server.console.access import LoginLink, OneKey
-from nacre.server.keys import Role, new_key
+from nacre.server.keys import LOCAL_TENANT, Role, new_key
+from nacre.store.postgres.database import Database
+from nacre.store.postgres.job_rows import JobRows
 from nacre.testing import FrozenClock
+from tests.server import serving as database
 from tests.server.serving import Serving, serving
 
 PAGES = (
@@ -243,13 +246,22 @@ async def test_with_a_database_the_pages_of_memory_are_there(tmp_path: Path, sto
             "/review",
             "/graph",
             "/sessions",
+            "/agents",
             "/dreams",
+            "/settings",
             "/audit",
         ):
             assert (await admin.get(path)).status_code == 200, path
         assert "Build server" in (await admin.get("/memories")).text
-        assert (await admin.get("/settings")).status_code == 403
-        assert "/console/agents" not in (await admin.get("/")).text
+        assert "automatic" in (await admin.get("/settings")).text
+        rows = JobRows(Database(database.DATABASE, is_server=False, idle=0))
+        await rows.set_model(LOCAL_TENANT, "claude-haiku-4-5", "env:ACME_KEY", 2.5)
+        shown = (await admin.get("/settings")).text
+        assert "claude-haiku-4-5" in shown
+        assert "env:ACME_KEY" in shown
+        assert str(server.parts.settings.home) not in shown  # it is the operator's
+    async with serving(tmp_path) as server, signed_in(server, "member") as member:
+        assert (await member.get("/settings")).status_code == 403
 
 
 async def test_what_a_page_cannot_be_asked_for_is_refused_in_a_page(tmp_path: Path) -> None:
@@ -307,6 +319,27 @@ async def test_events_name_what_has_changed(tmp_path: Path) -> None:
                 if line == "data: memory":
                     break
         assert "event: changed" in lines
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+async def test_events_name_what_another_process_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    assert store == "postgres"
+    async with AsyncExitStack() as stack:
+        servers = []
+        for name in ("one", "two"):  # with copies of their own, as on two machines
+            monkeypatch.setenv("NACRE_HOME", str(tmp_path / name))
+            servers.append(await stack.enter_async_context(serving(tmp_path)))
+        watcher = await stack.enter_async_context(signed_in(servers[0]))
+        writer = await stack.enter_async_context(servers[1].client(await servers[1].key()))
+        async with watcher.stream("GET", "/events") as stream:
+            async for line in stream.aiter_lines():
+                if line == "data: ready":
+                    await writer.post("/memories", json={"text": "The build server is heron."})
+                if line == "data: memory":
+                    break
+        assert "heron" in (await watcher.get("/memories")).text
 
 
 async def test_the_search_of_the_console_gives_what_the_api_gives(tmp_path: Path) -> None:

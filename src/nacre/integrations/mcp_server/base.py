@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from nacre.memory.checks.local_only import LocalOnlyEntries
 from nacre.messages.blocks import Json, JsonObject, Text, ToolResult
@@ -23,6 +24,11 @@ PROJECT = "The directory of one of your projects, if not the first."
 """Description of the parameter `project`."""
 
 
+OnWrite: TypeAlias = Callable[[Mapping[str, Any], str, str | None], Awaitable[None]]
+"""Takes the ASGI scope of a request, the tool that writes, and the change: empty if nothing changed, None if
+the call failed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
     """Options of `nacre mcp`."""
@@ -34,6 +40,8 @@ class ServerOptions:
     read_only: bool = False
     local: bool = False
     """The client's model runs on this machine, so that local-only memories may be shown (M27)."""
+    on_write: OnWrite | None = None
+    """Called after each call of a tool that writes, for an audit log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,12 @@ class Caller:
     """The client's name as one word, usable in mail and commits."""
     roots: Callable[[], Awaitable[Sequence[Path]]]
     """The directories the client works in, if it names any."""
+    request: Mapping[str, Any] = field(default_factory=dict)
+    """The ASGI scope of its HTTP request; empty on stdio."""
+
+
+CLIENT = "nacre.client"
+"""Entry of an ASGI scope: the name of the client whose key was checked."""
 
 
 async def _no_roots() -> Sequence[Path]:

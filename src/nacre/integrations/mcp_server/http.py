@@ -17,6 +17,7 @@ from nacre.asgi import App, Receive, Scope, Send, bearer_token, header_values, r
 from nacre.errors import ConfigError
 from nacre.integrations.mcp_server.base import ServerOptions
 from nacre.integrations.mcp_server.server import McpServer
+from nacre.integrations.mcp_server.shared import SharedStore
 from nacre.loopback import ConnectionLimit
 
 PATH = "/mcp"
@@ -62,16 +63,25 @@ async def serve_http(options: ServerOptions, listening: socket.socket, token: st
     await serve(gated, listening, limit=limit)
 
 
-def mcp_application(options: ServerOptions, security: TransportSecuritySettings | None = None) -> Starlette:
-    """Return the application at `/mcp`; without settings the caller checks Host, Origin and keys."""
+def mcp_application(
+    options: ServerOptions,
+    security: TransportSecuritySettings | None = None,
+    *,
+    shared: SharedStore | None = None,
+) -> Starlette:
+    """Return the application at `/mcp`; without settings the caller checks Host, Origin and keys.
+
+    With a shared store no request needs the process that answered the one before.
+    """
     return (
-        McpServer(options)
+        McpServer(options, shared)
         .server()
         .streamable_http_app(
             streamable_http_path=PATH,
             max_request_body_size=MAX_BODY_BYTES,
             session_idle_timeout=IDLE_SECONDS,
             max_sessions=MAX_SESSIONS,
+            stateless_http=shared is not None,
             transport_security=security or TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
     )

@@ -86,7 +86,7 @@ def _save(projects: Projects) -> Tool:
         memory = await one.writing(scope)
         body = bounded(text, MAX_TEXT_CHARS, "text")
         if _is_daily(one, scope):
-            async with one.changing:
+            async with one.changing(scope):
                 done = await append_fact(memory, body, _signed("memory_save"), clock=one.clock, kind=type)
             place = done.line.place
             said = f"Logged in {place}." if done.commit else f"{place} says so already."
@@ -94,7 +94,7 @@ def _save(projects: Projects) -> Tool:
             return Answer.of(said, changed_memory(logged, None, scope, commit=done.commit))
         draft = draft_of(body, type, name, description, _judge(scope))
         # Before the save: it may replace a local-only memory and report its text (M14c, M27).
-        async with one.changing:
+        async with one.changing(scope):
             staying = await one.staying()
             saved = await memory.save(draft, _signed("memory_save"))
         return Answer.of(_kept(saved, scope), _changed(saved, scope), staying)
@@ -115,7 +115,7 @@ def _correct(projects: Projects) -> Tool:
         one = await projects.one(project)
         whose, file = one.split(name)
         memory = await one.writing(whose)
-        async with one.changing:
+        async with one.changing(whose):
             staying = await one.staying()
             if _is_daily(one, whose):
                 found = await find_candidate(memory, file, without=await one.hidden(whose))
@@ -138,7 +138,7 @@ def _forget(projects: Projects) -> Tool:
         whose, wanted = one.split(name)
         memory = await one.writing(whose)
         signed = _signed("memory_forget")
-        async with one.changing:
+        async with one.changing(whose):
             # Only visible memories can be named: otherwise a guess would reveal local-only ones (M27).
             staying = await one.staying()
             if _is_daily(one, whose):
@@ -167,7 +167,7 @@ def _undo(projects: Projects) -> Tool:
     ) -> Answer:
         one = await projects.one(project)
         memory = await one.writing(scope)
-        async with one.changing:
+        async with one.changing(scope):
             undone = await _own_change(memory, change, scope)
             shown = listed_change(undone)
             newest = (await memory.log(limit=1))[0].id

@@ -29,10 +29,11 @@ from nacre.memory.format.entry import Entry, read_entry
 from nacre.memory.memory import Memory, entries_named
 from nacre.memory.recall.base import MAX_PICKS, RankedMemory, Recalled, RecallQuery
 from nacre.memory.recall.local_index import LocalIndex
-from nacre.memory.recall.recall import AlreadySeen, recall
+from nacre.memory.recall.recall import AlreadySeen, CheckDrift, recall
 from nacre.memory.similarity import ScoredEntry, about_person, is_about_person
 from nacre.messages.untrusted_text import neutralise
 from nacre.settings import Settings, load
+from nacre.store.sessions import Sessions
 
 if TYPE_CHECKING:
     from nacre.context.privacy import LocalOnlyFilter
@@ -56,16 +57,22 @@ Named: TypeAlias = tuple[Whose, str]
 class Project:
     """The memories of one project, open while the server runs."""
 
-    def __init__(self, settings: Settings, options: ServerOptions, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        options: ServerOptions,
+        *,
+        places: MemoryPlaces | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
         self.settings = settings
-        self.places: MemoryPlaces = memory_places(settings)
+        self.places = places or memory_places(settings)
         self.clock = clock
         self._options = options
         self._stack = AsyncExitStack()
         self._held: dict[Whose, Memory] = {}
         self._opening = asyncio.Lock()
-        self.changing = asyncio.Lock()
-        """Held during a change: many at once would compete for the lock on disk and some would give up."""
+        self._changing = asyncio.Lock()
         self._rankers: dict[Location, LocalIndex] = {}
         self._indexing: asyncio.Task[None] | None = None
 
@@ -74,6 +81,18 @@ class Project:
         from nacre.context.privacy import LocalOnlyFilter  # noqa: PLC0415 - what only lists tools needs none
 
         return LocalOnlyFilter(*self.places.all)
+
+    def changing(self, whose: Whose) -> asyncio.Lock:
+        """Return the lock to hold during a change: many at once would compete for the one on disk."""
+        return self._changing
+
+    async def session_logs(self) -> list[Path]:
+        """Return the logs of this directory and of its project, newest first."""
+        directories = dict.fromkeys((self.settings.cwd, self.settings.project_root))
+        sessions = Sessions(self.settings.home)
+        return await asyncio.to_thread(
+            lambda: [each.path for directory in directories for each in sessions.list(directory)]
+        )
 
     def begin(self) -> None:
         """Start to update the index in the background."""
@@ -252,7 +271,11 @@ class Project:
         return self._rankers[place]
 
     def _rankers_there(self) -> list[LocalIndex]:
-        return [self._ranker(place) for place in self.places.in_use if place.directory.is_dir()]
+        places = {place.directory: place for place in self.places.in_use if place.directory.is_dir()}
+        return [self._ranker(place) for place in places.values()]
+
+    def _drift(self) -> CheckDrift | None:
+        return drift_of(self.settings) if self.settings.switches.drift_check else None
 
     async def _index(self) -> None:
         """Update the index in steps, so that queries and the end need not wait."""
@@ -292,10 +315,9 @@ class Project:
         for ranker in rankers if is_whole else ():
             ranker.refresh()
             ranker.deepen(seconds=VECTORS_SECONDS / len(rankers))
-        drift = drift_of(self.settings) if self.settings.switches.drift_check else None
         already = AlreadySeen(hides_local=not self._options.local)
         query = RecallQuery(text=text, now=self.clock.now(), is_search=True)
-        found = recall(query, rankers, already=already, drift=drift, clock=self.clock)
+        found = recall(query, rankers, already=already, drift=self._drift(), clock=self.clock)
         hidden = [one for one in found.left_out if one.why == "local-only"]
         return replace(found, left_out=tuple(one for one in found.left_out if one not in hidden))
 

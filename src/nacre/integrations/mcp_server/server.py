@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +22,24 @@ from mcp.shared.message import ServerMessageMetadata
 from nacre import prompts
 from nacre.errors import NacreError
 from nacre.integrations.mcp_server.answers import in_scope
-from nacre.integrations.mcp_server.base import CALLER, Answer, Caller, Offered, ServerOptions, in_one_line
+from nacre.integrations.mcp_server.base import (
+    CALLER,
+    CLIENT,
+    Answer,
+    Caller,
+    Offered,
+    ServerOptions,
+    in_one_line,
+)
 from nacre.integrations.mcp_server.greeting import HANDSHAKES, INSTRUCTIONS, NAME, TITLE
 from nacre.integrations.mcp_server.mail_tools import MailTools
 from nacre.integrations.mcp_server.memory_changes import memory_changes
 from nacre.integrations.mcp_server.memory_tools import memory_tools, read_memory
 from nacre.integrations.mcp_server.project import Project, Projects
 from nacre.integrations.mcp_server.session_tools import session_tools
+from nacre.integrations.mcp_server.shared import SharedStore
 from nacre.memory.format.index import INDEX_FILE
+from nacre.messages.blocks import ToolResult
 from nacre.messages.untrusted_text import one_line
 from nacre.tools.base import result_schema
 from nacre.version import VERSION
@@ -55,11 +65,14 @@ Context: TypeAlias = ServerRequestContext[Any, Any]
 class McpServer:
     """A server: its tools, open projects and the roots of its clients."""
 
-    def __init__(self, options: ServerOptions) -> None:
-        self.projects = Projects(options)
+    def __init__(self, options: ServerOptions, shared: SharedStore | None = None) -> None:
+        """With a shared store the memories are those of the key of each request."""
+        self.projects = shared.projects(options) if shared else Projects(options)
+        self._on_write = options.on_write
         self._mail = MailTools(self.projects)
+        mail = [shared.mail_tool()] if shared else self._mail.tools()
         offered = [*memory_tools(self.projects), *session_tools(self.projects)]
-        offered += [] if options.read_only else [*memory_changes(self.projects), *self._mail.tools()]
+        offered += [] if options.read_only else [*memory_changes(self.projects), *mail]
         self.offered = {one.tool.name: one for one in offered}
         self._roots: dict[str, tuple[Path, ...]] = {}
         self._clients: dict[str, ServerSession] = {}
@@ -115,13 +128,19 @@ class McpServer:
         if offered is None:
             known = ", ".join(self.offered)
             return _failed(f"there is no tool {params.name[:CLIENT_CHARS]!r}; there are {known}")
-        CALLER.set(self.caller(ctx))
+        caller = self.caller(ctx)
+        CALLER.set(caller)
+        said: ToolResult | str | None = None
         try:
             said = await offered.tool.call(params.arguments or {})
         except NacreError as error:
             return _failed(str(error))
         except Exception as error:  # noqa: BLE001 - a tool call: the client reads what went wrong
             return _failed(f"{params.name} failed: {type(error).__name__}: {error}")
+        finally:
+            if self._on_write is not None and not offered.tool.read_only:
+                change = str(said.data.get("change") or "") if isinstance(said, Answer) else None
+                await self._on_write(caller.request, params.name, change)
         assert isinstance(said, Answer), "the tools of this server return answers"
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=said.text)], structured_content=said.data
@@ -217,6 +236,8 @@ class McpServer:
         client = _word(known.client_info.name) if known else ""
         headers = getattr(ctx.request, "headers", None) or {}
         key = str(headers.get("mcp-session-id") or (f"http {client}" if headers else STDIO))
+        request: Mapping[str, Any] = getattr(ctx.request, "scope", None) or {}
+        client = request.get(CLIENT, "") or client
         if ctx.protocol_version in HANDSHAKES:
             self._clients[key] = ctx.session
 
@@ -225,7 +246,7 @@ class McpServer:
                 self._roots[key] = await _asked_roots(ctx)
             return self._roots[key]
 
-        return Caller(key=key, client=client or "client", roots=roots)
+        return Caller(key=key, client=client or "client", roots=roots, request=request)
 
     async def _roots_changed(self, ctx: Context, _: object) -> None:
         self._roots.pop(self.caller(ctx).key, None)

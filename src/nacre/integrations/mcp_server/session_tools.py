@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Annotated
 
 from nacre import prompts
+from nacre.clock import Clock
 from nacre.errors import SessionNotFound, ToolError
 from nacre.integrations.mcp_server.base import PROJECT, Answer, Offered
-from nacre.integrations.mcp_server.project import Project, Projects
+from nacre.integrations.mcp_server.project import Projects
 from nacre.memory.checks.local_only import LocalOnlyEntries
 from nacre.memory.secrets import redact
 from nacre.messages.untrusted_text import neutralise
-from nacre.store.sessions import Hit, Sessions, query, search_log
+from nacre.store.sessions import Hit, query, search_log
 from nacre.tools.base import Tool, tool
 
 SEARCH = prompts.load(__package__, "tool_session_search")
@@ -66,8 +67,10 @@ def _search(projects: Projects) -> Tool:
             raise ToolError(f"text to look for has {MIN_WORDS_CHARS} to {MAX_WORDS_CHARS} characters")
         one = await projects.one(project)
         staying = await one.staying()
+        logs = await one.session_logs()
+        most = max(1, min(limit, MAX_HITS))
         found, is_whole = await asyncio.to_thread(
-            _found, one, words, most=max(1, min(limit, MAX_HITS)), staying=staying
+            _found, logs, words, clock=one.clock, most=most, staying=staying
         )
         matches = [
             SessionMatch(hit.session[:SHORT_ID], hit.line, hit.role or "-", _shown(hit)) for hit in found
@@ -81,30 +84,25 @@ def _search(projects: Projects) -> Tool:
     return search
 
 
-def _found(project: Project, words: str, *, most: int, staying: LocalOnlyEntries) -> tuple[list[Hit], bool]:
+def _found(
+    logs: Sequence[Path], words: str, *, clock: Clock, most: int, staying: LocalOnlyEntries
+) -> tuple[list[Hit], bool]:
     """Return the hits in the newest sessions, and whether the time limit was reached."""
-    until = project.clock.seconds() + SEARCH_SECONDS
+    until = clock.seconds() + SEARCH_SECONDS
     wanted = query(words)
     found = list[Hit]()
 
     def clean(text: str) -> str:
         return staying.without(redact(text))
 
-    for log in _logs(project):
-        if project.clock.seconds() > until:
+    for log in logs:
+        if clock.seconds() > until:
             return found, False
         with suppress(SessionNotFound):  # deleted since it was listed
             found += islice(search_log(log, wanted, clean=clean), most - len(found))
         if len(found) >= most:
             break
     return found, True
-
-
-def _logs(project: Project) -> Iterator[Path]:
-    """Return logs of this directory and of its project, newest first."""
-    settings = project.settings
-    for directory in dict.fromkeys((settings.cwd, settings.project_root)):
-        yield from (each.path for each in Sessions(settings.home).list(directory))
 
 
 def _shown(hit: Hit) -> str:

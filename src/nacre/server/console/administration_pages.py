@@ -35,7 +35,14 @@ async def agents(page: Page) -> Response:
     """Show agents, teams and their mail."""
     found = await page.call("listAgents")
     letters = await asyncio.to_thread(_letters, page) if page.parts.has_home else []
-    return await page.html("agents.html", agents=found["agents"], teams=found["teams"], letters=letters)
+    # Teams are on one machine; in a database, letters go to sessions.
+    return await page.html(
+        "agents.html",
+        agents=found["agents"],
+        teams=found["teams"],
+        letters=letters,
+        has_teams=page.parts.has_home,
+    )
 
 
 def _letters(page: Page) -> list[dict[str, Any]]:
@@ -100,9 +107,16 @@ async def start_dream(page: Page) -> Response:
 
 
 async def settings(page: Page) -> Response:
-    """Show every setting with its value and where that came from."""
-    if not page.parts.has_home or not page.key.allows("admin"):
+    """Show every setting with its value and where that came from; with a database those of the tenant."""
+    if not page.key.allows("admin"):
         raise ProblemError(HTTPStatus.FORBIDDEN, "this needs a key of the role admin")
+    if page.parts.tenant_settings is not None:
+        named = await page.parts.tenant_settings(page.key)
+        shown = [
+            {"name": name, "value": _value(name, value), "origin": "database", "is_set": value is not None}
+            for name, value in named.items()
+        ]
+        return await page.html("settings.html", rows=shown, tenant=page.key.tenant, only_set=False)
     found = page.parts.settings
     rows = []
     for key in KEYS.values():
@@ -117,7 +131,7 @@ async def settings(page: Page) -> Response:
     rows.sort(key=lambda one: (str(one["group"]), str(one["name"])))
     return await page.html(
         "settings.html", rows=rows, files=[str(one) for one in found.files], home=str(found.home),
-        problems=[one.line for one in found.problems], only_set=page.query.get("show") != "all",
+        problems=[one.line for one in found.problems], tenant="", only_set=page.query.get("show") != "all",
     )  # fmt: skip
 
 

@@ -67,6 +67,8 @@ async def _stream(page: Page, watched: dict[str, Callable[[], str]]) -> AsyncIte
         while clock.seconds() < until and not stopped.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopped.wait(), POLL_SECONDS)
+            with suppress(NacreError):
+                await page.space()  # a change by another process is brought to this one's copy
             now = await asyncio.to_thread(_look, watched)
             changed = [name for name, stamp in now.items() if stamp != known[name]]
             known = now

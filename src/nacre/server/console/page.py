@@ -45,6 +45,8 @@ NOTICES = {
 }
 """What a page says after a change, by the word in its address."""
 Perform: TypeAlias = Callable[[Operation, Call, Request], Awaitable[Answer]]
+TenantSettings: TypeAlias = Callable[[ApiKey], Awaitable[Mapping[str, object]]]
+"""Returns names and values of the settings of a key's tenant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +61,7 @@ class ConsoleParts:
     """By id; a server with a database has fewer."""
     perform: Perform
     has_home: bool
+    tenant_settings: TenantSettings | None = None
     link: LoginLink | None = None
 
 
@@ -172,9 +175,7 @@ class Page:
             "navigation": [
                 one
                 for one in NAVIGATION
-                if self.may(one.operation)
-                and (not one.is_admin or self.key.allows("admin"))
-                and (one.path != "/settings" or self.parts.has_home)
+                if self.may(one.operation) and (not one.is_admin or self.key.allows("admin"))
             ],
             "spaces": await self.parts.spaces.names(self.key),
             "u": self.address,

@@ -54,6 +54,7 @@ class TenantModel:
 
     model: str
     credential: str
+    daily_usd: float
     left_usd: float
 
 
@@ -166,12 +167,15 @@ class JobRows:
         async with self._database.transaction(tenant) as connection:
             rows = await fetch(
                 connection,
-                "SELECT model, credential, daily_usd - coalesce((SELECT usd FROM nacre.usage WHERE"
+                "SELECT model, credential, daily_usd, daily_usd - coalesce((SELECT usd FROM nacre.usage WHERE"
                 " tenant = %s AND day = (now() AT TIME ZONE 'UTC')::date), 0)"
                 " FROM nacre.tenant_models WHERE tenant = %s",
                 [tenant, tenant],
             )
-        return TenantModel(model=rows[0][0], credential=rows[0][1], left_usd=rows[0][2]) if rows else None
+        if not rows:
+            return None
+        model, credential, daily_usd, left_usd = rows[0]
+        return TenantModel(model=model, credential=credential, daily_usd=daily_usd, left_usd=left_usd)
 
     async def set_model(self, tenant: str, model: str, credential: str, daily_usd: float) -> None:
         """Name the model of a tenant's jobs, with the address of the tables' owner."""

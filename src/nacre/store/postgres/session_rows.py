@@ -33,6 +33,9 @@ RETRY_WAITS = (0.1, 0.3, 1.0, 2.0, 4.0, 8.0)
 """Seconds before an append is repeated while the database does not answer: it may be restarting."""
 
 
+_LISTED = "id, cwd, bytes, modified, coalesce(leased > now(), false)"
+
+
 class LeaseLostError(SessionBusy):
     """Raised for an append by a process whose lease was taken over."""
 
@@ -45,6 +48,8 @@ class SessionRow:
     cwd: str
     bytes: int
     modified: datetime
+    is_open: bool
+    """Whether a process has its lease."""
 
 
 class SessionRows:
@@ -104,11 +109,22 @@ class SessionRows:
         async with self.database.transaction(self.tenant) as connection:
             rows = await fetch(
                 connection,
-                "SELECT id, cwd, bytes, modified FROM nacre.sessions WHERE user_name = %s"
-                " ORDER BY modified DESC, id",
+                f"SELECT {_LISTED} FROM nacre.sessions WHERE user_name = %s ORDER BY modified DESC, id",
                 [self.user],
             )
         return [SessionRow(*row) for row in rows]
+
+    async def files_named(self, pattern: str) -> Sequence[tuple[SessionRow, bytes]]:
+        """Return the files of all the user's sessions whose name is LIKE a pattern, newest session first."""
+        async with self.database.transaction(self.tenant) as connection:
+            rows = await fetch(
+                connection,
+                f"SELECT {_LISTED}, content FROM nacre.sessions JOIN nacre.session_files files"
+                " ON files.tenant = sessions.tenant AND files.session = sessions.id"
+                " WHERE user_name = %s AND file LIKE %s ORDER BY modified DESC, id, file",
+                [self.user, pattern],
+            )
+        return [(SessionRow(*row), bytes(content)) for *row, content in rows]
 
     async def last_before(self, session: str, position: int) -> tuple[int, bytes] | None:
         """Return the position and the bytes of the last line that begins before a position."""
