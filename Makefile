@@ -49,6 +49,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python docs/make_python.py
 	$(BIN)/python docs/make_settings.py
 	$(BIN)/python docs/make_api.py
+	$(BIN)/python docs/make_typescript.py
 	$(BIN)/python docs/make_measured.py
 
 # The documentation as a website in site/, without a network; a broken link is an error.

@@ -1,7 +1,7 @@
 """Hooks of `make site`: the navigation, files outside docs/ that pages link to, llms.txt and llms-full.txt.
 
 docs/index.md is the only list of pages: each section becomes a tab, each bold line a group. A linked file of
-the repository is shown below `repository/`: Markdown as a page, Python as a page with its code.
+the repository is shown below `repository/`: Markdown as a page, code as a page.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ TABS = {
 _LINK = re.compile(r"(?<=\]\()([^)\s:#]+)((?:#[^)\s]*)?)(?=\))")
 _FOLDER = re.compile(r"\[([^\]]*)\]\(([^)\s:#]+)\)")
 _SHIM = re.compile(r"https://[^\"]*/iframe-worker/shim")
+SHOWN_AS_CODE = {".py": "python", ".ts": "typescript"}
 NO_SEARCH = "---\nsearch:\n  exclude: true\n---\n\n"
 
 
@@ -47,8 +48,14 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Return a page with links that lead within the site, and fences that its parser knows."""
     text = re.sub(r"^```python no-run$", "```python", markdown, flags=re.MULTILINE)
+    text = re.sub(r"^\|.*$", _without_escapes, text, flags=re.MULTILINE)
     text = text.replace("<![", "<\u200b![")  # MkDocs reads it as the start of a CDATA section, also in code
     return _relinked(text, _source(page.file.src_uri), page.file.src_uri)
+
+
+def _without_escapes(row: re.Match[str]) -> str:
+    """Return a row of a table without the backslash before a bar in code, which only GitHub needs."""
+    return re.sub(r"`[^`]*`", lambda code: code[0].replace("\\|", "|"), row[0])
 
 
 def on_post_page(output: str, *, page: Page, config: MkDocsConfig) -> str:
@@ -129,9 +136,9 @@ def _linked(page: Path) -> Iterator[Path]:
 
 def _shown(path: Path, config: MkDocsConfig) -> File:
     uri = _site_path(path)
-    if path.suffix == ".py":
+    if language := SHOWN_AS_CODE.get(path.suffix):
         name, code = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
-        text = f"{NO_SEARCH}# {name}\n\n~~~python\n{code}~~~\n"
+        text = f"{NO_SEARCH}# {name}\n\n~~~{language}\n{code}~~~\n"
         return File.generated(config, uri, content=text)
     return File.generated(config, uri, abs_src_path=str(path))
 
@@ -145,9 +152,9 @@ def _raw_path(path: Path) -> str:
 
 
 def _site_path(path: Path) -> str:
-    """Return where a file of the repository is in the site's sources; Python is shown as a page."""
+    """Return where a file of the repository is in the site's sources; code is shown as a page."""
     uri = _raw_path(path)
-    return f"{uri}.md" if path.suffix == ".py" else uri
+    return f"{uri}.md" if path.suffix in SHOWN_AS_CODE else uri
 
 
 def _source(uri: str) -> Path:

@@ -35,7 +35,7 @@ from tests.architecture.processes import run_python
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "nacre"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-FENCES = {"python", "python no-run", "console", "text"}
+FENCES = {"python", "python no-run", "console", "text", "typescript"}
 WHY = {"microcompact": "microcompaction", "compact": "compaction", "extract": "extraction"}
 """Layers whose page has the noun where the room has the verb."""
 PLAYED = [
@@ -330,7 +330,7 @@ def test_the_comparison_gives_the_figures_that_were_measured() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["api", "cli", "measured", "python", "settings"])
+@pytest.mark.parametrize("page", ["api", "cli", "measured", "python", "settings", "typescript"])
 def test_a_page_made_from_the_code_is_up_to_date(page: str) -> None:
     made = runpy.run_path(str(ROOT / "docs" / f"make_{page}.py"))
     assert made["PAGE"].read_text(encoding="utf-8") == made["text"](), "run `make docs`"
