@@ -7,7 +7,7 @@ PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 # The distribution was named `nacre` before; left in place, its uninstallation would remove the command of the new one.
 UNINSTALL_OLD = $(PIP) uninstall --yes nacre 2>/dev/null || true
 
-.PHONY: chat test test-all soak check format lint types imports bench prompts-lock docs clean
+.PHONY: chat test test-all soak check format lint types imports bench prompts-lock docs site clean
 
 chat: $(VENV)/.run
 	@$(BIN)/nacre chat $(ARGS)
@@ -49,7 +49,12 @@ docs: $(VENV)/.dev
 	$(BIN)/python docs/make_python.py
 	$(BIN)/python docs/make_settings.py
 	$(BIN)/python docs/make_api.py
+	$(BIN)/python docs/make_typescript.py
 	$(BIN)/python docs/make_measured.py
+
+# The documentation as a website in site/, without a network; a broken link is an error.
+site: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench.run $(ARGS)
@@ -70,4 +75,4 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@ $(VENV)/.run
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site

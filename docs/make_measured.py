@@ -493,7 +493,8 @@ def _forks() -> str:
     lines = [
         f"The total cost of {result['forks']} forks of one reply, each with its own question and an answer",
         "of about 130 tokens, over HTTP against the simulator, compared with the same requests without a",
-        "cache. ",
+        "cache.",
+        "",
         *_table(head, rows),
     ]
     return _part("Forks: what a look at the whole conversation costs", "forks", lines, plots=["forks"])
@@ -650,7 +651,7 @@ def _beaten(cell: Result) -> list[str]:
                 "better" if is_both else "cheaper, keeps less" if is_cheaper else "more expensive, keeps more"
             )
             groups.setdefault(group, []).append(f"{row['policy']} {_figures(row)}")
-    lines = [f"  - {group}: {'; '.join(rows)}" for group, rows in sorted(groups.items())]
+    lines = [f"    - {group}: {'; '.join(rows)}" for group, rows in sorted(groups.items())]
     edits = f", texts of edits {ours['usable_edits']:.1f}"
     return [f"- {cell['title']}, nacre-chat {_figures(ours)}{edits}", *lines] if lines else []
 

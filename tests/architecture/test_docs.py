@@ -35,7 +35,7 @@ from tests.architecture.processes import run_python
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "nacre"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-FENCES = {"python", "python no-run", "console", "text"}
+FENCES = {"python", "python no-run", "console", "text", "typescript"}
 WHY = {"microcompact": "microcompaction", "compact": "compaction", "extract": "extraction"}
 """Layers whose page has the noun where the room has the verb."""
 PLAYED = [
@@ -220,7 +220,9 @@ def test_every_command_that_a_page_names_can_be_typed(page: Path) -> None:
 def test_every_page_can_be_found_from_the_index() -> None:
     index = ROOT / "docs" / "index.md"
     linked = {(index.parent / link).resolve() for link in re.findall(r"\]\(([^)]+)\)", read("docs/index.md"))}
-    assert [name_of(page) for page in PAGES if "docs" in page.parts and page not in {index, *linked}] == []
+    assert [
+        name_of(page) for page in PAGES if page.is_relative_to(ROOT / "docs") and page not in {index, *linked}
+    ] == []
 
 
 @pytest.mark.parametrize("name", ["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md"])
@@ -282,8 +284,53 @@ def test_the_readme_gives_the_figures_that_were_measured() -> None:
         assert figures in told
 
 
+def test_the_comparison_gives_the_figures_that_were_measured() -> None:
+    page = read("docs/why/measured.md")
+    cost = {
+        row[0]: row[1].split(" / ")
+        for row in rows(page, "Replay: what a session costs, and what stays in view")
+        if "/" in row[1]
+    }
+    kept = {row[0]: row[1] for row in rows(page, "Compaction: what survives, and what is invented")}
+    rules = {name: re.findall(r"(\d+%)", told)[0] for name, told in kept.items()}
+    found = {row[0].split("`")[1]: row for row in rows(page, "Recall: the right memories, without a model")}
+    turns, sessions = (
+        [f"{float(share):.0%}" for share in (row[1], row[5], row[7], row[9])]
+        for row in (found["locomo_turns"], found["locomo_sessions"])
+    )
+    daily = {
+        name: cells.split(" | ")
+        for name, cells in re.findall(r"^\| `(\w+)` \| (\d+% \|.*) \|$", page, re.MULTILINE)
+    }
+    ours, mem0, bm25, framework = (daily[name] for name in ("nacre", "mem0", "bm25s", "agent_framework"))
+    chat, langchain, window = (
+        cost[name] for name in ("nacre-chat", "LangChain, summarization", "agent-framework, context window")
+    )
+    saves = re.findall(
+        r"nacre [\d.]+ ([\d.]+), mem0ai [\d.]+ ([\d.]+), agent-framework-core [\d.]+ (\d+)",
+        " ".join(page.split()),
+    )
+    shown = [row[1:3] for row in rows(read("docs/why/comparison.md"), "Measured")]
+    assert shown == [
+        [turns[0], f"mem0 {turns[3]}, MiniLM {turns[2]}, BM25 {turns[1]}"],
+        [sessions[0], f"BM25 {sessions[1]}, mem0 {sessions[3]}"],
+        *(
+            [ours[at], f"mem0 {mem0[at]}, BM25 {bm25[at]}, Agent Framework {framework[at]}"]
+            for at in (0, 2, 3)
+        ),
+        [chat[0], f"LangChain, summarization {langchain[0]}; Agent Framework {window[0]}"],
+        [f"{chat[1]}%", f"LangChain, summarization {langchain[1]}%; Agent Framework {window[1]}%"],
+        [
+            rules["nacre, by rule"],
+            f"LangChain, summarization {rules['LangChain, summarization']}; "
+            f"Agent Framework {rules['agent-framework, context window']}",
+        ],
+        [f"{saves[0][0]} ms", f"mem0 {saves[0][1]} ms; Agent Framework {saves[0][2]} ms"],
+    ]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["api", "cli", "measured", "python", "settings"])
+@pytest.mark.parametrize("page", ["api", "cli", "measured", "python", "settings", "typescript"])
 def test_a_page_made_from_the_code_is_up_to_date(page: str) -> None:
     made = runpy.run_path(str(ROOT / "docs" / f"make_{page}.py"))
     assert made["PAGE"].read_text(encoding="utf-8") == made["text"](), "run `make docs`"

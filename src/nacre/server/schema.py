@@ -155,11 +155,19 @@ class SearchResult(_Answer):
     memories: list[Found]
 
 
+class RecallPick(_Answer):
+    """A memory that was chosen, with its score and the state of what it names."""
+
+    file: str
+    name: str
+    text: Annotated[str, Field(description="The memory as it is attached to a message.")]
+
+
 class RecallResult(_Answer):
     """What `nacre recall --json` prints."""
 
     query: str
-    picks: list[dict[str, Any]]
+    picks: list[RecallPick]
     left_out: list[dict[str, Any]]
     ranked: list[dict[str, Any]]
     took_ms: float
