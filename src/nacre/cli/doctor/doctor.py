@@ -41,7 +41,14 @@ if TYPE_CHECKING:
     from nacre.tools.rules import PermissionRule
 
 SECRETS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
-EXTRAS = {"anthropic": "anthropic", "openai": "openai", "tui": "textual", "mcp": "mcp", "embed": "numpy"}
+EXTRAS = {
+    "anthropic": "anthropic",
+    "openai": "openai",
+    "tui": "textual",
+    "mcp": "mcp",
+    "acp": "acp",
+    "embed": "numpy",
+}
 """Optional extras and the module that proves each is installed."""
 MIN_FREE_BYTES = 100_000_000
 """A long session with its offloaded results takes tens of megabytes."""

@@ -47,7 +47,7 @@ from acp.schema import (
 
 from nacre.errors import NacreError
 from nacre.integrations.acp.prompt import PromptBlock, read_prompt
-from nacre.integrations.acp.transport import open_stdio
+from nacre.integrations.acp.transport import INTERNAL_ERROR, INVALID_PARAMS, open_stdio
 from nacre.messages.blocks import Json, JsonObject
 from nacre.version import VERSION
 
@@ -79,6 +79,9 @@ async def serve_acp(load: Load, commands: Commands) -> None:
         )
         try:
             await connection.listen()
+            me = asyncio.current_task()
+            if me is not None and me.cancelling():
+                raise asyncio.CancelledError  # the SDK returns instead
         finally:
             await asyncio.shield(connection.close())
 
@@ -148,7 +151,7 @@ class AcpAgent:
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
         """Accept the known method: keys are read when a session is opened."""
         if method_id != SETUP:
-            raise RequestError.invalid_params({"methodId": f"there is only {SETUP}"})
+            raise RequestError(INVALID_PARAMS, f"the only method is {SETUP}")
         return AuthenticateResponse()
 
     async def new_session(
@@ -225,7 +228,7 @@ class AcpAgent:
         try:
             read = await asyncio.to_thread(read_prompt, prompt)
         except ValueError as error:
-            raise RequestError(-32602, str(error)) from error
+            raise RequestError(INVALID_PARAMS, str(error)) from error
         return PromptResponse(stop_reason=await session.prompt(read))
 
     async def cancel(self, session_id: str, **_: Any) -> None:
@@ -243,7 +246,7 @@ class AcpAgent:
         try:
             await session.set_option(config_id, str(value))
         except NacreError as error:
-            raise RequestError(-32602, str(error)) from error
+            raise RequestError(INVALID_PARAMS, str(error)) from error
         return SetSessionConfigOptionResponse(config_options=session.options())
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -255,17 +258,17 @@ class AcpAgent:
     def _session(self, session_id: str) -> AcpSession:
         session = self._sessions.get(session_id)
         if session is None:
-            raise RequestError(-32602, f"no session {session_id} is open; open it with session/load")
+            raise RequestError(INVALID_PARAMS, f"no session {session_id} is open; open it with session/load")
         return session
 
     def _settings(self, cwd: str) -> Settings:
         if not Path(cwd).is_absolute() or not Path(cwd).is_dir():
-            raise RequestError(-32602, f"cwd must be the absolute path of a directory, not {cwd!r}")
+            raise RequestError(INVALID_PARAMS, f"cwd must be the absolute path of a directory, not {cwd!r}")
         try:
             settings = self._load(Path(cwd))
             settings.require_sound()
         except NacreError as error:
-            raise RequestError(-32603, str(error)) from error
+            raise RequestError(INTERNAL_ERROR, str(error)) from error
         return settings
 
     async def _open(
@@ -295,7 +298,7 @@ class AcpAgent:
             try:
                 await session.open(known)
             except NacreError as error:
-                raise RequestError(-32603, str(error)) from error
+                raise RequestError(INTERNAL_ERROR, str(error)) from error
             self._sessions[session.id] = session
         return session
 
@@ -339,7 +342,7 @@ def with_servers(settings: Settings, servers: Sequence[McpServer]) -> Settings:
                 headers: JsonObject = {pair.name: pair.value for pair in one.headers}
                 entry = {"type": "http", "url": one.url, "headers": headers}
             case _:
-                raise RequestError(-32602, f"MCP server {one.name!r}: only stdio and http are supported")
+                raise RequestError(INVALID_PARAMS, f"server {one.name!r}: only stdio and http are supported")
         given[_BAD_NAME.sub("-", one.name)[:64] or "server"] = entry
     return replace(settings, mcp_servers={**given, **settings.mcp_servers}) if given else settings
 

@@ -27,6 +27,7 @@ from acp.schema import (
     SessionModeState,
     ToolCallUpdate,
     UnstructuredCommandInput,
+    UsageUpdate,
 )
 
 from nacre.agents.toolset import GO, MEANS, MODES, PermissionMode
@@ -41,6 +42,7 @@ from nacre.errors import NacreError, ToolError
 from nacre.formatting import fenced, shorten
 from nacre.integrations.acp.editor_files import CLIENT_ERRORS, EditorFiles
 from nacre.integrations.acp.prompt import Prompt
+from nacre.integrations.acp.transport import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 from nacre.integrations.acp.updates import (
     KINDS,
     TASK_LIST,
@@ -119,6 +121,7 @@ class AcpSession:
         self._is_cancelled = False
         self._is_in_command = False
         self._has_title = False
+        self._usage: UsageUpdate | None = None
         self._unsaid: list[str] = []
         """Lines for the first turn."""
         self.id = ""
@@ -177,7 +180,7 @@ class AcpSession:
     async def prompt(self, prompt: Prompt) -> StopReason:
         """Answer a prompt; raises `RequestError` if the turn fails."""
         if self._turn is not None:
-            raise RequestError(-32600, BUSY)
+            raise RequestError(INVALID_REQUEST, BUSY)
         self._is_cancelled = False
         self._turn = turn = asyncio.create_task(self._answer(prompt), name="turn of a client")
         try:
@@ -215,7 +218,7 @@ class AcpSession:
             outcome = await self._stream(prompt.text, prompt.images)
             return STOP_REASONS[await self._offer_plan(outcome)]
         except NacreError as error:
-            raise RequestError(-32603, failed_line(error)) from error
+            raise RequestError(INTERNAL_ERROR, failed_line(error)) from error
 
     async def _stream(self, text: str | None, images: Sequence[Image] = ()) -> Outcome:
         outcome: Outcome = "empty"
@@ -272,7 +275,10 @@ class AcpSession:
     async def _show_usage(self) -> None:
         session = self.ready.agent.session
         usd = session.meter.cost_usd if not session.meter.unpriced else None
-        await self.update(usage_update(session.tokens, session.window, usd))
+        update = usage_update(session.tokens, session.window, usd)
+        if update != self._usage:
+            self._usage = update
+            await self.update(update)
 
     async def _set_title(self, text: str) -> None:
         """Name a new session after its first message, as lists of sessions do."""
@@ -448,7 +454,7 @@ class AcpSession:
             AvailableCommand(
                 name=name,
                 description=summary,
-                input=AvailableCommandInput(UnstructuredCommandInput(hint=_hint(summary))),
+                input=_input(name, summary),
             )
             for name, summary in self._slash.commands.items()
             if name not in NOT_OFFERED
@@ -466,7 +472,7 @@ class AcpSession:
         """Apply a mode by its name; raises `RequestError` for an unknown one."""
         known = next((one for one in MODES if one == mode), None)
         if known is None:
-            raise RequestError.invalid_params({"modeId": f"no mode {mode!r}; there are {', '.join(MODES)}"})
+            raise RequestError(INVALID_PARAMS, f"no mode {mode!r}; there are {', '.join(MODES)}")
         self.ready.modes.set(known)
 
     async def show_mode(self) -> None:
@@ -479,7 +485,7 @@ class AcpSession:
         """Return what a client offers beside the input: mode, model, and level of thinking."""
         session = self.ready.agent.session
         models = [
-            SessionConfigSelectOption(value=one.name, name=one.name, description=one.line.strip("● ").strip())
+            SessionConfigSelectOption(value=one.name, name=one.name, description=" ".join(one.line.split()))
             for one in offered_models(session, self._settings.environ)
         ]
         levels = session.profile.thinking_levels
@@ -495,17 +501,17 @@ class AcpSession:
     async def set_option(self, name: str, value: str) -> None:
         """Apply an option by its id; raises `RequestError` for an unknown one."""
         if self._turn is not None and name != "mode":
-            raise RequestError(-32600, BUSY)
+            raise RequestError(INVALID_REQUEST, BUSY)
         if name == "mode":
             await self.set_mode(value)
             return
         commands = {"model": f"/model {value}", "thought_level": f"/think {value}"}
         if name not in commands:
-            raise RequestError.invalid_params({"configId": f"no option {name!r}"})
+            raise RequestError(INVALID_PARAMS, f"no option {name!r}")
         done = await self._runner.run(self._slash, commands[name], self.ready)
         errors = " ".join(text.strip() for text, is_error in done.printed if is_error)
         if errors:
-            raise RequestError.invalid_params({"value": errors})
+            raise RequestError(INVALID_PARAMS, errors)
         if isinstance(done.ending, Reopen):
             await self._reopen(done.ending)
 
@@ -536,10 +542,11 @@ def _named(value: str, description: str | None = None) -> SessionConfigSelectOpt
     return SessionConfigSelectOption(value=value, name=value.capitalize(), description=description)
 
 
-def _hint(summary: str) -> str:
-    """Return what follows a command, from its line in the list of commands."""
-    _, _, form = summary.partition(": /")
-    return form.partition(";")[0].partition(",")[0].partition(" ")[2] or "none needed"
+def _input(name: str, summary: str) -> AvailableCommandInput | None:
+    """Return what may follow a command, from its line in the list of commands."""
+    _, found, rest = summary.partition(f"/{name} ")
+    hint = rest.partition(";")[0].partition(f", /{name}")[0].replace(f"/{name} ", "")
+    return AvailableCommandInput(UnstructuredCommandInput(hint=hint)) if found else None
 
 
 def _text_of(path: Path) -> str | None:

@@ -16,6 +16,9 @@ MAX_LINE_BYTES = 50 * 1024 * 1024
 """Of one message: some pictures in base64. It is also the limit of the protocol's SDK."""
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+"""Codes of JSON-RPC; the SDK's own errors have fixed messages, of which a client shows nothing else."""
 
 
 class StdioTransport:
