@@ -88,6 +88,7 @@ def doctor(options: RunOptions, /, *, as_json: bool, show_all: bool, show_sandbo
     settings = load(Path.cwd(), os.environ, cli=options.as_settings(), is_for_looking=True)
     checks = [Check("settings", ok=False, message=problem.line) for problem in settings.problems]
     checks = checks or [Check("settings", ok=True, message="every file and variable can be read")]
+    checks += [note("claude settings", one.line) for one in settings.claude_notes]
     choice = None
     try:
         choice = choose(settings.model, settings.environ)
