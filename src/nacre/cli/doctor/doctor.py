@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nacre.cli.doctor.clients import client_checks
 from nacre.cli.doctor.data_sent import DataSent, ways_out
 from nacre.cli.doctor.memory import (
     Check,
@@ -108,6 +109,7 @@ def doctor(options: RunOptions, /, *, as_json: bool, show_all: bool, show_sandbo
         checks.append(Check("vendor", ok=is_there, message=f"the {name} package {state}"))
     checks += [*known.checks, *instruction_checks(settings), *secret_checks(settings)]
     checks += [*_sandbox_checks(settings), *worktree_checks(settings), *_rule_notes(settings)]
+    checks += client_checks(settings, os.environ)
     paths = {
         "home": str(settings.home),
         "sessions": str(settings.home / "projects" / slug(canonical(settings.cwd))),
