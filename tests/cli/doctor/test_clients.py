@@ -27,7 +27,7 @@ def test_an_installed_program_is_listed_and_a_removed_or_dead_entry_is_a_problem
     (found,) = checks(here, client.name)
     assert found[0] and found[1].startswith(f"{path} starts /")
 
-    path.write_text(text.replace('"mcp"', '"mcp", "--read-only"', 1))
+    path.write_text('"mcp", "--read-only"'.join(text.rsplit('"mcp"', 1)))
     ((is_ok, message),) = checks(here, client.name)
     assert is_ok and message.endswith(", changed since it was installed")
 

@@ -25,12 +25,10 @@ def client_checks(settings: Settings, environ: Mapping[str, str]) -> list[Check]
     """Return one check for each file that names nacre, or did when it was installed."""
     checks = list(_claude_code(settings, environ))
     for client in CLIENTS:
-        for project in (None, settings.cwd):
-            path = config_file(client, environ, project)
-            if (
-                check := _mcp_client(client, path, settings, environ, in_project=project is not None)
-            ) is not None:
-                checks.append(check)
+        paths = {config_file(client, environ, project): project for project in (settings.cwd, None)}
+        for path, project in paths.items():
+            check = _mcp_client(client, path, settings, environ, in_project=project is not None)
+            checks += [check] if check is not None else []
     return checks
 
 
@@ -57,8 +55,9 @@ def _mcp_client(
 def _claude_code(settings: Settings, environ: Mapping[str, str]) -> Iterator[Check]:
     name = "claude-code"
     home = client_home(environ)
-    for scope in SCOPES:
-        path = settings_path(scope, home, settings.cwd)
+    # In a home directory the user's file is also the project's.
+    paths = {settings_path(scope, home, settings.cwd): scope for scope in reversed(SCOPES)}
+    for path, scope in paths.items():
         install = f"nacre install {name}{'' if scope == 'user' else f' --scope {scope}'}"
         try:
             text, _ = text_of(read_file(Path(os.path.realpath(path))), path)
