@@ -7,7 +7,7 @@ PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 # The distribution was named `nacre` before; left in place, its uninstallation would remove the command of the new one.
 UNINSTALL_OLD = $(PIP) uninstall --yes nacre 2>/dev/null || true
 
-.PHONY: chat test test-all soak check format lint types imports bench prompts-lock docs site clean
+.PHONY: chat test test-all soak check format lint types imports bench prompts-lock docs release site clean
 
 chat: $(VENV)/.run
 	@$(BIN)/nacre chat $(ARGS)
@@ -55,6 +55,10 @@ docs: $(VENV)/.dev
 # The documentation as a website in site/, without a network; a broken link is an error.
 site: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# Wheel, sdist and list of components in dist/, checked; the same commit gives the same bytes.
+release: $(VENV)/.dev
+	$(BIN)/python .ci/release.py $(ARGS)
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench.run $(ARGS)

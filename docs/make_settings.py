@@ -29,7 +29,8 @@ The first that says something decides:
 4. `.nacre/settings.local.json` in the project: yours alone, not committed
 5. `.nacre/settings.json` in the project: shared
 6. `settings.json` in nacre's home
-7. the default
+7. [Claude Code's settings](../how-to/claude-settings.md): permission rules, hooks and memory switches
+8. the default
 
 To the lists of `permissions` every source adds.
 

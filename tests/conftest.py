@@ -94,6 +94,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
         if name.startswith(FOREIGN_VARIABLES):
             monkeypatch.delenv(name)
     monkeypatch.setenv("NACRE_HOME", str(_new_folder(tmp_path_factory, "home")))
+    if (Path.home() / ".claude" / "settings.json").exists():
+        monkeypatch.setenv("NACRE_CLAUDE_SETTINGS", "false")
 
 
 def _new_folder(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:

@@ -29,6 +29,7 @@ from nacre.tools.base import Tool
 from nacre.tools.policy import SUBCOMMANDS, Mode, PermissionPolicy
 from nacre.tools.rules import parse_rule
 from nacre.tools.workspace import Workspace
+from nacre.version import VERSION
 from tests.architecture.pages import fences
 from tests.architecture.processes import run_python
 
@@ -461,9 +462,9 @@ def test_every_target_that_is_named_is_in_the_makefile() -> None:
 
 
 def test_the_changelog_has_a_place_for_prompts() -> None:
-    unreleased = re.split(r"^## ", read("CHANGELOG.md"), flags=re.MULTILINE)[1]
-    assert unreleased.startswith("Unreleased")
-    assert "### Prompts" in unreleased
+    newest = re.split(r"^## ", read("CHANGELOG.md"), flags=re.MULTILINE)[1]
+    assert newest.startswith(("Unreleased", VERSION))
+    assert "### Prompts" in newest
 
 
 def test_the_changelog_names_every_prompt() -> None:

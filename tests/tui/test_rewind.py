@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from nacre.app.chat_session import OpenedChat
+from nacre.app.slash_commands import SlashCommands
 from nacre.cli.output import print_error
 from nacre.testing import ScriptedProvider, say
 from nacre.tui import app as tui_app
 from nacre.tui.app import ChatApp
-from nacre.tui.start import SlashCommands
 from nacre.tui.talk import Talk
 from tests.tui.stage import staged
 

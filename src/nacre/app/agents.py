@@ -399,6 +399,7 @@ def _toolset(spec: ChildSpec, parent: ParentAgent, settings: Settings, stack: As
 
     workspace = Workspace(settings.cwd)
     workspace.owned = dict(parent.toolset.workspace.owned)
+    workspace.unsaved = parent.toolset.workspace.unsaved
     stack.push_async_callback(workspace.close)
     policy = parent.toolset.guard.policy
     policy = replace(policy, rules=tuple(rule for rule in policy.rules if rule.origin != MEMORY))

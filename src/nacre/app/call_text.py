@@ -39,11 +39,15 @@ _MAIN = {
 """The argument that names what a call is about."""
 
 
-def call_line(call: ToolCall) -> str:
-    """Return a call in a few words, such as `Read src/app.py` or `Edit src/app.py +2 −1`."""
+def call_line(call: ToolCall, cwd: Path | None = None) -> str:
+    """Return a call in a few words, such as `Read src/app.py` or `Edit src/app.py +2 −1`.
+
+    `cwd` is the working directory of the session, by default that of the process.
+    """
+    cwd = cwd or Path.cwd()
     given = call.input
     if call.name in _PATHS and isinstance(path := given.get("file_path"), str):
-        return f"{call.name} {short_path(path)}{_counts(call)}"
+        return f"{call.name} {short_path(path, cwd)}{_counts(call)}"
     if call.name == "TaskList":
         tasks = given.get("tasks")
         return f"TaskList {len(tasks)} tasks" if isinstance(tasks, list) else "TaskList"
@@ -51,18 +55,16 @@ def call_line(call: ToolCall) -> str:
     if isinstance(main, str):
         where = given.get("path")
         below = (
-            f" in {short_path(where)}"
-            if isinstance(where, str) and where not in {"", str(Path.cwd())}
-            else ""
+            f" in {short_path(where, cwd)}" if isinstance(where, str) and where not in {"", str(cwd)} else ""
         )
         return f"{call.name} {shorten(main, MAX_ARGUMENT_CHARS)}{below}"
     arguments = ", ".join(f"{name}={_short(value)}" for name, value in given.items())
     return f"{call.name}({shorten(arguments, MAX_ARGUMENT_CHARS)})"
 
 
-def short_path(path: str) -> str:
+def short_path(path: str, cwd: Path | None = None) -> str:
     """Return a path relative to the working directory if it is below it; of a long one, its end."""
-    path = path.removeprefix(f"{Path.cwd()}{os.sep}")
+    path = path.removeprefix(f"{cwd or Path.cwd()}{os.sep}")
     return path if len(path) <= MAX_PATH_CHARS else f"…{path[1 - MAX_PATH_CHARS :]}"
 
 

@@ -361,7 +361,7 @@ async def _open_log(
     else:
         path = find_log(settings, wanted)
         opened = await close_open_calls(
-            resume_log(path, home=settings.home, branch_name=branch, clock=clock), clock
+            resume_log(path, home=settings.home, cwd=settings.cwd, branch_name=branch, clock=clock), clock
         )
     stack.push_async_callback(opened.writer.close)
     return opened

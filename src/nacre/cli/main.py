@@ -38,6 +38,7 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS = {
+    "acp": CommandEntry("nacre.cli.acp", "acp", "Be the agent of an editor (Zed, Toad, JetBrains)."),
     "agents": CommandEntry(
         "nacre.cli.agents.agents", "agents", "List agents and teams, write to them, stop them."
     ),

@@ -154,8 +154,13 @@ def start(home: Path, cwd: Path, *, branch_name: str = "", clock: Clock = SYSTEM
     return OpenedLog(SessionLogWriter(log, _envelope(session_id, cwd, branch_name)), [], [], [])
 
 
-def resume(path: Path, *, home: Path, branch_name: str = "", clock: Clock = SYSTEM_CLOCK) -> OpenedLog:
-    """Resume a session; one that is open in another process continues as a branch with its own id."""
+def resume(
+    path: Path, *, home: Path, cwd: Path | None = None, branch_name: str = "", clock: Clock = SYSTEM_CLOCK
+) -> OpenedLog:
+    """Resume a session; one that is open in another process continues as a branch with its own id.
+
+    `cwd` is the working directory of a session without messages; by default that of the process.
+    """
     notices: list[str] = []
     try:
         log = SessionLog.open(path, home=home)
@@ -163,13 +168,13 @@ def resume(path: Path, *, home: Path, branch_name: str = "", clock: Clock = SYST
         log = branch(path, clock.new_id(), home=home)
         notices.append(f"{busy} Continuing as a branch: session {log.session}.")
     try:
-        return _load(log, notices, branch_name, clock)
+        return _load(log, notices, branch_name, cwd or Path.cwd())
     except BaseException:
         log.close()
         raise
 
 
-def _load(log: SessionLog, notices: list[str], branch_name: str, clock: Clock) -> OpenedLog:
+def _load(log: SessionLog, notices: list[str], branch_name: str, cwd: Path) -> OpenedLog:
     where = log.resume_offset()
     if where.bytes_to_read > MAX_RESUME_BYTES:
         raise TranscriptError(
@@ -191,7 +196,7 @@ def _load(log: SessionLog, notices: list[str], branch_name: str, clock: Clock) -
             if torn.kept_in is None
             else f"The end of the log was torn: {torn.torn_bytes} bytes were moved to {torn.kept_in}."
         )
-    envelope = _envelope(log.session, Path(loaded.cwd or Path.cwd()), branch_name)
+    envelope = _envelope(log.session, Path(loaded.cwd or cwd), branch_name)
     writer = SessionLogWriter(log, envelope, parent=loaded.leaf, is_whole=where.offset == 0)
     return OpenedLog(writer, loaded.records, loaded.problems, notices)
 

@@ -425,6 +425,7 @@ _KEYS = (
     SettingKey("hooks", Table(), reach=SettingScope.TRUSTED),
     SettingKey("commands", Table(), reach=SettingScope.TRUSTED),
     SettingKey("mcpServers", Table(), reach=SettingScope.TRUSTED),
+    SettingKey("claudeSettings", Flag(), reach=SettingScope.NOT_REPOSITORY),
     SettingKey("models", Table(), reach=SettingScope.TRUSTED),
 )
 

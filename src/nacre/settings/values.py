@@ -367,6 +367,11 @@ class Settings:
     """Variables that came from the files' `env` blocks."""
     origins: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[SettingsProblem, ...] = ()
+    claude_settings: bool = True
+    """Read permission rules, hooks and memory switches of Claude Code's settings as well; see
+    [how](../how-to/claude-settings.md)."""
+    claude_notes: tuple[SettingsProblem, ...] = ()
+    """Parts of Claude Code's settings that nacre does not use, or uses differently."""
     files: tuple[Path, ...] = field(default=(), compare=False)
     """The files that were read, or would be if they existed."""
     read_again: Callable[[], Settings] | None = field(default=None, repr=False, compare=False)

@@ -46,9 +46,11 @@ def edit_tool(workspace: Workspace) -> Tool:
         path = workspace.locate(file_path)
         seen = workspace.seen(path)
         await workspace.before_change(path)
+        unsaved = await workspace.unsaved(path)
 
         def edited() -> tuple[bytes, os.stat_result, list[int], ShownLines | None]:
-            content, before = read_whole(path, file_path)
+            on_disk, before = read_whole(path, file_path)
+            content = on_disk if unsaved is None else unsaved
             known = check_seen(seen, content, file_path)
             text, encoding = decode(content, file_path)
             text, lines = replaced(text, old_string, new_string)
@@ -85,11 +87,13 @@ def write_tool(workspace: Workspace) -> Tool:
         wanted = _encoded(content, "content")
         seen = workspace.seen(path)
         await workspace.before_change(path)
+        unsaved = await workspace.unsaved(path)
 
         def checked() -> os.stat_result | None:
             if not os.path.lexists(path):
                 return None
-            existing, before = read_whole(path, file_path)
+            on_disk, before = read_whole(path, file_path)
+            existing = on_disk if unsaved is None else unsaved
             known = check_seen(seen, existing, file_path)
             if known.lines is not None:
                 text = decode(existing, file_path)[0].removesuffix("\n")

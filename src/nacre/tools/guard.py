@@ -31,8 +31,11 @@ class Refusal:
     reason: str
 
 
-PermissionAnswer = Literal["once", "always", "no"] | Refusal
-"""The user's answer: for this call, from now on, or not at all, with or without a reason."""
+PermissionAnswer = Literal["once", "always", "no", "never"] | Refusal
+"""The user's answer: for this call, from now on, not this time, or not again in this session.
+
+A refusal may have a reason.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,13 +201,18 @@ class Guard:
                 answer = await self._ask(question)
                 if isinstance(answer, Refusal):
                     return replace(decision, effect="deny", reason=f"the user said no: {answer.reason}")
-                if answer == "no":
+                if answer == "never":
+                    # Not saved: a question that is never asked again could not be answered otherwise.
+                    self.policy = self.policy.with_rules([replace(rule, effect="deny", origin=SAID_NEVER)])
+                if answer in {"no", "never"}:
                     return replace(decision, effect="deny", reason="the user said no")
                 if answer == "always":
                     self._add_rule(rule)
                 return replace(decision, effect="allow")
 
 
+SAID_NEVER = "your answer in this session"
+"""The origin of a rule that the user added with "never"."""
 MAX_RULE_CHARS = 100
 """Of a rule in a refusal; a longer one is a command for this call only."""
 MAX_LINES = 60
@@ -222,25 +230,39 @@ async def preview(tool: str, arguments: JsonObject, workspace: Workspace) -> str
         case "Edit" | "Write":
             named = str(arguments.get("file_path", ""))
             path = workspace.locate(named)
-            return await in_thread(lambda stop: _diff(tool, arguments, path, named))
+            unsaved = await workspace.unsaved(path)
+            return await in_thread(lambda stop: _diff(tool, arguments, path, named, unsaved))
         case _:
             lines = (f"{name}: {canonical(value).decode()}" for name, value in sorted(arguments.items()))
             return _short("\n".join(lines) or "(no arguments)")
 
 
-def _diff(tool: str, arguments: JsonObject, path: Path, named: str) -> str:
+def file_change(
+    tool: str, arguments: JsonObject, path: Path, named: str, unsaved: bytes | None = None
+) -> tuple[str, str] | None:
+    """Return the text of a file before and after an Edit or a Write; None if the edited text is not in it.
+
+    Raises `ToolError` for a file that cannot be read as text.
+    """
+    if unsaved is None:
+        unsaved = read_whole(path, named)[0] if path.exists() else b""
+    before = decode(unsaved, named)[0]
+    if tool == "Write":
+        return before, str(arguments.get("content", ""))
+    after, places = replaced(
+        before, str(arguments.get("old_string", "")), str(arguments.get("new_string", ""))
+    )
+    return (before, after) if places else None
+
+
+def _diff(tool: str, arguments: JsonObject, path: Path, named: str, unsaved: bytes | None) -> str:
     try:
-        before = decode(read_whole(path, named)[0], named)[0] if path.exists() else ""
+        change = file_change(tool, arguments, path, named, unsaved)
     except ToolError as error:
         return f"{named}: {error}"
-    if tool == "Write":
-        after = str(arguments.get("content", ""))
-    else:
-        after, places = replaced(
-            before, str(arguments.get("old_string", "")), str(arguments.get("new_string", ""))
-        )
-        if not places:
-            return f"{named}: the text to replace is not in the file, so nothing would change"
+    if change is None:
+        return f"{named}: the text to replace is not in the file, so nothing would change"
+    before, after = change
     lines = list(
         difflib.unified_diff(
             printable(before).splitlines(), printable(after).splitlines(), named, named, lineterm="", n=2

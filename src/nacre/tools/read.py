@@ -76,8 +76,9 @@ def read_tool(workspace: Workspace, settings: ReadSettings | None = None) -> Too
         lines = range(first, first + (limit or limits.lines))
         wanted = _Wanted(lines, column and max(column, 1), may_page=may_page)
         path = workspace.locate(file_path)
+        unsaved = await workspace.unsaved(path)
         found, version = await in_thread(
-            lambda stop: _read(path, file_path, wanted, limits=limits, stop=stop)
+            lambda stop: _read(path, file_path, wanted, limits=limits, stop=stop, unsaved=unsaved)
         )
         workspace.saw(path, version)
         return found
@@ -97,10 +98,16 @@ class _Wanted:
 
 
 def _read(
-    path: Path, shown: str, wanted: _Wanted, *, limits: ReadSettings, stop: threading.Event
+    path: Path,
+    shown: str,
+    wanted: _Wanted,
+    *,
+    limits: ReadSettings,
+    stop: threading.Event,
+    unsaved: bytes | None,
 ) -> tuple[ToolResult | str, Version]:
-    source, found = open_regular(path, shown)
-    with source:
+    file, found = open_regular(path, shown)
+    with file, file if unsaved is None else io.BytesIO(unsaved) as source:
         if why := UNREADABLE.get(path.suffix.lower()):
             raise ToolError(f"{why}: {shown}.")
         content = source.read(MAX_WHOLE_BYTES + 1) or b""

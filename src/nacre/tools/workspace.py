@@ -22,6 +22,8 @@ from nacre.tools.shown_lines import ShownLines, covers, join, within, written
 T = TypeVar("T")
 Writer: TypeAlias = Callable[[Path, bytes], Awaitable[None]]
 """Writes a file of an owned directory; raises `ToolError` to refuse."""
+Unsaved: TypeAlias = Callable[[Path], Awaitable[bytes | None]]
+"""Returns the content of a file with unsaved changes in an editor; None: the file on disk counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,8 @@ class Workspace:
         self.owned: dict[Path, Writer] = {}
         """Directories with a writer of their own, such as memory, which keeps an index and history."""
         self.copies: Copies | None = None
+        self.unsaved: Unsaved = _nothing
+        """Asked before a file is read or changed, so that the model sees what the user sees."""
         self.before_change: Callable[[Path], Awaitable[None]] = _nothing
         """Called with the real file before a change; an exception stops the change."""
         self.opens_output: OpenOutput | None = None
@@ -170,6 +174,7 @@ class Workspace:
         copy.cwd = self.cwd
         copy._seen = dict(self._seen)
         copy.opens_output = self.opens_output
+        copy.unsaved = self.unsaved
         return copy
 
     def keep_running(self, group: int) -> None:

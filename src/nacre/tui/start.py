@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from nacre.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from nacre.app.chat_session import OpenedChat
-    from nacre.app.endings import Ending
-    from nacre.app.open_agent import OpenedAgent
+    from nacre.app.slash_commands import SlashCommands
     from nacre.settings import Settings
     from nacre.tools.guard import Ask
-
-
-Run: TypeAlias = Callable[[Coroutine[Any, Any, Any]], Any]
-RunSlash: TypeAlias = "Callable[[str, OpenedAgent, Run, Callable[[OpenedAgent], None]], Ending]"
-"""Runs a line: the session, a function that runs a coroutine there, a function that continues the turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class SlashCommands:
-    """The available commands and the function that runs them."""
-
-    commands: Mapping[str, str]
-    """Each with its help line."""
-    run: RunSlash
-    at_once: frozenset[str] = frozenset()
-    """Those that may run while a turn works."""
 
 
 class OpenChat(Protocol):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import io
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import CancelledError, Future
-from contextlib import aclosing, redirect_stderr, redirect_stdout
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from textual.content import Content
 
@@ -18,6 +16,7 @@ from nacre.app.endings import Ending, Reopen, Rewound
 from nacre.app.model_switch import AUTO, offered_models, settings_for, switch_note, thinking_note
 from nacre.app.open_agent import OpenedAgent
 from nacre.app.session_text import ended_line, failed_line, farewell_line, stopped_line, working
+from nacre.app.slash_commands import PrintedText, SlashRunner
 from nacre.context.plan import proposed_plan
 from nacre.errors import NacreError
 from nacre.formatting import clean, printable
@@ -38,7 +37,6 @@ from nacre.tui.pieces import Level, NoticeLine, Piece, UserText
 from nacre.tui.start import Start
 from nacre.tui.start_panel import remembered_line
 
-T = TypeVar("T")
 ERROR_BEGINS = "nacre: "
 """Prefix of errors on the command line, which is redundant on the screen."""
 NOT_BEGUN = "stopped before anything was sent; ↑ brings your words back"
@@ -48,23 +46,7 @@ SHOWN_OF_THE_PAST = 40
 """Messages shown of a resumed session."""
 
 
-class _Printed(io.TextIOBase):
-    """A stream whose text goes to a list, in the order in which both streams were written."""
-
-    def __init__(self, printed: list[tuple[str, bool]], *, is_error: bool = False) -> None:
-        self._printed = printed
-        self._is_error = is_error
-
-    def write(self, text: str) -> int:
-        if self._printed and self._printed[-1][1] == self._is_error:
-            text_before = self._printed.pop()[0]
-            self._printed.append((text_before + text, self._is_error))
-        else:
-            self._printed.append((text, self._is_error))
-        return len(text)
-
-
-def _notices(printed: Sequence[tuple[str, bool]]) -> Iterator[NoticeLine]:
+def _notices(printed: Sequence[PrintedText]) -> Iterator[NoticeLine]:
     """Return what a command printed; each line of an error is a notice."""
     for text, is_error in printed:
         if is_error:
@@ -114,10 +96,7 @@ class Talk:
         self.slash = start.slash()
         self._start = start
         self._screen = screen
-        self._under_way: Future[Any] | None = None
-        """What a slash command waits for."""
-        self._one_command = asyncio.Lock()
-        """Commands print to the same stream."""
+        self._runner = SlashRunner()
         self._place: OpenedChat | None = None
         self._past: list[Record] = []
         """Records of the log that the session does not hold, and the number of records when it was opened."""
@@ -228,40 +207,8 @@ class Talk:
 
     async def _run(self, line: str, *, is_stoppable: bool) -> CommandResult:
         assert self._place is not None, "a session is open before anything is said"
-        ready = self._place.ready
-        loop = asyncio.get_running_loop()
-        again: list[OpenedAgent] = []
-        printed: list[tuple[str, bool]] = []
-
-        def run(work: Coroutine[Any, Any, T]) -> T:
-            under_way = asyncio.run_coroutine_threadsafe(work, loop)
-            if is_stoppable:
-                self._under_way = under_way
-            try:
-                return under_way.result()
-            except CancelledError:
-                raise KeyboardInterrupt from None  # as commands know it from a terminal
-            finally:
-                if is_stoppable:
-                    self._under_way = None
-
-        def act() -> Ending:
-            with redirect_stdout(_Printed(printed)), redirect_stderr(_Printed(printed, is_error=True)):
-                try:
-                    return self.slash.run(line, ready, run, again.append)
-                except KeyboardInterrupt:
-                    print("stopped")  # noqa: T201 - into the conversation, as all that commands say
-                    return None
-
-        try:
-            async with self._one_command:
-                # In a thread, because commands wait for the session's event loop.
-                ending = await asyncio.to_thread(act)
-        except NacreError as error:
-            return CommandResult(
-                None, (*_notices(printed), NoticeLine(printable(str(error)), "error")), False
-            )
-        return CommandResult(ending, tuple(_notices(printed)), bool(again))
+        done = await self._runner.run(self.slash, line, self._place.ready, is_stoppable=is_stoppable)
+        return CommandResult(done.ending, tuple(_notices(done.printed)), done.is_again)
 
     async def switch_session(self, to: Reopen) -> None:
         """Go on with another session; where that fails, the person stays."""
@@ -283,7 +230,7 @@ class Talk:
 
     def stop(self) -> bool:
         """Stop what a command waits for; returns False if nothing runs."""
-        return self._under_way is not None and self._under_way.cancel()
+        return self._runner.stop()
 
     async def leave(self) -> list[str]:
         """Close the session and wait for its background work; returns lines to print."""

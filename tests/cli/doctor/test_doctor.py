@@ -65,7 +65,7 @@ def test_with_nothing_configured_all_is_well_and_the_embedded_engine_answers(tmp
         "disk",
         "sandbox",
     ]
-    assert isinstance(extras, dict) and set(extras) == {"anthropic", "openai", "tui", "mcp", "embed"}
+    assert isinstance(extras, dict) and set(extras) == {"anthropic", "openai", "tui", "mcp", "acp", "embed"}
     assert isinstance(facts, dict) and (facts["entries"], facts["read_only"], facts["mode"]) == (
         0,
         None,

@@ -20,8 +20,8 @@ from nacre.cli.output import is_terminal, print_error, printable
 if TYPE_CHECKING:
     from nacre.app.endings import Ending
     from nacre.app.open_agent import OpenedAgent
+    from nacre.app.slash_commands import Run, SlashCommands
     from nacre.settings import Settings
-    from nacre.tui.start import Run, SlashCommands
 
 
 @click.command()
@@ -90,8 +90,8 @@ def _run_screen(settings: Settings, options: RunOptions) -> int:
 
 def slash_commands(settings: Settings) -> SlashCommands:
     """Return the slash commands of a chat with these settings."""
+    from nacre.app.slash_commands import SlashCommands
     from nacre.cli.chat.slash import COMMANDS, SlashContext, run_slash
-    from nacre.tui.start import SlashCommands
 
     def done(line: str, ready: OpenedAgent, run: Run, go_on: Callable[[OpenedAgent], None]) -> Ending:
         return run_slash(line, SlashContext(ready, settings, run, go_on))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nacre.cli.doctor.clients import client_checks
 from nacre.cli.doctor.data_sent import DataSent, ways_out
 from nacre.cli.doctor.memory import (
     Check,
@@ -41,7 +42,14 @@ if TYPE_CHECKING:
     from nacre.tools.rules import PermissionRule
 
 SECRETS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")
-EXTRAS = {"anthropic": "anthropic", "openai": "openai", "tui": "textual", "mcp": "mcp", "embed": "numpy"}
+EXTRAS = {
+    "anthropic": "anthropic",
+    "openai": "openai",
+    "tui": "textual",
+    "mcp": "mcp",
+    "acp": "acp",
+    "embed": "numpy",
+}
 """Optional extras and the module that proves each is installed."""
 MIN_FREE_BYTES = 100_000_000
 """A long session with its offloaded results takes tens of megabytes."""
@@ -81,6 +89,7 @@ def doctor(options: RunOptions, /, *, as_json: bool, show_all: bool, show_sandbo
     settings = load(Path.cwd(), os.environ, cli=options.as_settings(), is_for_looking=True)
     checks = [Check("settings", ok=False, message=problem.line) for problem in settings.problems]
     checks = checks or [Check("settings", ok=True, message="every file and variable can be read")]
+    checks += [note("claude settings", one.line) for one in settings.claude_notes]
     choice = None
     try:
         choice = choose(settings.model, settings.environ)
@@ -100,6 +109,7 @@ def doctor(options: RunOptions, /, *, as_json: bool, show_all: bool, show_sandbo
         checks.append(Check("vendor", ok=is_there, message=f"the {name} package {state}"))
     checks += [*known.checks, *instruction_checks(settings), *secret_checks(settings)]
     checks += [*_sandbox_checks(settings), *worktree_checks(settings), *_rule_notes(settings)]
+    checks += client_checks(settings, os.environ)
     paths = {
         "home": str(settings.home),
         "sessions": str(settings.home / "projects" / slug(canonical(settings.cwd))),

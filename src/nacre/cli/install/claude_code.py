@@ -201,6 +201,19 @@ def _is_ours(group: Json) -> bool:
     return all(isinstance(one, str) and _OURS.search(one) for one in commands)
 
 
+def hook_commands(text: str, path: Path) -> dict[str, str]:
+    """Return the command of nacre's hook for each event that has one."""
+    document = parsed(text, str(path))
+    found: dict[str, str] = {}
+    for event in EVENTS:
+        for group in _listed(at(document, ("hooks", event))):
+            for hook in _listed(group.get("hooks") if isinstance(group, dict) else None):
+                command = hook.get("command") if isinstance(hook, dict) else None
+                if isinstance(command, str) and _OURS.search(command):
+                    found[event] = command
+    return found
+
+
 def _lists(stored: Json) -> list[list[Json]]:
     return [one for one in stored if isinstance(one, list)] if isinstance(stored, list) else []
 

@@ -133,10 +133,15 @@ def is_found(client: McpClient, environ: Mapping[str, str]) -> bool:
 def is_connected(client: McpClient, path: Path) -> bool:
     """Whether a file names nacre's server; one that cannot be read does not."""
     try:
-        text, _ = text_of(read_file(Path(os.path.realpath(path))), path)
-        return at(_parsed(text, path), (client.key, SERVER)) is not None
+        return entry_of(client, path) is not None
     except ConfigError:
         return False
+
+
+def entry_of(client: McpClient, path: Path) -> Json:
+    """Return the entry of nacre's server in a file, if any; `ConfigError` for a file that is not valid."""
+    text, _ = text_of(read_file(Path(os.path.realpath(path))), path)
+    return at(_parsed(text, path), (client.key, SERVER))
 
 
 def server_entry(client: McpClient, program: Sequence[str], home: Path | None) -> JsonObject:

@@ -104,7 +104,9 @@ def settings_for(cwd: Path, environ: Mapping[str, str]) -> Settings:
     Settings of nacre's own home apply where the client's say nothing: both use one memory, and the user
     decides where it is.
     """
-    return load(cwd, environ, cli={"home": str(client_home(environ))}, beneath=home(environ))
+    # Its hooks and rules are for Claude Code itself, which applies them; its switch is read below.
+    given: JsonObject = {"home": str(client_home(environ)), "claudeSettings": False}
+    return load(cwd, environ, cli=given, beneath=home(environ))
 
 
 def is_switched_off(hook: HookInput) -> bool:
