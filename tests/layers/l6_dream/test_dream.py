@@ -184,6 +184,18 @@ async def test_lines_of_files_that_were_gone_before_stay_unless_the_report_names
     assert all(line in after for line in gone)
 
 
+async def test_a_memory_that_a_rule_changes_keeps_its_age(tmp_path: Path) -> None:
+    """D8, M12: recall warns of old memories, so an edit by a rule must not make them new."""
+    said = topic("Freeze", "Yesterday the platform group agreed on the merge freeze for release 9.")
+    location = laid(tmp_path, {**FILES, "freeze.md": said})
+    path = location.directory / "freeze.md"
+    os.utime(path, (10**9, 10**9))
+    done = await dream(night(location))
+    assert done.state.status == "completed"
+    assert path.read_bytes() != said
+    assert path.stat().st_mtime == 10**9
+
+
 async def test_one_who_lost_the_lock_takes_nothing_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
