@@ -76,6 +76,7 @@ def test_a_traceback_is_shown_only_with_debug_wherever_it_stands(tmp_path: Path,
     ("args", "says"),
     [
         (["dotor"], "no command 'dotor'; did you mean `nacre doctor`? (see `nacre --help`)"),
+        (["why"], "no command 'why'; did you mean `nacre memory why`? (see `nacre --help`)"),
         (["xyzzy"], "no command 'xyzzy' (see `nacre --help`)"),
         (
             ["-p", "--model", "x", "Hello?"],

@@ -283,6 +283,9 @@ def test_caps_come_from_settings_and_variables(tmp_path: Path) -> None:
     """F5: a setting replaces the default of one limit."""
     environ = {"HOME": str(tmp_path), "NACRE_HOME": str(tmp_path / "home")}
     assert load(tmp_path, environ).spend == SpendSettings()
+    assert SpendSettings().turn_usd and SpendSettings().turn_tokens, (
+        "agents of a turn end somewhere by default"
+    )
     capped = load(tmp_path, {**environ, "NACRE_SPEND_DAY_USD": "2.5", "NACRE_SPEND_TURN_TOKENS": "0"})
     assert capped.spend == SpendSettings(day_usd=2.5, turn_tokens=0)
 

@@ -68,6 +68,8 @@ async def test_an_empty_file_and_a_range_past_the_end_are_said(workspace, tmp_pa
     assert (
         await read(workspace, "short", offset=9) == "[The file has only 2 lines; offset=9 is past its end.]"
     )
+    (tmp_path / "line").write_text("a\n")
+    assert await read(workspace, "line", offset=2) == "[The file has only 1 line; offset=2 is past its end.]"
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])

@@ -253,6 +253,9 @@ def _check(ctx: click.Context, options: RunOptions, *, has_format: bool) -> None
 def _did_you_mean(word: str) -> str:
     from difflib import get_close_matches
 
+    memory = getattr(importlib.import_module(COMMANDS["memory"].module), COMMANDS["memory"].function)
+    if isinstance(memory, click.Group) and word in memory.commands:
+        return f"; did you mean `nacre memory {word}`?"
     close = get_close_matches(word, COMMANDS, n=1)
     return f"; did you mean `nacre {close[0]}`?" if close else ""
 

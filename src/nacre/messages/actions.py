@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
+from nacre.formatting import counted
 from nacre.messages.blocks import Json, JsonObject, ToolCall, ToolResult
 
 ActionCategory: TypeAlias = Literal["read", "edit", "command", "search", "web", "other", "reply", "remark"]
@@ -184,7 +185,7 @@ def _change(arguments: JsonObject) -> str:
     more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
     if not old:
         lines = new.count("\n") + 1 if new else 0
-        return f"{_quote(_significant(iter(new.splitlines())))} ({lines} lines){more}"
+        return f"{_quote(_significant(iter(new.splitlines())))} ({counted(lines, 'line')}){more}"
     return f"{_difference(old, new)}{more}"
 
 

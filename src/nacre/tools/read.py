@@ -15,6 +15,7 @@ from typing import IO, Annotated
 
 from nacre import prompts
 from nacre.errors import ToolError
+from nacre.formatting import counted
 from nacre.messages.blocks import Text, ToolResult
 from nacre.messages.media import media_block, media_facts, media_type
 from nacre.messages.tokens import BYTES_PER_TOKEN, estimate_text
@@ -260,7 +261,7 @@ def _numbered(
         return ReadText("\n".join([*shown, note] if note else shown), lines)
     if not number:
         return ReadText("[The file is empty.]", None)
-    return ReadText(f"[The file has only {number:,} lines; offset={first} is past its end.]", ())
+    return ReadText(f"[The file has only {counted(number, 'line')}; offset={first} is past its end.]", ())
 
 
 def _lines(

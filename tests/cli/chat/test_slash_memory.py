@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from nacre.app.open_agent import OpenedAgent, open_agent
+from nacre.cli.chat.slash import SlashContext, dream_now, run_slash
 from nacre.cli.chat.slash_memory import remember, saved_here
 from nacre.providers.embedded.provider import EmbeddedProvider
 from nacre.settings import Settings, load
@@ -79,6 +81,39 @@ async def test_the_users_own_words_are_saved_without_the_model(
             assert said in told.out + told.err
         entries = await ready.memories[0].list()
         assert [(one.body, one.origin) for one in entries] == [("Deploys are on Tuesday.\n", "user")]
+
+
+async def test_words_that_a_command_does_not_know_are_answered_with_those_it_knows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with open_agent(settings_in(tmp_path), provider=EmbeddedProvider()) as ready:
+        for act, said in (
+            (remember(ready, "that", is_daily=False), "give the text: /remember TEXT"),
+            (remember(ready, "这个。", is_daily=False), "give the text: /remember TEXT"),
+            (saved_here(ready, "why pnpm"), "type /memory or /memory undo"),
+            (dream_now(ready, "bogus"), "type /dream, /dream status or /dream kill"),
+        ):
+            await act
+            told = capsys.readouterr()
+            assert said in told.err and not told.out
+        assert await ready.memories[0].list() == []
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("/why pnpm", "no command /why; in a shell, `nacre memory why` does that"),
+        ("/undo", "no command /undo; /memory undo undoes the last change to memory"),
+        (f"/{'y' * 5000}", "…; /help lists them"),
+    ],
+)
+def test_a_command_of_the_shell_is_named_in_a_chat(
+    line: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_slash(line, cast(SlashContext, None))
+    told = capsys.readouterr().err
+    assert said in told
+    assert len(told) < 200
 
 
 async def test_the_users_own_words_become_a_line_of_a_daily_log(

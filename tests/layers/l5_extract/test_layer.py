@@ -584,13 +584,21 @@ async def test_who_meets_another_writer_twice_is_told_that_nothing_was_saved(
         '{"name": "Write", "arguments": {"file_path": "x.md", "content": "y"}}',
     ],
 )
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Remember that we deploy to staging only on Tuesdays, never on Fridays.",
+        "We deploy to staging only on Tuesdays, never on Fridays. Write that down.",
+        "We deploy to staging only on Tuesdays, never on Fridays, keep that in mind",
+    ],
+)
 async def test_what_was_asked_to_be_remembered_is_kept_where_a_model_calls_nothing(
-    provider: ScriptedProvider, tmp_path: Path, reply: str
+    provider: ScriptedProvider, tmp_path: Path, reply: str, said: str
 ) -> None:
     """E10: rules run beside the model for what was said outright."""
     provider.script(say("Fine."), say(reply))
     async with talking(provider, tmp_path) as ready:
-        await played(ready, "Remember that we deploy to staging only on Tuesdays, never on Fridays.")
+        await played(ready, said)
     (path,) = (one for one in directory(tmp_path).glob("*.md") if one.name != "MEMORY.md")
     assert "only on Tuesdays, never on Fridays" in path.read_text()
 

@@ -456,6 +456,9 @@ def test_files_that_are_no_text_stay_byte_for_byte() -> None:
     odd = {"odd.md": b"---\nname: \xff\xfe\n---\nyesterday \xff\n", "empty.md": b"", "bare.md": b"no head\n"}
     copy = dreamt({**FILES, **odd})
     assert {file: copy.now[file] for file in odd} == odd
+    index = copy.now["MEMORY.md"].decode()
+    assert "odd.md" not in index
+    assert "bare.md" in index
 
 
 WORDS = st.sampled_from("alpha beta gamma delta epsilon deploys on Tuesday never 3 `make` the a of".split())

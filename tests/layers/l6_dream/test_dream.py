@@ -172,6 +172,30 @@ async def test_a_memory_that_was_forgotten_meanwhile_loses_the_line_the_dream_ga
     assert b"topic_3.md" not in held(location)["MEMORY.md"]
 
 
+async def test_lines_of_files_that_were_gone_before_stay_unless_the_report_names_them(tmp_path: Path) -> None:
+    """D8: the text of such a line may be all that is left of its memory."""
+    gone = [f"- [Client {n}](client_{n}.md) — CLOSED, do not contact No. {n}73 again\n" for n in range(3)]
+    index = "".join(["# Memory\n\n", *gone, "- [Deploys](deploys.md) — when\n"]).encode()
+    location = laid(tmp_path, {**FILES, "MEMORY.md": index})
+    done = await dream(night(location))
+    assert done.state.status == "completed"
+    after = held(location)["MEMORY.md"].decode()
+    assert "topic_3.md" in after, "the dream changed the index"
+    assert all(line in after for line in gone)
+
+
+async def test_a_memory_that_a_rule_changes_keeps_its_age(tmp_path: Path) -> None:
+    """D8, M12: recall warns of old memories, so an edit by a rule must not make them new."""
+    said = topic("Freeze", "Yesterday the platform group agreed on the merge freeze for release 9.")
+    location = laid(tmp_path, {**FILES, "freeze.md": said})
+    path = location.directory / "freeze.md"
+    os.utime(path, (10**9, 10**9))
+    done = await dream(night(location))
+    assert done.state.status == "completed"
+    assert path.read_bytes() != said
+    assert path.stat().st_mtime == 10**9
+
+
 async def test_one_who_lost_the_lock_takes_nothing_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

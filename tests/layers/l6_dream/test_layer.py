@@ -125,6 +125,7 @@ async def test_a_model_dreams_in_a_copy_and_what_it_did_becomes_one_commit(
         assert {"topic_0.md", "topic_1.md"} <= set(done.state.files)
         newest = History(occasion.location.history).log(1)[0]
         assert newest.author == "dream" and "topic_1.md: removed: merged into topic_0.md" in newest.reason
+        assert "hobbies.md: added: new, from sessions or logs" in newest.reason
         assert not folder.exists(), "nothing of the copy is left"
         assert done.state.by == MODEL
         assert b"origin: agent" in held(occasion.location)["hobbies.md"], "the person has not seen it"

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nacre.memory.checks.lint import LintFix, LintProblem, fixes, lint
+from nacre.memory.checks.lint import LintFix, LintProblem, apply_fixes, fixes, lint
+from nacre.memory.files.location import Location
+from nacre.memory.format.entry import MemoryChange
 
 TEA = "---\nname: Tea\ndescription: likes green tea, no sugar\ntype: user\n---\n\nGreen.\n"
 
@@ -56,6 +58,23 @@ def test_a_crash_between_the_two_steps_of_a_save_is_found_and_repaired(tmp_path:
         "# Memory\n\nKeep me.\n\n- [Tea](tea.md) — likes green tea, no sugar\n"
     )
     assert lint(tmp_path) == []
+
+
+async def test_a_memory_that_is_fixed_keeps_its_age(tmp_path: Path) -> None:
+    """Recall warns of old memories, so quotes around a value must not make them new."""
+    location = Location(
+        directory=tmp_path / "m", source="default", history=tmp_path / "m.git", cache=tmp_path / "cache"
+    )
+    location.directory.mkdir()
+    path = location.directory / "release.md"
+    path.write_text(
+        "---\nname: Release\ndescription: release: done by hand\ntype: project\n---\n\nBy hand.\n"
+    )
+    os.utime(path, (10**9, 10**9))
+    done = await apply_fixes(location, MemoryChange(author="user", reason="lint"))
+    assert "release.md" in done.files
+    assert 'description: "release: done by hand"' in path.read_text()
+    assert path.stat().st_mtime == 10**9
 
 
 def test_an_index_that_is_not_there_is_made(tmp_path: Path) -> None:

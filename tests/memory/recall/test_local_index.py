@@ -156,6 +156,15 @@ def test_odd_files_are_left_out_and_nothing_blocks(place: tuple[Path, Path]) -> 
     assert found(LocalIndex(directory, cache), "where do whales live?") == ["good.md"]
 
 
+def test_a_file_that_is_no_utf_8_is_left_out_as_in_the_list(place: tuple[Path, Path]) -> None:
+    directory, cache = place
+    (directory / "menu.md").write_bytes(b"---\nname: menu\n---\nthe caf\xe9 serves whales\n")
+    index = LocalIndex(directory, cache)
+    assert found(index, "which whales?") == []
+    (directory / "menu.md").write_text("---\nname: menu\n---\nthe caf\u00e9 serves whales\n")
+    assert found(index, "which whales?") == ["menu.md"]
+
+
 def test_where_nothing_may_be_written_nothing_is(place: tuple[Path, Path]) -> None:
     """M27: a session that leaves no trace ranks all the same."""
     directory, cache = place

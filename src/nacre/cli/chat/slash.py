@@ -66,12 +66,25 @@ class SlashCommand(NamedTuple):
     """Whether it may run while a turn works: it changes neither the conversation nor files."""
 
 
+MAX_NAME = 40
+"""Characters of an unknown command that are repeated."""
+OTHERWISE = {
+    "undo": "/memory undo undoes the last change to memory, /rewind N a turn",
+    **{
+        name: f"in a shell, `nacre memory {name}` does that"
+        for name in ("why", "lint", "review", "verify", "log", "diff", "search", "list", "show", "edit")
+    },
+}
+"""What to use instead of a command that a chat does not have."""
+
+
 def run_slash(line: str, scene: SlashContext) -> Ending:
     """Run a line that begins with a slash; the result tells the chat whether to open another session."""
     name, _, rest = line[1:].strip().partition(" ")
     command = COMMANDS.get(name)
     if command is None:
-        print_error(f"no command /{name}; /help lists them (put a space before a message that begins with /)")
+        hint = OTHERWISE.get(name, "/help lists them (put a space before a message that begins with /)")
+        print_error(f"no command /{shorten(name, MAX_NAME)}; {hint}")
         return None
     done = command.act(rest.strip(), scene)
     ending: Ending = scene.run(done) if isinstance(done, Coroutine) else done
@@ -353,6 +366,8 @@ async def dream_now(ready: OpenedAgent, text: str) -> None:
         lines = status_lines(state, dreaming.consolidated, {})
         for line in (*lines, *(report_lines(state) if state.status == "completed" else ())):
             print(printable(line))
+    elif text:
+        print_error("type /dream, /dream status or /dream kill")
     elif dreaming.begin():
         print("a dream has started in the background; /dream status shows its progress")
     else:

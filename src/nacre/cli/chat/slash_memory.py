@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,6 +47,10 @@ _DONE = {
 """What a change did, by its reason."""
 
 
+_POINTS = re.compile(r"(?:that|this|it|das|dies|es|这个?|那个?|它|これ|それ)[\s.!。！]*", re.IGNORECASE)
+"""Words that say nothing without what they point to."""
+
+
 async def forget(ready: OpenedAgent, text: str) -> None:
     """`/forget N`: forget the memory with this number; without one, list them."""
     found = _selected(ready, text)
@@ -81,7 +86,7 @@ async def correct(ready: OpenedAgent, text: str) -> None:
 
 async def remember(ready: OpenedAgent, text: str, *, is_daily: bool) -> None:
     """`/remember TEXT`: save the user's words as a memory, without the model."""
-    if not text:
+    if not text or _POINTS.fullmatch(text):
         print_error("give the text: /remember TEXT, or #TEXT")
         return
     if not ready.memories:
@@ -143,6 +148,8 @@ async def saved_here(ready: OpenedAgent, text: str) -> None:
         await _taken_back(ready, changes, drawn)
     elif text == UNDO and proposed:
         print_error("nothing was saved yet: `nacre memory review` accepts or rejects what was found")
+    elif text and text != UNDO:
+        print_error("type /memory or /memory undo; in a shell, `nacre memory --help` lists more")
     else:
         lines = [_describe(*one) for one in changes] + ([proposed.line] if proposed else [])
         for line in lines or [_nothing(ready)]:
@@ -205,6 +212,8 @@ def _selected(ready: OpenedAgent, number: str) -> tuple[Memory, str] | None:
         print("no memory was attached to this conversation yet")
         return None
     if not (number.isdecimal() and 1 <= int(number) <= len(paths)):
+        if number:
+            print_error(f"no memory {shorten(number, SHORT_COMMIT)} is attached; give its number:")
         for place, path in enumerate(paths, 1):
             print(printable(f"{place:3} {path.name}"))
         print("/forget N forgets one, /correct N TEXT replaces its text")

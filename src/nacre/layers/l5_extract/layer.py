@@ -60,8 +60,11 @@ WRITTEN_MEANWHILE = (
 )
 NOT_SAVED = "what was said last is not saved to memory: {why}"
 ASKED = re.compile(
-    r"\b(?:remember|don['’]t forget|do not forget|keep in mind|for the record|note that|merk dir)\b"
-    r"|记住|记得|别忘|不要忘|请记|覚えて",
+    r"\b(?:remember|memori[sz]e|don['’]t forget|do not forget|keep (?:(?:that|this|it) )?in mind"
+    r"|for the record|note (?:that|this)|(?:note|write|jot) it down"
+    r"|(?:write|jot) (?:that|this) down|(?:make|take) a note"
+    r"|(?:in|to) (?:your )?memory|merk dir|notier dir|vergiss das nicht|recuérdalo|anótalo)\b"
+    r"|记住|记得|记一下|记下|别忘|不要忘|请记|覚えて|メモして",
     re.IGNORECASE,
 )
 """How people ask for a memory outright."""

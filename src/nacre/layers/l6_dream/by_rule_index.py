@@ -160,7 +160,7 @@ class _IndexRepair:
             sorted(missing, key=_written, reverse=True),
             key=lambda one: (not one.entry.pinned, -self.useful.get(one.entry.file, 0.0)),
         )
-        for topic in [one for one in order if is_listable(one.entry)][:MAX_LINES]:
+        for topic in [one for one in order if is_listable(one.entry) and is_text(one)][:MAX_LINES]:
             entry = topic.entry
             hook = entry.description or description_of(entry.body, entry.title)
             file = entry.file.removeprefix(self.folder)

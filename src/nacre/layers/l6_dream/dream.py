@@ -398,16 +398,19 @@ def _write(tx: Transaction, copy: DirectoryCopy, changed: Mapping[str, bytes | N
         if wanted is not None and is_index(file):
             indexes.append(file)
     for file in indexes:
-        _drop_dangling(tx, file)
+        _drop_forgotten(tx, file, copy)
 
 
-def _drop_dangling(tx: Transaction, file: str) -> None:
-    """Remove the lines of memories that were deleted meanwhile from an index."""
+def _drop_forgotten(tx: Transaction, file: str, copy: DirectoryCopy) -> None:
+    """Remove the lines of memories that were deleted meanwhile from an index.
+
+    Lines of files that were gone before stay if the dream kept them: it says in its report which it drops.
+    """
     data, _ = tx.read(file)
     index = MemoryIndex.parse(data or b"")
     for line in index.pointers:
         whole = file.removesuffix(INDEX_FILE) + line.file
-        if not whole.startswith("team/") and tx.read(whole)[0] is None:
+        if whole in copy.now and tx.read(whole)[0] is None:
             index = MemoryIndex.parse(index.without(line.file))
     if index.data != data:
         tx.write(file, index.data)

@@ -191,7 +191,7 @@ def _write(copy: DirectoryCopy, file: str, data: bytes, reasons: Mapping[str, st
         topic = DirectoryCopy({file: data}).topic(file)
         # A new memory is the agent's statement, whatever its text says: the person has not seen it (M16b).
         new = topic.document.with_fields(origin="agent") if topic.entry.origin == "user" else data
-        copy.write(file, new, "learnt from sessions")
+        copy.write(file, new, "new, from sessions or logs")
         return
     old = before.decode(errors="replace")
     lost = [f"dropped {what} because {why}" for what, why in reasons.items() if what in old]

@@ -137,6 +137,7 @@ class _LintedFolder:
                 continue
             if any(problem.kind == "encoding" for problem in document.problems):
                 skipped.append(SkippedFile(entry.file, "is not UTF-8"))
+                continue
             whole = entry_of(document.fields, file=entry.file, written=entry.written, indexed=entry.indexed)
             topics.append(_Topic(replace(whole, body=document.body), document))
         for prefix in sorted({"", *(_folder_of(entry.file) for entry in found.entries)}):
@@ -184,9 +185,8 @@ def _header_problems(topic: _Topic, folder: _LintedFolder) -> Iterable[LintProbl
     entry = topic.entry
     file = entry.file
     for odd in topic.document.problems:
-        if odd.kind != "encoding":
-            fixable = odd.kind == "unterminated" and topic.document.has_frontmatter
-            yield LintProblem(file, "frontmatter", odd.message, fixable)
+        fixable = odd.kind == "unterminated" and topic.document.has_frontmatter
+        yield LintProblem(file, "frontmatter", odd.message, fixable)
     for key, error in misread_fields(topic.document).items():
         what = f"`{key}`" if key else "the frontmatter"
         yield LintProblem(file, "frontmatter", f"{what} {error}", bool(key))
@@ -294,8 +294,6 @@ def _line_problems(prefix: str, index: MemoryIndex, folder: _LintedFolder) -> It
 
 def _fixed_topic(topic: _Topic) -> bytes:
     document = MarkdownFile.parse(topic.document.closed())
-    if any(problem.kind == "encoding" for problem in document.problems):
-        return topic.document.data
     for key in misread_fields(document):
         if key:
             document = MarkdownFile.parse(document.with_quotes(key))

@@ -5,6 +5,7 @@ Several processes may use it at once: each reads the file it opened; a save repl
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import os
@@ -379,11 +380,14 @@ class _Texts(Mapping[str, str]):
 
 
 def _read(path: Path) -> tuple[bytes, datetime] | None:
-    """Return the start of a file and its time; None when it is no readable regular file."""
+    """Return the start of a file and its time; None when it is no readable regular file of UTF-8."""
     try:
         with os.fdopen(disk.open_regular(path, os.O_RDONLY), "rb") as source:
-            return source.read(MAX_FILE_BYTES), moment_of(os.fstat(source.fileno()).st_mtime_ns)
-    except OSError:
+            data = source.read(MAX_FILE_BYTES)
+            # Without a last character that was cut in two.
+            codecs.utf_8_decode(data, "strict", len(data) < MAX_FILE_BYTES)
+            return data, moment_of(os.fstat(source.fileno()).st_mtime_ns)
+    except (OSError, UnicodeDecodeError):
         return None
 
 
