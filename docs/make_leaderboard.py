@@ -25,11 +25,10 @@ TABLES: tuple[tuple[str, str, bool, Sequence[tuple[str, Callable[[Figures], str]
         "Everyday recall", "recall", True,
         (
             ("F1", lambda one: f"{_recall_f1(one):.2f}"),
-            ("of attached memories, helpful", lambda one: f"{one['precision']:.0%}"),
+            ("of attached, helpful", lambda one: f"{one['precision']:.0%}"),
             ("attached in vain", lambda one: f"{one['in_vain']:.0%}"),
             ("needed one attached", lambda one: f"{one['attached']:.0%}"),
-            ("in English", lambda one: f"{one['attached_en']:.0%}"),
-            ("in Chinese", lambda one: f"{one['attached_zh']:.0%}"),
+            ("English, Chinese", lambda one: f"{one['attached_en']:.0%}, {one['attached_zh']:.0%}"),
             ("direct, in other text", lambda one: f"{one['wrapped']:.0%}"),
             ("outdated first", lambda one: f"{one['stale_first']} of {one['stale_pairs']}"),
             ("saves refused", lambda one: str(one["saves_refused"])),
