@@ -208,7 +208,7 @@ def _replayed(name: str, folder: Path, sizes: Sizes) -> JsonObject:
     times, cached_times = Times(), Times()
     cached = {gap: Tally() for gap in tallies}
     singles: dict[str, int] = {}
-    there = cache(lambda commit: _there(folder, commit))
+    there = cache(lambda commit: contents_at(folder, commit))
     words = WordCache(folder.parent / f"{folder.name}-words", folder)
     step = max(1, len(history) // sizes.stops)
     for at in sorted(range(len(history) - 1, 0, -step)[: sizes.stops]):
@@ -218,7 +218,7 @@ def _replayed(name: str, folder: Path, sizes: Sizes) -> JsonObject:
         now = there(history[at])
         for gap in (gap for gap in tallies if gap <= at):
             count = sizes.memories // 2 if name == "large" else sizes.memories
-            made = [_memory(there(history[at - gap]), chance) for _ in range(count)]
+            made = [made_memory(there(history[at - gap]), chance) for _ in range(count)]
             _ask(made, folder, now, tallies[gap], times)
             if name == "large":
                 _ask(made, folder, now, cached[gap], cached_times, known=words)
@@ -296,7 +296,7 @@ def _ask(
         times.five.append((time.perf_counter() - begin) * 1000)
 
 
-def _there(folder: Path, commit: str) -> There:
+def contents_at(folder: Path, commit: str) -> There:
     """Everything a commit has, read from git's objects and not from the working tree."""
     listed = [
         line.partition("\t")
@@ -334,7 +334,7 @@ def _texts(folder: Path, blobs: dict[str, str]) -> list[tuple[str, str]]:
     return found
 
 
-def _memory(then: There, chance: random.Random) -> Made:
+def made_memory(then: There, chance: random.Random) -> Made:
     """One to four references that hold, in a sentence."""
     choices = {
         "symbol": _shaped(then),

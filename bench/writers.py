@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from bench.machine import keep
@@ -125,7 +126,12 @@ def is_accepted(text: str, messages: NewMessages, at: datetime, memory: Memory) 
     return True
 
 
-def extraction(folder: Path, memory: Memory) -> dict[str, object]:
+Accept = Callable[[str, NewMessages, datetime], bool]
+"""Whether a statement of a model about these messages becomes a memory."""
+
+
+def extraction(folder: Path, accept: Accept) -> dict[str, object]:
+    """Return how many facts of labelled chats land, and how many lies about them do not."""
     counts: Counter[str] = Counter()
     wrong: dict[str, Counter[str]] = {name: Counter() for name in LIES}
     missed: list[str] = []
@@ -135,18 +141,18 @@ def extraction(folder: Path, memory: Memory) -> dict[str, object]:
         for kept in chat["keep"]:
             fact = kept["fact"]
             counts["facts"] += 1
-            is_in = is_accepted(fact, messages, at, memory)
+            is_in = accept(fact, messages, at)
             counts["first"] += is_in
             # A fork that is refused is told to use the words of the person.
             own = "\n".join(chat["messages"][number]["text"] for number in kept["from"])
-            is_in = is_in or is_accepted(own, messages, at, memory)
+            is_in = is_in or accept(own, messages, at)
             counts["landed"] += is_in
             if not is_in:
                 missed.append(f"{path.stem}: {fact}")
             for name, lie in LIES.items():
                 if (text := lie(fact)) != fact:
                     wrong[name]["tried"] += 1
-                    is_wrong = is_accepted(text, messages, at, memory)
+                    is_wrong = accept(text, messages, at)
                     wrong[name]["landed"] += is_wrong
                     if is_wrong:
                         missed.append(f"{path.stem} {name}: {text}")
@@ -162,7 +168,7 @@ def extraction(folder: Path, memory: Memory) -> dict[str, object]:
     }  # fmt: skip
 
 
-def statements(path: Path, memory: Memory) -> dict[str, int]:
+def statements(path: Path, accept: Accept) -> dict[str, int]:
     """Return how many true statements about made-up chats land, and how many lies are refused."""
     counts: Counter[str] = Counter()
     for chat in json.loads(path.read_text(encoding="utf-8")):
@@ -170,14 +176,14 @@ def statements(path: Path, memory: Memory) -> dict[str, int]:
         quotes = [UserQuote(record_id=str(n), at=at, text=text) for n, text in enumerate(chat["said"])]
         messages = NewMessages(quotes=quotes, count=len(quotes), last="x")
         for said, true in zip(chat["said"], chat["true"], strict=True):
-            is_in = is_accepted(true, messages, at, memory)
+            is_in = accept(true, messages, at)
             counts["statements"] += 1
             counts["true_landed_at_once"] += is_in
-            counts["true_landed"] += is_in or is_accepted(said, messages, at, memory)
+            counts["true_landed"] += is_in or accept(said, messages, at)
             if "--misses" in sys.argv and not is_in:
                 print("REFUSED", true)
         for kind in ("lies", "halves"):
-            landed = [one for one in chat.get(kind, ()) if is_accepted(one, messages, at, memory)]
+            landed = [one for one in chat.get(kind, ()) if accept(one, messages, at)]
             counts[kind] += len(chat.get(kind, ()))
             counts[f"{kind}_refused"] += len(chat.get(kind, ())) - len(landed)
             if "--misses" in sys.argv:
@@ -393,10 +399,10 @@ def main() -> None:
     result: dict[str, object] = {"dream": asyncio.run(dreams())}
     folders = [Path(one) for one in sys.argv[1:] if not one.startswith("--")]
     with tempfile.TemporaryDirectory() as base:
-        memory = empty_memory(Path(base))
-        result["statements"] = {path.stem: statements(path, memory) for path in STATEMENTS}
+        accept = partial(is_accepted, memory=empty_memory(Path(base)))
+        result["statements"] = {path.stem: statements(path, accept) for path in STATEMENTS}
         if folders:
-            result["extraction"] = extraction(folders[0], memory)
+            result["extraction"] = extraction(folders[0], accept)
     if "--misses" not in sys.argv:
         keep("writers", result)
     print(json.dumps(result, indent=1))

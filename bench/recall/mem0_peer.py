@@ -32,30 +32,36 @@ def version() -> str:
     return f"mem0ai {importlib.metadata.version('mem0ai')}"
 
 
+def open_mem0(folder: Path, embed: Embed) -> Any:
+    """Return mem0's memory with its local stores below a folder and another embedder; it sends nothing."""
+    os.environ |= {"MEM0_TELEMETRY": "false", "MEM0_DIR": str(folder / "mem0"), "OPENAI_API_KEY": "none"}
+    import mem0
+
+    logging.getLogger("mem0").setLevel(logging.ERROR)
+
+    class Embedder:
+        """The vectors of the other dense peers."""
+
+        def embed(self, text: str, memory_action: str | None = None) -> list[float]:
+            return embed(text)
+
+        def embed_batch(self, texts: list[str], memory_action: str | None = None) -> list[list[float]]:
+            return [embed(text) for text in texts]
+
+    where = {"path": f"{folder}/qdrant", "on_disk": True, "embedding_model_dims": DIMENSIONS}
+    memory = mem0.Memory.from_config({
+        "vector_store": {"provider": "qdrant", "config": where},
+        "history_db_path": f"{folder}/history.db",
+    })  # fmt: skip
+    memory.embedding_model = Embedder()
+    return memory
+
+
 class Mem0:
     """One store as mem0 has it."""
 
     def __init__(self, store: Store, folder: Path, embed: Embed) -> None:
-        os.environ |= {"MEM0_TELEMETRY": "false", "MEM0_DIR": str(folder / "mem0"), "OPENAI_API_KEY": "none"}
-        import mem0
-
-        logging.getLogger("mem0").setLevel(logging.ERROR)
-
-        class Embedder:
-            """The vectors of the other dense peers."""
-
-            def embed(self, text: str, memory_action: str | None = None) -> list[float]:
-                return embed(text)
-
-            def embed_batch(self, texts: list[str], memory_action: str | None = None) -> list[list[float]]:
-                return [embed(text) for text in texts]
-
-        where = {"path": f"{folder}/qdrant", "on_disk": True, "embedding_model_dims": DIMENSIONS}
-        self._memory: Any = mem0.Memory.from_config({
-            "vector_store": {"provider": "qdrant", "config": where},
-            "history_db_path": f"{folder}/history.db",
-        })  # fmt: skip
-        self._memory.embedding_model = Embedder()
+        self._memory = open_mem0(folder, embed)
         for doc in store.docs:
             self._memory.add(full_text(doc), user_id="bench", infer=False, metadata={"doc": doc.id})
 

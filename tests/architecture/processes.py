@@ -24,13 +24,19 @@ socket.socket.connect = guarded
 """
 
 
-def run_python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run it in `folder/work`; warnings are errors."""
+def run_python(
+    arguments: list[str], folder: Path, *, modules: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run it in `folder/work`; warnings are errors. `modules` is a folder to import from."""
     guard, work = folder / "guard", folder / "work"
     guard.mkdir()
     work.mkdir()
     (guard / "sitecustomize.py").write_text(GUARD, encoding="utf-8")
-    environ = {**os.environ, "PYTHONPATH": str(guard), "PYTHONWARNINGS": "error"}
+    environ = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, filter(None, [guard, modules]))),
+        "PYTHONWARNINGS": "error",
+    }
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=work,

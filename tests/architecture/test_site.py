@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.test_docs import PAGES, name_of, rows
+from tests.server.console.browser import chromium
 
 ROOT = Path(__file__).parents[2]
 TABLES = ("The model", "Memory", "Files and sessions", "Server, gateway, console")
 LOADED = re.compile(r"""<(?:script|img|link|iframe|source)\b[^>]*?\b(?:src|href)=["']([^"']+)""")
-MOST_SECONDS = 30
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,30 @@ def test_the_files_for_language_models_have_every_page_and_links_that_work(site:
     links = re.findall(r"\]\(([^)\s#]+)\)", (site / "llms.txt").read_text(encoding="utf-8"))
     assert len(links) > 40
     assert [link for link in links if not (site / link).is_file()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [375, 1280])
+def test_a_browser_without_a_network_searches_the_site_and_shows_no_page_too_wide(
+    site: Path, width: int
+) -> None:
+    requests: list[str] = []
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": width, "height": 800})
+        page.on("request", lambda request: requests.append(request.url))
+        for name in ("why/measured.html", "reference/cli.html", "why/leaderboard.html", "index.html"):
+            page.goto((site / name).as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        page.click("label[for=__search]:visible >> nth=0" if width < 900 else "input.md-search__input")
+        results = page.locator(".md-search-result__item")
+        for _ in range(10):  # words that are typed before the index is loaded are not searched
+            page.fill("input.md-search__input", "")
+            page.type("input.md-search__input", "memoryHome")
+            page.wait_for_timeout(1_000)
+            if results.count():
+                break
+        assert "Claude Code" in results.first.inner_text()
+    assert [one for one in requests if not one.startswith(("file:", "data:", "blob:"))] == []
 
 
 def literals() -> Iterator[str]:

@@ -44,8 +44,8 @@ def measure_people(people: Sequence[Person], vectors: Vectors | None, peers: Seq
             for name, ask in _askers(person, Path(folder), vectors, peers).items():
                 count = counts.setdefault(name, Counter())
                 for message in person.messages:
-                    _count(count, person, message, ask)
-    return {name: _figures(count) for name, count in counts.items()}
+                    count_message(count, person, message, ask)
+    return {name: figures(count) for name, count in counts.items()}
 
 
 def _askers(person: Person, folder: Path, vectors: Vectors | None, peers: Sequence[str]) -> dict[str, Ask]:
@@ -97,7 +97,7 @@ def _question(text: str) -> Question:
     return Question(id="", text=text, gold=frozenset(), kind="", half="score")
 
 
-def _count(count: Counter[str], person: Person, message: EverydayMessage, ask: Ask) -> None:
+def count_message(count: Counter[str], person: Person, message: EverydayMessage, ask: Ask) -> None:
     picks, ranked = ask(message.text)
     if not message.needed:
         count.update(none=1, in_vain=bool(picks))
@@ -117,7 +117,7 @@ def _count(count: Counter[str], person: Person, message: EverydayMessage, ask: A
         count.update(around=len(around), wrapped=sum(bool(message.needed & set(one)) for one in around))
 
 
-def _figures(count: Counter[str]) -> JsonObject:
+def figures(count: Counter[str]) -> JsonObject:
     def share(key: str, of: str) -> float:
         return round(count[key] / max(1, count[of]), 4)
 
