@@ -26,6 +26,7 @@ from nacre.memory.recall.ranking.notes import (
     segments,
 )
 from nacre.memory.recall.ranking.related import CONCEPT, SAME, related
+from nacre.memory.recall.ranking.terms import terms
 from nacre.memory.recall.recall import CUT_OFF, recall
 
 QUESTION = "How do I deploy to staging?"
@@ -369,6 +370,22 @@ def test_two_sentences_that_need_different_notes_get_both(tmp_path: Path) -> Non
     index.refresh()
     found = files(index, "When do we deploy? Who owns billing? Answer in short sentences.")
     assert {"deploys.md", "owner.md"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("会议室怎么预定", "会议"),
+        ("请假找谁批", "请假"),
+        ("会员的性能要求", "性能"),
+        ("会员的性能要求", "要求"),
+        ("他会开会吗", "开会"),
+    ],
+)
+def test_a_chinese_word_with_the_character_of_a_function_word_stays_whole(text: str, term: str) -> None:
+    """R11: 会 alone means "can", 会议 is a meeting."""
+    assert term in terms(text)
+    assert "会" not in terms(text) and "要" not in terms(text)
 
 
 @given(st.text(max_size=300))
