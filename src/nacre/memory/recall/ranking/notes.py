@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice, repeat
-from operator import mul, or_
+from operator import mul
 from typing import NamedTuple, TypeAlias
 
 from nacre.memory.recall.ranking.analysis import AnalysedFile, Cue
@@ -174,7 +174,6 @@ def score_notes(
     that has a vector.
     """
     best: list[ScoredNote] = []
-    related_to = [False] * len(notes.notes)
     whole = next(iter(needs))
     has_vectors = similar is not None and any(similar.values())
     of_part = PART_ODDS * math.log(len(needs))
@@ -191,17 +190,17 @@ def score_notes(
             by_meaning=has_vectors,
             lead=0.0 if segment == whole else of_part,
         )
-        related_to = list(map(or_, related_to, is_related))
         fit = "" if segment == text else segment
-        scored = map(ScoredNote, notes.notes, scores, confidences, related_to, repeat(fit))
-        best = list(map(_surer, best, scored)) if best else list(scored)
-    if len(needs) > 1:
-        best = [note._replace(is_related=one) for note, one in zip(best, related_to, strict=True)]
+        scored = map(ScoredNote, notes.notes, scores, confidences, is_related, repeat(fit))
+        best = list(map(_best_of, best, scored)) if best else list(scored)
     return best
 
 
-def _surer(one: ScoredNote, other: ScoredNote) -> ScoredNote:
-    return other if other.confidence > one.confidence else one
+def _best_of(one: ScoredNote, other: ScoredNote) -> ScoredNote:
+    """Return the note as scored for the sentence that it fits best, with its highest confidence."""
+    best = other if other.score > one.score else one
+    confidence = max(one.confidence, other.confidence)
+    return best._replace(confidence=confidence, is_related=one.is_related or other.is_related)
 
 
 def _scores(
