@@ -215,24 +215,30 @@ class LocalIndex:
             IDLE_BELOW,
             NEEDED_FROM,
             encoded_segments,
-            needed_odds,
             score_notes,
+            segment_needs,
         )
 
         by_id = self._index.by_id
         notes = self._compared(ranking)
-        needed = NEEDED_FROM if query.is_search else needed_odds(query.text)
+        needs = segment_needs(query.text)
+        if query.is_search:
+            needs = dict.fromkeys(needs, NEEDED_FROM)
         similar = None
         if notes.notes and self._meaning is not None and self._meaning.is_ready:
+            meaning = self._meaning
             parts = encoded_segments(query.text)
             if not query.is_search:
-                needed = self._meaning.needed(parts[0], needed)
+                needs = {
+                    part: meaning.needed(part if part in parts else parts[0], odds)
+                    for part, odds in needs.items()
+                }
             similar = {
                 text: {by_id[file]: one for file, one in files.items() if file in by_id}
-                for text, files in self._meaning.similarities(parts).items()
+                for text, files in meaning.similarities(parts).items()
             }
-        scored = score_notes(notes, query.text, needed=needed, similar=similar)
-        is_needed = needed >= IDLE_BELOW
+        scored = score_notes(notes, query.text, needs=needs, similar=similar)
+        is_needed = max(needs.values()) >= IDLE_BELOW
         ranking = ranker.with_notes(ranking, scored, notes.notes, needed=is_needed, limit=limit)
         # The confidence of files that are no notes would be too high for a note.
         return replace(ranking, picks=[self._without_confidence(pick) for pick in ranking.picks])

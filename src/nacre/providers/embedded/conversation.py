@@ -55,6 +55,8 @@ class Conversation:
     """The calls of the last reply, each with its result."""
     recalled: tuple[RecalledText, ...] = ()
     """The memories attached to the message."""
+    recalled_before: tuple[RecalledText, ...] = ()
+    """Those attached to earlier messages, which are not attached again."""
     results: Mapping[str, str] = field(default_factory=dict)
     """The text of every tool result, by the id of its call."""
 
@@ -64,6 +66,8 @@ def read_conversation(messages: Sequence[JsonObject]) -> Conversation:
     said: list[str] = []
     calls: dict[str, ToolCall] = {}
     results: dict[str, str] = {}
+    recalled: list[RecalledText] = []
+    before: list[RecalledText] = []
     last: tuple[Block, ...] = ()
     for message in messages:
         blocks = parse_content(message.get("content"))
@@ -71,6 +75,8 @@ def read_conversation(messages: Sequence[JsonObject]) -> Conversation:
             last = blocks
             results |= {block.call_id: block.text for block in blocks if isinstance(block, ToolResult)}
             said.append(_own_words(blocks))
+            before += recalled
+            recalled = _attached(blocks)
         else:
             last = ()
             calls |= {block.id: block for block in blocks if isinstance(block, ToolCall)}
@@ -80,18 +86,33 @@ def read_conversation(messages: Sequence[JsonObject]) -> Conversation:
         for block in last
         if isinstance(block, ToolResult)
     )
-    # Only in injected text: a `<memory>` tag that a person typed is ignored.
-    recalled = tuple(
+    if not last:
+        before += recalled
+        recalled = []
+    earlier = tuple(text for text in said if text)
+    return Conversation(words, earlier, answered, tuple(recalled), tuple(before), results)
+
+
+def _attached(blocks: Sequence[Block]) -> list[RecalledText]:
+    """Return the memories in injected text: a `<memory>` tag that a person typed is ignored."""
+    return [
         RecalledText(
             file=path.rpartition("/")[2],
             text=_CAUTION.sub("", text.strip(), count=1),
             age_days=int(days[1]) if (days := _DAYS.fullmatch(age)) else 0,
         )
-        for block in last
+        for block in blocks
         if isinstance(block, Text) and block.text.startswith("<system-reminder>")
         for path, age, text in _MEMORY.findall(block.text)
-    )
-    return Conversation(words, tuple(text for text in said if text), answered, recalled, results)
+    ]
+
+
+def find_recalled(memories: Sequence[RecalledText], query: str) -> list[RecalledText]:
+    """Return the memories of earlier messages that have the words of a question, best first."""
+    wanted = _terms(query)
+    shares = [len(wanted & _terms(one.text)) / len(wanted) if wanted else 0.0 for one in memories]
+    order = sorted(range(len(shares)), key=lambda place: -shares[place])
+    return [memories[place] for place in order if shares[place] >= MIN_SHARE][:MAX_QUOTES]
 
 
 def _own_words(blocks: Sequence[Block]) -> str:

@@ -25,6 +25,7 @@ from nacre.providers.embedded.conversation import (
     RecalledText,
     as_shown,
     find_earlier,
+    find_recalled,
     read_conversation,
 )
 from nacre.providers.embedded.parse import SMALL_TALK, ParsedRequest, parse_message
@@ -157,8 +158,9 @@ def _shorten(text: str, language: Language, *, is_verbatim: bool = False) -> str
 
 def _reply_to(conversation: Conversation, tools: tuple[ToolShape, ...], call_prefix: str) -> EmbeddedAnswer:
     parsed = parse_message(conversation.words)
-    if not parsed.requests and conversation.recalled:
-        memories = (_recalled(one, parsed.language) for one in conversation.recalled)
+    found = conversation.recalled or find_recalled(conversation.recalled_before, conversation.words)
+    if not parsed.requests and found:
+        memories = (_recalled(one, parsed.language) for one in found)
         return EmbeddedAnswer(_say(parsed.language, "recalled", result="\n\n".join(memories)))
     if not parsed.requests:
         return EmbeddedAnswer(_say(parsed.language, "unknown"), declines=True)

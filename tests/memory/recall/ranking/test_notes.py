@@ -20,12 +20,13 @@ from nacre.memory.recall.ranking.notes import (
     REACHED,
     NoteSet,
     _Question,
-    needed_odds,
     read_notes,
     score_notes,
+    segment_needs,
     segments,
 )
 from nacre.memory.recall.ranking.related import CONCEPT, SAME, related
+from nacre.memory.recall.ranking.terms import terms
 from nacre.memory.recall.recall import CUT_OFF, recall
 
 QUESTION = "How do I deploy to staging?"
@@ -193,7 +194,7 @@ def test_questions_about_the_world_need_no_memory_and_tasks_do() -> None:
     ],
 )
 def test_a_long_question_about_the_world_needs_no_memory_either(text: str) -> None:
-    assert needed_odds(text) < NEEDED_FROM
+    assert max(segment_needs(text).values()) < NEEDED_FROM
 
 
 def test_a_similar_vector_makes_a_note_more_certain(index: LocalIndex) -> None:
@@ -202,9 +203,9 @@ def test_a_similar_vector_makes_a_note_more_certain(index: LocalIndex) -> None:
     notes = NoteSet(index._index, read)
     text = "zebra quagga okapi"
     number = index._index.by_id["staging.md"]
-    assert not any(one.is_related for one in score_notes(notes, text, needed=3.0))
+    assert not any(one.is_related for one in score_notes(notes, text, needs={text: 3.0}))
     similar = {text: {one: (0.8, 0.8) if one == number else (0.0, 0.0) for one in read}}
-    found = {one.number: one for one in score_notes(notes, text, needed=3.0, similar=similar)}
+    found = {one.number: one for one in score_notes(notes, text, needs={text: 3.0}, similar=similar)}
     assert found[number].confidence >= CUT_OFF
     assert all(one.confidence < CUT_OFF for one in found.values() if one.number != number)
 
@@ -337,6 +338,54 @@ def test_the_concepts_of_the_package_are_those_of_the_source() -> None:
 def test_the_call_stack_of_a_pasted_error_asks_nothing(text: str, expected: list[str]) -> None:
     """R9: the error itself does."""
     assert segments(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("one more thing before lunch: when do we deploy (no hurry)", ["when do we deploy"]),
+        ("Done. By the way: who owns it?", ["Done.", "By the way: who owns it?", "who owns it?"]),
+        ("顺便问一下：什么时候上线（不急）", ["什么时候上线"]),
+        ("we deploy at 10:30 from https://ci.example/main", []),
+        ("who owns std::vector", []),
+        ("note: billing", []),
+        ("TypeError: no id in the file", []),
+    ],
+)
+def test_a_sentence_asks_without_a_lead_in_and_a_remark(text: str, expected: list[str]) -> None:
+    """R9: "one more thing:" and "(no hurry)" do not dilute a question."""
+    assert segments(text) == [text, *expected]
+
+
+def test_two_sentences_that_need_different_notes_get_both(tmp_path: Path) -> None:
+    """R2, R9: the note of one sentence takes no confidence from that of another."""
+    directory = tmp_path / "memory"
+    _write(
+        directory,
+        ("deploys.md", "2026-03-01", "project", "Deploys", "Deploys go out on Tuesdays and Thursdays"),
+        ("answers.md", "2026-03-01", "feedback", "Short answers", "Keep answers short"),
+        ("owner.md", "2026-03-01", "project", "Billing", "Priya owns billing"),
+    )
+    index = LocalIndex(directory, tmp_path)
+    index.refresh()
+    found = files(index, "When do we deploy? Who owns billing? Answer in short sentences.")
+    assert {"deploys.md", "owner.md"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("会议室怎么预定", "会议"),
+        ("请假找谁批", "请假"),
+        ("会员的性能要求", "性能"),
+        ("会员的性能要求", "要求"),
+        ("他会开会吗", "开会"),
+    ],
+)
+def test_a_chinese_word_with_the_character_of_a_function_word_stays_whole(text: str, term: str) -> None:
+    """R11: 会 alone means "can", 会议 is a meeting."""
+    assert term in terms(text)
+    assert "会" not in terms(text) and "要" not in terms(text)
 
 
 @given(st.text(max_size=300))

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from nacre.memory.recall.ranking.wordlists import IRREGULAR, NUMBERS, STOP
+from nacre.memory.recall.ranking.wordlists import CJK_WORDS, IRREGULAR, NUMBERS, STOP
 
 VOWELS = "aeiouy"
 DOUBLES = ("bb", "dd", "ff", "gg", "mm", "nn", "pp", "rr", "tt")
@@ -157,6 +157,8 @@ FUNCTION_WORDS = re.compile(
     "|いくつ|です|ます|ました|ません|でした|している|して|した|する|から|まで|より|か|は|が|を|に|で|と|の|も|へ|や|ね|よ"
 )
 """Function words and question words of Chinese and Japanese; the text between them is indexed."""
+_KEPT_OR_FUNCTION = re.compile(f"{'|'.join(CJK_WORDS)}|(?P<function>{FUNCTION_WORDS.pattern})")
+_GAP = "\0"
 LONGEST = 64
 """Longer runs are data (keys, hashes, base64), not words."""
 
@@ -180,7 +182,8 @@ def _of_token(token: str) -> tuple[str, ...]:
         return ()
     if CJK_RUN.match(token):
         # Pairs of characters between function words (R11).
-        parts = [part for part in FUNCTION_WORDS.split(token) if part]
+        spaced = _KEPT_OR_FUNCTION.sub(lambda found: _GAP if found["function"] else found[0], token)
+        parts = [part for part in spaced.split(_GAP) if part]
         return tuple(part[i : i + 2] for part in parts for i in range(max(1, len(part) - 1)))
     if token.isascii() and token.isalpha() and not CAMEL.search(token):
         return (normal(token.lower()),)
