@@ -156,14 +156,16 @@ def _claude(
     for layer, path, file in files:
         origin = f"{layer.value} {path}"
         given = tuple(SettingValue(KEYS[name], value, layer, origin) for name, value in file.values.items())
-        source = SettingsSource(layer, given, problems=file.problems)
+        source = SettingsSource(layer, given)
         open_source = replace(gate, is_local_committed=is_committed(path)).admitted(source)
         found.append(source)
         # What trust would open is no problem to repeat at each start: the user is asked once.
-        notes += open_source.problems[len(file.problems) :]
+        notes += open_source.problems
+        is_closed = layer in _REPOSITORY and not gate.is_trusted
+        problems = file.problems if is_closed else (*file.problems, *file.hook_problems)
         hooks += [one.value for one in open_source.given if one.key.name == "hooks"]
         kept = tuple(one for one in open_source.given if one.key.name != "hooks")
-        admitted.append(replace(open_source, given=kept, problems=file.problems))
+        admitted.append(SettingsSource(layer, kept, problems=problems))
     is_open = [file.disables_hooks for layer, _, file in files if gate.is_trusted or layer not in _REPOSITORY]
     if next((one for one in is_open if one is not None), False):
         notes += [SettingsProblem("Claude Code", "disableAllHooks is set, so its hooks do not run")] * bool(
