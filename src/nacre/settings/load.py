@@ -80,21 +80,14 @@ def load(
     files = [gate.closed(source) for source in _files(gate, homes, read)]
     sources = [gate.admitted(source) for source in (*outside, *files)]
     claude = _claude(gate, _strongest(sources), cwd, homes, environ)
-    # The project's settings that need trust; a user who declined it is not asked again.
-    untrusted = {
-        given.key.name
-        for source in (*files, *claude.found)
-        if source.layer in _REPOSITORY and not gate.is_trusted
-        for given in source.given
-        if given.key.reach is SettingScope.TRUSTED
-    }
+    untrusted = gate.needs_trust((*files, *claude.found))
     problems = [problem for source in (*sources, *claude.sources) for problem in source.problems]
     settings = Settings(
         home=home,
         cwd=cwd,
         project_root=root,
         is_trusted=gate.is_trusted,
-        wants_trust=tuple(sorted(untrusted)) if untrusted and not is_declined(home, root) else (),
+        wants_trust=() if is_declined(home, root) else untrusted,  # a user who declined is not asked again
         env_names=tuple(sorted({name for source in sources for name in source.environ})),
         environ=MappingProxyType(_environ(environ, sources)),
         problems=(*problems, trusted.problem) if trusted.problem else tuple(problems),
@@ -275,6 +268,14 @@ class SourceGate:
     is_trusted: bool
     is_local_committed: bool
     """The local file is committed, so that it counts as the project's."""
+
+    def needs_trust(self, sources: Iterable[SettingsSource]) -> tuple[str, ...]:
+        """Return the settings of an untrusted repository that need trust."""
+        if self.is_trusted:
+            return ()
+        repository = (source for source in sources if source.layer in _REPOSITORY)
+        given = (one for source in repository for one in source.given)
+        return tuple(sorted({one.key.name for one in given if one.key.reach is SettingScope.TRUSTED}))
 
     def closed(self, source: SettingsSource) -> SettingsSource:
         """Return a source of an untrusted repository that has an error with the strictest settings added.
