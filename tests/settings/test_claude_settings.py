@@ -179,20 +179,19 @@ def test_a_relative_path_starts_at_the_working_directory_and_at_the_project_if_i
 
 
 def test_an_untrusted_repository_restricts_and_opens_nothing(work: Path) -> None:
-    write(
-        work,
-        {"permissions": {"allow": ["Bash"], "deny": ["Bash(rm:*)"]}, "hooks": {"Stop": [{"hooks": [HOOK]}]}},
-    )
+    hooks = {"Stop": [{"hooks": [HOOK]}], "PreToolUse": [{"hooks": [{"type": "prompt"}]}]}
+    write(work, {"permissions": {"allow": ["Bash"], "deny": ["Bash(rm:*)"]}, "hooks": hooks})
     before = read(work)
     assert (before.hooks, texts(before, "allow"), texts(before, "deny")) == ({}, [], ["Bash(rm:*)"])
     assert before.wants_trust == ("hooks", "permissions.allow")
-    assert before.problems == ()
+    assert before.problems == ()  # not even about hooks that would not run
     assert {"'hooks'", "'permissions.allow'"} <= {
         one.message.split(" ")[0] for one in before.claude_notes if "not trusted" in one.message
     }
     trust(home_of(work) / ".nacre", work)
     after = read(work)
     assert (list(after.hooks), texts(after, "allow"), after.wants_trust) == (["Stop"], ["Bash"], ())
+    assert len(after.problems) == 1
 
 
 def test_a_repository_cannot_switch_memory_on_or_hooks_of_the_user_off(work: Path) -> None:

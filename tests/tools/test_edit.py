@@ -221,3 +221,29 @@ async def test_what_edit_writes_is_what_is_read_back(text: str, old: str, new: s
             assert old not in text or old == new
         else:
             assert path.read_bytes().decode() == text.replace(old, new)
+
+
+async def test_unsaved_text_of_an_editor_is_read_and_changed_in_place_of_the_file(
+    workspace: Workspace,
+) -> None:
+    path = workspace.root / "app.py"
+    path.write_text("saved = 1\n")
+    texts = {path: b"unsaved = 1\n"}
+
+    async def unsaved(file: Path) -> bytes | None:
+        return texts.get(file)
+
+    async def put(file: Path, content: bytes) -> None:
+        texts.pop(file, None)
+        file.write_bytes(content)
+
+    workspace.unsaved = unsaved
+    workspace.owned[workspace.root] = put
+    shown = await read_tool(workspace).call({"file_path": "app.py"})
+    assert "unsaved = 1" in str(shown)
+    await edit(workspace, "app.py", "unsaved", "done")
+    assert path.read_text() == "done = 1\n"
+    texts[path] = b"typed meanwhile\n"
+    assert "has changed since it was read" in await refusal(edit(workspace, "app.py", "done", "over"))
+    assert "has changed since it was read" in await refusal(write(workspace, "app.py", "over"))
+    assert path.read_text() == "done = 1\n"

@@ -297,6 +297,27 @@ async def test_a_no_changes_nothing(workspace: Workspace) -> None:
     assert not (workspace.root / "made").exists()
 
 
+async def test_never_refuses_the_same_call_again_without_a_question_and_is_not_saved(
+    workspace: Workspace,
+) -> None:
+    asked: list[PermissionQuestion] = []
+    learnt: list[PermissionRule] = []
+
+    async def ask(question: PermissionQuestion) -> PermissionAnswer:
+        asked.append(question)
+        return "never"
+
+    guard = Guard(PermissionPolicy(root=workspace.root), workspace, ask=ask, learn=learnt.append)
+    tools = {one.name: one for one in guard.wrap(default_tools(workspace))}
+    twice = [ToolCall(name, "Bash", {"command": "touch made"}) for name in "ab"]
+    other = ToolCall("c", "Bash", {"command": "touch other"})
+    results = await run_all([*twice, other], tools)
+    assert [one.is_error for one in results] == [True, True, True]
+    assert [one.arguments["command"] for one in asked] == ["touch made", "touch other"]
+    assert (learnt, guard.denials) == ([], 3)
+    assert not (workspace.root / "made").exists()
+
+
 async def test_a_link_that_moves_after_the_decision_leads_nowhere(workspace: Workspace) -> None:
     """A path that leaves the roots by a race is refused, not followed."""
     door = workspace.root / "door"

@@ -35,7 +35,7 @@ def acp(options: RunOptions, /, **given: str | bool | None) -> None:
     """
     if find_spec("acp") is None:
         raise ConfigError(f"nacre acp needs the ACP SDK; install it with: {how_to_install('acp')}")
-    if sys.stdin.isatty():
+    if sys.stdin is not None and sys.stdin.isatty():
         print_error(BY_HAND)  # at a terminal, both the user and the server would wait forever
     from nacre.cli.signals import run_to_end
 

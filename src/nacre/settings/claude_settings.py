@@ -60,6 +60,8 @@ class ClaudeFile:
     """Checked values by the names of nacre's settings."""
     problems: tuple[SettingsProblem, ...] = ()
     """What the user is told at the start of a session."""
+    hook_problems: tuple[SettingsProblem, ...] = ()
+    """The same about hooks, which matter only where the file may bring any."""
     notes: tuple[SettingsProblem, ...] = ()
     """What `nacre doctor` lists: parts that nacre does not use, or uses differently."""
     disables_hooks: bool | None = None
@@ -77,7 +79,8 @@ def read_claude_file(document: JsonObject, path: Path, *, cwd: Path, root: Path)
     if isinstance(excludes, list) and all(isinstance(one, str) and one.strip() for one in excludes):
         values["claudeMdExcludes"] = excludes
     values |= _permissions(document.get("permissions"), notes, problems, cwd=cwd, root=root)
-    if hooks := _hooks(document.get("hooks"), notes, problems):
+    lost: list[str] = []
+    if hooks := _hooks(document.get("hooks"), notes, lost):
         values["hooks"] = hooks
     used = {"autoMemoryEnabled", "claudeMdExcludes", "permissions", "hooks", "disableAllHooks", "$schema"}
     if unused := sorted(name[:SHOWN_CHARS] for name in document if name not in used):
@@ -86,6 +89,7 @@ def read_claude_file(document: JsonObject, path: Path, *, cwd: Path, root: Path)
     return ClaudeFile(
         values=values,
         problems=tuple(SettingsProblem(place, one) for one in problems),
+        hook_problems=tuple(SettingsProblem(place, one) for one in lost),
         notes=tuple(SettingsProblem(place, one) for one in notes),
         disables_hooks=disables if isinstance(disables, bool) else None,
     )

@@ -80,21 +80,14 @@ def load(
     files = [gate.closed(source) for source in _files(gate, homes, read)]
     sources = [gate.admitted(source) for source in (*outside, *files)]
     claude = _claude(gate, _strongest(sources), cwd, homes, environ)
-    # The project's settings that need trust; a user who declined it is not asked again.
-    untrusted = {
-        given.key.name
-        for source in (*files, *claude.found)
-        if source.layer in _REPOSITORY and not gate.is_trusted
-        for given in source.given
-        if given.key.reach is SettingScope.TRUSTED
-    }
+    untrusted = gate.needs_trust((*files, *claude.found))
     problems = [problem for source in (*sources, *claude.sources) for problem in source.problems]
     settings = Settings(
         home=home,
         cwd=cwd,
         project_root=root,
         is_trusted=gate.is_trusted,
-        wants_trust=tuple(sorted(untrusted)) if untrusted and not is_declined(home, root) else (),
+        wants_trust=() if is_declined(home, root) else untrusted,  # a user who declined is not asked again
         env_names=tuple(sorted({name for source in sources for name in source.environ})),
         environ=MappingProxyType(_environ(environ, sources)),
         problems=(*problems, trusted.problem) if trusted.problem else tuple(problems),
@@ -156,14 +149,16 @@ def _claude(
     for layer, path, file in files:
         origin = f"{layer.value} {path}"
         given = tuple(SettingValue(KEYS[name], value, layer, origin) for name, value in file.values.items())
-        source = SettingsSource(layer, given, problems=file.problems)
+        source = SettingsSource(layer, given)
         open_source = replace(gate, is_local_committed=is_committed(path)).admitted(source)
         found.append(source)
         # What trust would open is no problem to repeat at each start: the user is asked once.
-        notes += open_source.problems[len(file.problems) :]
+        notes += open_source.problems
+        is_closed = layer in _REPOSITORY and not gate.is_trusted
+        problems = file.problems if is_closed else (*file.problems, *file.hook_problems)
         hooks += [one.value for one in open_source.given if one.key.name == "hooks"]
         kept = tuple(one for one in open_source.given if one.key.name != "hooks")
-        admitted.append(replace(open_source, given=kept, problems=file.problems))
+        admitted.append(SettingsSource(layer, kept, problems=problems))
     is_open = [file.disables_hooks for layer, _, file in files if gate.is_trusted or layer not in _REPOSITORY]
     if next((one for one in is_open if one is not None), False):
         notes += [SettingsProblem("Claude Code", "disableAllHooks is set, so its hooks do not run")] * bool(
@@ -273,6 +268,14 @@ class SourceGate:
     is_trusted: bool
     is_local_committed: bool
     """The local file is committed, so that it counts as the project's."""
+
+    def needs_trust(self, sources: Iterable[SettingsSource]) -> tuple[str, ...]:
+        """Return the settings of an untrusted repository that need trust."""
+        if self.is_trusted:
+            return ()
+        repository = (source for source in sources if source.layer in _REPOSITORY)
+        given = (one for source in repository for one in source.given)
+        return tuple(sorted({one.key.name for one in given if one.key.reach is SettingScope.TRUSTED}))
 
     def closed(self, source: SettingsSource) -> SettingsSource:
         """Return a source of an untrusted repository that has an error with the strictest settings added.

@@ -154,6 +154,8 @@ async def test_unsaved_text_of_the_editor_is_read_and_changed_through_it(work: P
     assert editor.written == [(app, "one = 1\nsaved = 2\n"), (str(work / "new.py"), "new = 1\n")]
     diff = editor.asked[0][0].content[1]
     assert (diff.old_text, diff.new_text) == ("one = 1\nunsaved = 2\n", "one = 1\nsaved = 2\n")
+    made = [one for one in editor.of(session, "tool_call_update") if one.status == "completed"][1].content[0]
+    assert (made.old_text, made.new_text) == (diff.old_text, diff.new_text)
 
 
 @pytest.mark.slow

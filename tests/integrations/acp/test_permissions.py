@@ -105,3 +105,22 @@ async def test_rules_against_a_call_hold_whatever_the_editor_answers(work: Path,
         await agent.say(await begin(agent, work), "Write it.")
         assert agent.editor.asked == []
     assert not (work / "b.txt").exists()
+
+
+@pytest.mark.slow
+async def test_a_question_of_another_agent_is_shown_as_a_call_of_its_own(work: Path, home: Path) -> None:
+    replies = [
+        call("Agent", description="touch it", prompt="Touch b.txt.", subagent_type="general"),
+        call("Bash", command="touch b.txt"),
+        "Touched.",
+        "It is done.",
+    ]
+    async with Simulator(replies) as sim, connected(home, **at(sim)) as agent:
+        session = await begin(agent, work)
+        assert await agent.say(session, "Have it touched.") == "end_turn"
+        assert "asks:" in agent.editor.asked[0][0].content[0].content.text
+        assert agent.editor.calls(session) == {
+            "Agent touch it": ("think", "completed"),
+            "Bash touch b.txt": ("execute", "completed"),
+        }
+    assert (work / "b.txt").exists()

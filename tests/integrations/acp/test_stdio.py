@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -136,19 +137,16 @@ async def test_a_signal_ends_the_process_in_order(work: Path, home: Path) -> Non
 
 
 @pytest.mark.slow
-def test_without_a_pipe_it_says_who_starts_it(home: Path, tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("")
-    with file.open() as stdin:
-        done = subprocess.run(
-            command(),
-            stdin=stdin,
-            capture_output=True,
-            text=True,
-            env=environment(home),
-            timeout=60,
-            check=False,
-        )
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "</dev/null", ">/dev/null"])
+def test_without_a_pipe_it_says_who_starts_it(home: Path, closed: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"echo | {shlex.join(command())} {closed}"],
+        capture_output=True,
+        text=True,
+        env=environment(home),
+        timeout=60,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (
         3,
         "nacre: nacre acp needs a pipe on stdin and stdout; an editor starts it so\n",

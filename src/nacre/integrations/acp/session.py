@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -115,6 +116,7 @@ class AcpSession:
         self._calls = ToolCallView(start.settings.cwd)
         self._open_calls: dict[str, ToolCall] = {}
         """Calls that the client knows and that are not answered."""
+        self._numbers = itertools.count(1)
         self._changed: dict[Path, str] = {}
         """The text of files before the change that runs."""
         self._turn: asyncio.Task[StopReason] | None = None
@@ -168,7 +170,8 @@ class AcpSession:
         before = toolset.workspace.before_change
 
         async def keep(path: Path) -> None:
-            text = await in_thread(lambda _: _text_of(path))
+            unsaved = await toolset.workspace.unsaved(path)
+            text = await in_thread(lambda _: _text_of(path)) if unsaved is None else _decoded(unsaved)
             if text is not None:
                 self._changed[path] = text
             await before(path)
@@ -231,8 +234,9 @@ class AcpSession:
 
     async def _show(self, event: Event) -> None:
         match event:
-            case ToolCallEvent(call):
-                await self._announce(call)
+            case ToolCallEvent(call) if call.name != TASK_LIST:
+                self._open_calls[call.id] = call
+                await self.update(self._calls.started(call))
             case ToolResultEvent(call, result):
                 self._open_calls.pop(call.id, None)
                 if call.name == TASK_LIST:
@@ -245,12 +249,6 @@ class AcpSession:
                     await self.update(update)
                 if isinstance(event, Reply | TurnDone):
                     await self._show_usage()
-
-    async def _announce(self, call: ToolCall) -> None:
-        """Show a call once: its question can precede its event."""
-        if call.id not in self._open_calls and call.name != TASK_LIST:
-            self._open_calls[call.id] = call
-            await self.update(self._calls.started(call))
 
     async def _end_calls(self) -> None:
         """Show that calls which were not answered never will be."""
@@ -311,8 +309,11 @@ class AcpSession:
 
     async def _ask(self, question: PermissionQuestion) -> PermissionAnswer:
         """Ask the person; a client that cannot be reached says no."""
-        call = RUNNING.get() or ToolCall("background", question.tool, question.arguments)
-        await self._announce(call)
+        running = RUNNING.get()
+        is_own = running is not None and running.id in self._open_calls
+        call = running or ToolCall(f"question-{next(self._numbers)}", question.tool, question.arguments)
+        if not is_own:  # an agent asks, whose calls are not shown otherwise
+            await self.update(self._calls.started(call, "pending"))
         diff = await self._diff_before(question)
         shown: Content = diff or helpers.tool_content(
             helpers.text_block(fenced(question.preview, "sh" * (question.tool == "Bash")))
@@ -329,8 +330,13 @@ class AcpSession:
         chosen = await self._chosen(update, _options(question.rule.text))
         answers: dict[str, PermissionAnswer] = {"once": "once", "always": "always", "never": "never"}
         answer = answers.get(chosen, "no")
-        if answer in {"once", "always"}:
+        is_allowed = answer in {"once", "always"}
+        if is_own and is_allowed:
             await self.update(helpers.update_tool_call(call.id, status="in_progress"))
+        elif not is_own:
+            await self.update(
+                helpers.update_tool_call(call.id, status="completed" if is_allowed else "failed")
+            )
         return answer
 
     async def _chosen(self, call: ToolCallUpdate, options: Sequence[PermissionOption]) -> str:
@@ -552,8 +558,15 @@ def _input(name: str, summary: str) -> AvailableCommandInput | None:
 def _text_of(path: Path) -> str | None:
     """Return the text of a file that is small enough to be shown whole; None if it cannot be."""
     try:
-        return path.read_text(encoding="utf-8") if path.stat().st_size <= MAX_DIFF_CHARS else None
-    except (OSError, ValueError):
+        return _decoded(path.read_bytes()) if path.stat().st_size <= MAX_DIFF_CHARS else None
+    except OSError:
+        return None
+
+
+def _decoded(content: bytes) -> str | None:
+    try:
+        return content.decode() if len(content) <= MAX_DIFF_CHARS else None
+    except UnicodeDecodeError:
         return None
 
 

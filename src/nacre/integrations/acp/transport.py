@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import stat
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -96,6 +97,10 @@ async def open_stdio() -> AsyncIterator[StdioTransport]:
 
     Commands of hooks and an editor that a slash command starts inherit these, and could destroy the protocol.
     """
+    # Closed at the start, their numbers may belong to other files by now.
+    is_open = sys.stdin is not None and sys.stdout is not None
+    if not (is_open and _is_pipe(0) and _is_pipe(1)):
+        raise ConfigError("nacre acp needs a pipe on stdin and stdout; an editor starts it so")
     sys.stdout.flush()
     loop = asyncio.get_running_loop()
     read_end = os.fdopen(os.dup(0), "rb", buffering=0)
@@ -104,15 +109,21 @@ async def open_stdio() -> AsyncIterator[StdioTransport]:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
-    try:
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), read_end)
-        transport, protocol = await loop.connect_write_pipe(
-            lambda: asyncio.streams.FlowControlMixin(loop=loop), write_end
-        )
-    except ValueError as error:
-        raise ConfigError("nacre acp needs a pipe on stdin and stdout; an editor starts it so") from error
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), read_end)
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.streams.FlowControlMixin(loop=loop), write_end
+    )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
     try:
         yield StdioTransport(reader, writer)
     finally:
         writer.close()
+
+
+def _is_pipe(descriptor: int) -> bool:
+    """Whether a descriptor can be waited for: a pipe, a socket, or the terminal of a person."""
+    try:
+        mode = os.fstat(descriptor).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
