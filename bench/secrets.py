@@ -126,7 +126,7 @@ PEOPLE = ("Ada", "Noor", "Jürgen", "Chloé", "Íñigo", "李娜", "佐藤")
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    ordinary: int = 2_800
+    ordinary: int = 3_300
     rounds: int = 50
 
 

@@ -220,9 +220,13 @@ def _spans(text: str) -> Iterator[tuple[int, int, str]]:
         *_form_spans(text, small),
     ]
     yield from named
-    for one in (*unlabelled_secrets(text), *told_secrets(text, small)):
-        if not any(start < one.end and one.start < end for start, end, _ in named):
-            yield one.start, one.end, UNLABELLED
+    others = (
+        *((one.start, one.end) for one in unlabelled_secrets(text)),
+        *((one.start, one.end) for one in told_secrets(text, small)),
+    )
+    for first, last in others:
+        if not any(start < last and first < end for start, end, _ in named):
+            yield first, last, UNLABELLED
 
 
 def _form_spans(text: str, small: str) -> Iterator[tuple[int, int, str]]:

@@ -145,7 +145,7 @@ def told_secrets(text: str, small: str) -> Iterator[ToldSecret]:
     patterns = told_patterns()
     for sign, known, blank in (("(", _NOT_SAVED, "\0"), ("[", _MARK, "\0"), ("/", _PATH_OR_ADDRESS, "\1")):
         if sign in small:
-            small = known.sub(lambda found, blank=blank: blank * len(found[0]), small)
+            small = _blanked(small, known, blank)
     lines: dict[tuple[str, ...], list[tuple[int, int]]] = {}
     for rule in patterns.rules:
         if rule.keys not in lines:
@@ -159,6 +159,10 @@ def told_secrets(text: str, small: str) -> Iterator[ToldSecret]:
                 first, last = (start + place for place in found.span("value"))
                 if _is_told(rule, found, text[first:last], small[start:end], patterns):
                     yield ToldSecret(first, last)
+
+
+def _blanked(small: str, known: re.Pattern[str], blank: str) -> str:
+    return known.sub(lambda found: blank * len(found[0]), small)
 
 
 def _lines(small: str, keys: Iterable[str]) -> list[tuple[int, int]]:
