@@ -17,7 +17,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from nacre.memory.secret_values import FUNCTION_WORDS, is_ordinary, is_placeholder, is_statement
+from nacre.memory.secret_values import FUNCTION_WORDS, Grams, grams, is_ordinary, is_placeholder, is_statement
 from nacre.prompts import packaged_file
 
 MAX_LINE = 600
@@ -78,6 +78,8 @@ class ToldPatterns:
     """The rules, and the words that decide."""
 
     rules: tuple[ToldRule, ...]
+    keys: Mapping[str, Grams]
+    """The keys of all rules, with their runs of three characters."""
     opens: re.Pattern[str]
     """Credentials and locks."""
     signs_in: re.Pattern[str]
@@ -102,8 +104,10 @@ def told_patterns() -> ToldPatterns:
     parts: dict[str, str] = dict(table["parts"])
     for name, listed in words.items():
         parts[name] = f"(?:{_any_of(listed) if name in table['whole'] else _either(listed)})"
+    rules = tuple(_rule(rule, words, parts) for rule in table["rules"])
     return ToldPatterns(
-        rules=tuple(_rule(rule, words, parts) for rule in table["rules"]),
+        rules=rules,
+        keys={key: grams(key) for rule in rules for key in rule.keys},
         opens=re.compile(f"{parts['labels']}|{parts['opens']}"),
         signs_in=re.compile(parts["signs_in"]),
         rule_words=re.compile(parts["rules"]),
@@ -140,16 +144,20 @@ def _any_of(words: Iterable[str]) -> str:
     return "|".join([rf"(?<![a-zà-ÿ_])(?:{_either(latin)})(?![a-zà-ÿ])", *dense])
 
 
-def told_secrets(text: str, small: str) -> Iterator[ToldSecret]:
-    """Yield what a line tells as a credential; `small` is the text in lower case, of the same length."""
+def told_secrets(text: str, small: str, known: Grams) -> Iterator[ToldSecret]:
+    """Yield what a line tells as a credential.
+
+    `small` is the text in lower case, of the same length, and `known` are its runs of three characters.
+    """
     patterns = told_patterns()
-    for sign, known, blank in (("(", _NOT_SAVED, "\0"), ("[", _MARK, "\0"), ("/", _PATH_OR_ADDRESS, "\1")):
+    present = frozenset(key for key, runs in patterns.keys.items() if runs <= known)
+    for sign, pattern, blank in (("(", _NOT_SAVED, "\0"), ("[", _MARK, "\0"), ("/", _PATH_OR_ADDRESS, "\1")):
         if sign in small:
-            small = _blanked(small, known, blank)
+            small = _blanked(small, pattern, blank)
     lines: dict[tuple[str, ...], list[tuple[int, int]]] = {}
     for rule in patterns.rules:
         if rule.keys not in lines:
-            lines[rule.keys] = _lines(small, rule.keys)
+            lines[rule.keys] = _lines(small, present.intersection(rule.keys))
         searched = text if rule.has_case else small
         places = lines[rule.keys] if rule.keys else _lines_of(rule.regex.finditer(searched), small)
         for start, end in places:
