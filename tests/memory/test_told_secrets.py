@@ -42,6 +42,9 @@ PAIRS = [
     ("backup codes: 4821" + "3907 77120465", "backup codes are printed and kept by Ada"),
     ("the password is blueberry." + "muffin.morning", "the password is in vault.corp.internal"),
     ("my card, on the back: 4" + "18", "the card on the wall lists 418 names"),
+    ("La contraseña del wifi es otter" + "kettle desde mayo", "La contraseña es válida desde mayo"),
+    ("The wifi password is otter" + "kettle since May", "The password of ops is unchanged since June"),
+    ("db_password: |\n    otter-" + "kettle-9", "db_password: |\n    <from the vault>"),
     ("licence key 8842-KL" + "QZ-1107-PPWX", "ticket ABCD-1234"),
     ("keep the cookie sid=k9Lm28x" + "ZT81Rw0sYb", "the cookie lasts 14 days"),
 ]  # fmt: skip

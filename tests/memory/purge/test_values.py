@@ -183,6 +183,11 @@ def test_ordinary_sentences_have_no_values(text: str) -> None:
     assert find_values([text]) == {}
 
 
+def test_a_plain_word_that_is_called_a_password_is_a_value() -> None:
+    assert "otterkettlelamp" in find_values(["La contraseña del wifi es otterkettlelamp desde mayo."])
+    assert "otterkettlelamp" in find_values(["Passphrase for the safe: cold otterkettlelamp rises"])
+
+
 def test_a_value_as_part_of_another_word_is_another_word() -> None:
     traces = Traces("x.md", ["We ordered it from Brunnquell again. The number is 84120937."])
     other = "Brunnquellen and 1841209370 and 84120937x"
