@@ -37,6 +37,8 @@ from nacre.memory.unlabelled_secrets import KIND as UNLABELLED
 from nacre.memory.unlabelled_secrets import unlabelled_secrets
 from nacre.messages.blocks import JsonObject
 
+MAX_ROUNDS = 20
+"""How often what is left of a text is searched for credentials again."""
 MAX_POINTER_CHARS = 200
 """Characters of a text that is suggested instead of one with a credential."""
 NOT_SAVED = "(not saved)"
@@ -108,7 +110,9 @@ def find_in_name(name: str) -> list[SecretFinding]:
 def redact(text: str) -> str:
     """Return the text with every credential replaced by the name of its kind."""
     # Repeated, because a credential next to another may only match once that one is removed.
-    while spans := sorted(_spans(text)):
+    for _ in range(MAX_ROUNDS):
+        if not (spans := sorted(_spans(text))):
+            break
         pieces = []
         done = 0
         for start, end, kind in spans:
