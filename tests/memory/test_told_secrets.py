@@ -45,6 +45,7 @@ PAIRS = [
     ("La contraseña del wifi es otter" + "kettle desde mayo", "La contraseña es válida desde mayo"),
     ("The wifi password is otter" + "kettle since May", "The password of ops is unchanged since June"),
     ("db_password: |\n    otter-" + "kettle-9", "db_password: |\n    <from the vault>"),
+    ("correct otter lantern pickle opens the " + "backup drive", "project shanghai office opens 9"),
     ("licence key 8842-KL" + "QZ-1107-PPWX", "ticket ABCD-1234"),
     ("keep the cookie sid=k9Lm28x" + "ZT81Rw0sYb", "the cookie lasts 14 days"),
 ]  # fmt: skip
