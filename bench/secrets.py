@@ -7,6 +7,8 @@ One case of the seventh set had been left out, because it was accepted; one of i
 eighth to tenth sets are meant to be hard: informal labels, the value before the label, or no label at all.
 The eleventh to sixteenth have nearly no labels; the others after the tenth are phrased as people write to an
 agent, in six languages, except the twenty-second, which tells indirectly, as a model does, what opens what.
+From the twenty-fifth on the sets are made of what the others had too little of: values spelled out, described
+or quoted, passphrases of plain words, keys without a known form, recovery codes, locks, cookies.
 The ordinary memories were in view while the rules were written, except for the first count of those sets.
 """
 
@@ -54,6 +56,14 @@ MISSED_AT_FIRST = {
     "held out, twenty-second set": 17,
     "held out, twenty-third set": 8,
     "held out, twenty-fourth set": 3,
+    "held out, twenty-fifth set": 28,
+    "held out, twenty-sixth set": 32,
+    "held out, twenty-seventh set": 28,
+    "held out, twenty-eighth set": 28,
+    "held out, twenty-ninth set": 12,
+    "held out, thirtieth set": 8,
+    "held out, thirty-first set": 11,
+    "held out, thirty-second set": 11,
 }
 ALARMS_AT_FIRST = {
     "held out, eighth set": (4, 225),
@@ -68,6 +78,10 @@ ALARMS_AT_FIRST = {
     "held out, twenty-second set": (6, 189),
     "held out, twenty-third set": (4, 206),
     "held out, twenty-fourth set": (0, 88),
+    "held out, twenty-eighth set": (6, 157),
+    "held out, twenty-ninth set": (1, 155),
+    "held out, thirty-first set": (1, 111),
+    "held out, thirty-second set": (2, 92),
 }
 """Of the ordinary memories written with a set: how many were refused at first, of how many."""
 MOST_FALSE_ALARMS = 0.02
@@ -112,7 +126,7 @@ PEOPLE = ("Ada", "Noor", "Jürgen", "Chloé", "Íñigo", "李娜", "佐藤")
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    ordinary: int = 2_800
+    ordinary: int = 3_300
     rounds: int = 50
 
 

@@ -198,29 +198,44 @@ def _replay(provider: Provider) -> None:
     loop().run(read())
 
 
-def _answering(data: bytes) -> httpx2.AsyncClient:
+ANSWER = bytearray()
+"""What the simulated server answers; a client is built once, which takes longer than most answers."""
+
+
+@functools.cache
+def _answering() -> httpx2.AsyncClient:
     def respond(_: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=data)
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=bytes(ANSWER))
 
     return httpx2.AsyncClient(transport=httpx2.MockTransport(respond))
 
 
+@functools.cache
+def _anthropic() -> anthropic.AsyncAnthropic:
+    return anthropic.AsyncAnthropic(api_key="any", base_url="http://x", http_client=_answering())
+
+
+@functools.cache
+def _openai() -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(api_key="any", base_url="http://x", http_client=_answering())
+
+
 @target
 def anthropic_stream(data: bytes, _: Path) -> None:
-    client = anthropic.AsyncAnthropic(api_key="any", base_url="http://x", http_client=_answering(data))
-    _replay(AnthropicProvider(client=client))
+    ANSWER[:] = data
+    _replay(AnthropicProvider(client=_anthropic()))
 
 
 @target
 def openai_stream(data: bytes, _: Path) -> None:
-    client = openai.AsyncOpenAI(api_key="any", base_url="http://x", http_client=_answering(data))
-    _replay(OpenAICompatibleProvider(client=client))
+    ANSWER[:] = data
+    _replay(OpenAICompatibleProvider(client=_openai()))
 
 
 @target
 def responses_stream(data: bytes, _: Path) -> None:
-    client = openai.AsyncOpenAI(api_key="any", base_url="http://x", http_client=_answering(data))
-    _replay(OpenAICompatibleProvider(client=client, api="responses"))
+    ANSWER[:] = data
+    _replay(OpenAICompatibleProvider(client=_openai(), api="responses"))
 
 
 @target

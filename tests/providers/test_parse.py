@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nacre.providers.parse import parse_arguments
+from nacre.providers.parse import as_count, parse_arguments
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -39,3 +39,7 @@ def test_any_text_becomes_arguments_and_what_is_no_object_is_kept(text: str) -> 
 def test_what_no_provider_would_take_back_is_kept_as_text(text: str) -> None:
     """A call stands in every later request: one that cannot be encoded would end the session."""
     assert parse_arguments(text) == {"_malformed": text}
+
+
+def test_a_count_below_zero_or_of_another_type_is_zero() -> None:
+    assert [as_count(value) for value in (7, 0, -3, None, "7", [])] == [7, 0, 0, 0, 0, 0]

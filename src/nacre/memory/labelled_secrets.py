@@ -533,7 +533,7 @@ def _vocabulary() -> _Vocabulary:
     verbs = rf"\s{{1,3}}(?:{_either(joins['verbs'])})\b{adverbs}[ :=]{{0,3}}\s"
     dense = rf"\s?(?:{_either(joins['dense'])})\s?[:：]?\s?|[{_DENSE_LETTERS}]{{1,8}}\s?[:：＝]\s?"
     signs = (
-        r"\s{0,3}(?::=|=>|->|→|⇒|={1,3}|:(?!//)|[：＝])\s{0,8}(?:[-*•]\s)?"
+        r"\s{0,3}(?::=|=>|->|→|⇒|={1,3}|:(?!//)|[：＝])\s{0,8}(?:[-*•]\s|[>|][-+]?\s{1,8})?"
         r"|\s{1,3}value\s?=\s?|[;,]?\s(?:type|enter)\s|>|\s?[(（\[]|['’]s\s(?=\S{0,60}\d)|(?=[“「『【〔《])|\s(?=\d{4,8}(?![\w-]))"
         r"|[,、]\s?(?=[^\s,=]{6,60}[.。!]?\s{0,3}(?:\n|$))|\s(?:now|jetzt|nun|neu|maintenant|désormais|ahora)\s"
         rf"|[^\n.:=;?!。]{{1,40}}[,、，]\s?(?:{_either(joins['resumed'])})\s?"

@@ -112,6 +112,14 @@ def secret_table() -> dict[str, Any]:
     return table
 
 
+Grams = frozenset[tuple[str, str, str]]
+
+
+def grams(text: str) -> Grams:
+    """Return all runs of three characters of a text: one that lacks a run of a word lacks the word."""
+    return frozenset(zip(text, text[1:], text[2:], strict=False))
+
+
 @cache
 def _plain() -> frozenset[str]:
     """Return words that say something about a secret."""

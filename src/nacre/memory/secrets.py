@@ -22,6 +22,8 @@ from nacre.formatting import shorten
 from nacre.memory.labelled_secrets import bare_phrases, labelled_secrets
 from nacre.memory.secret_values import (
     COMMON_PASSWORDS,
+    Grams,
+    grams,
     is_chosen,
     is_login_value,
     is_passphrase,
@@ -35,6 +37,8 @@ from nacre.memory.unlabelled_secrets import KIND as UNLABELLED
 from nacre.memory.unlabelled_secrets import unlabelled_secrets
 from nacre.messages.blocks import JsonObject
 
+MAX_ROUNDS = 20
+"""How often what is left of a text is searched for credentials again."""
 MAX_POINTER_CHARS = 200
 """Characters of a text that is suggested instead of one with a credential."""
 NOT_SAVED = "(not saved)"
@@ -67,8 +71,9 @@ class SecretRule:
 
     id: str
     kind: str
-    keys: tuple[str, ...]
-    """Every match contains one of these lower-case strings; empty for no such condition."""
+    keys: Mapping[str, Grams]
+    """Every match contains one of these lower-case strings, here with their runs of three characters; empty
+    for no such condition."""
     regex: re.Pattern[str]
     check: str | None
     """Name in `CHECKS` of a function that a match must pass."""
@@ -105,7 +110,9 @@ def find_in_name(name: str) -> list[SecretFinding]:
 def redact(text: str) -> str:
     """Return the text with every credential replaced by the name of its kind."""
     # Repeated, because a credential next to another may only match once that one is removed.
-    while spans := sorted(_spans(text)):
+    for _ in range(MAX_ROUNDS):
+        if not (spans := sorted(_spans(text))):
+            break
         pieces = []
         done = 0
         for start, end, kind in spans:
@@ -145,9 +152,10 @@ def assigned_values(text: str) -> frozenset[str]:
 
     An ordinary word is one only where it is assigned: "the password is sunflower" may be prose.
     """
-    found = [one for one in labelled_secrets(text, _lower(text)) if not one.is_loose]
+    small = _lower(text)
+    found = [one for one in labelled_secrets(text, small) if not one.is_loose]
     labelled = [one for one in found if one.is_assigned or not text[one.start : one.end].isalpha()]
-    by_form = ((start, end) for start, end, _ in _form_spans(text, _lower(text)))
+    by_form = ((start, end) for start, end, _ in _form_spans(text, small, grams(small)))
     spans = [*((one.start, one.end) for one in labelled), *by_form]
     return frozenset(text[start:end] for start, end in spans)
 
@@ -188,7 +196,9 @@ def secret_rules() -> tuple[SecretRule, ...]:
         SecretRule(
             id=str(rule["id"]),
             kind=str(rule["kind"]),
-            keys=tuple(map(str, keys)) if isinstance(keys := rule["keys"], list) else (),
+            keys={str(key): grams(str(key)) for key in keys}
+            if isinstance(keys := rule["keys"], list)
+            else {},
             regex=re.compile(str(rule["regex"])),
             check=None if (check := rule.get("check")) is None else str(check),
             starts=rule.get("starts") is True,
@@ -214,21 +224,26 @@ def _spans(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and kind of each secret."""
     text = text.translate(_NARROW) if _WIDE.search(text) else text
     small = _lower(text)
+    known = grams(small)
     named = [
         *((one.start, one.end, one.kind) for one in labelled_secrets(text, small)),
         *((one.start, one.end, one.kind) for one in bare_phrases(text)),
-        *_form_spans(text, small),
+        *_form_spans(text, small, known),
     ]
     yield from named
-    for one in (*unlabelled_secrets(text), *told_secrets(text, small)):
-        if not any(start < one.end and one.start < end for start, end, _ in named):
-            yield one.start, one.end, UNLABELLED
+    others = (
+        *((one.start, one.end) for one in unlabelled_secrets(text)),
+        *((one.start, one.end) for one in told_secrets(text, small, known)),
+    )
+    for first, last in others:
+        if not any(start < last and first < end for start, end, _ in named):
+            yield first, last, UNLABELLED
 
 
-def _form_spans(text: str, small: str) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and kind of each secret with a known form."""
+def _form_spans(text: str, small: str, known: Grams) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and kind of each secret with a known form; `known` are the runs of the text."""
     for rule in secret_rules():
-        if rule.keys and not any(key in small for key in rule.keys):
+        if rule.keys and not any(runs <= known and key in small for key, runs in rule.keys.items()):
             continue
         matches = _at_keys(rule, text, small) if rule.starts else rule.regex.finditer(text)
         for found in matches:

@@ -1,20 +1,24 @@
-"""Detection of credentials that a person tells in words (M16): spelled out, described, quoted, or as a phrase.
+"""Detection of credentials that a person tells in words (M16): spelled, described, quoted, or as a phrase.
 
-The other detectors judge a value by its shape or by the label directly before it. Here a line counts if it
-is about access and gives a value in a way in which only values are given: digits as words, letters one by one,
-"capital B", a phrase in quotation marks behind "join with", the last word behind a user, the turns of a lock. What a
-line says *about* a credential (where it is kept, how long it must be) is left out by the words of the statement.
+The other detectors judge a value by its shape or by the label directly before it. Here a line counts if it is
+about access and gives a value in a way in which only values are given: digits as words, letters one by one,
+"capital B", a phrase in quotation marks behind "join with", the last word behind a user, the turns of a lock.
+What a line says *about* a credential (where it is kept, how long it must be) is left out by the words of the
+statement. Rules and words are in `data/told_secrets.json`.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
+from typing import Any
 
-from nacre.memory.secret_values import FUNCTION_WORDS, is_ordinary, is_placeholder, is_statement
-from nacre.memory.told_patterns import PATH_OR_ADDRESS, ToldPatterns, ToldRule, told_patterns
+from nacre.memory.secret_values import FUNCTION_WORDS, Grams, grams, is_ordinary, is_placeholder, is_statement
+from nacre.prompts import packaged_file
 
 MAX_LINE = 600
 """Characters of a line that are searched."""
@@ -22,10 +26,14 @@ CONTEXT = 80
 """Characters between a value and the word for what it opens."""
 MAX_WORDS = 10
 """Words of a phrase that opens something."""
-MIN_SENTENCE = 5
+MIN_SENTENCE = 4
 """Words of a phrase that may start with a preposition."""
 MIN_WORD = 4
 """Letters of a single word that opens something."""
+_PATH_OR_ADDRESS = re.compile(
+    r"(?<![\w/.])[a-z_-]{1,40}(?:/[a-z_-]{1,40}){1,12}(?:\.[a-z]{2,4})?(?![\w/])|https?://\S{1,200}"
+)
+"""Their words say nothing about a value beside them."""
 _MARK = re.compile(r"\[removed: [^\]]{1,60}\]")
 _NOT_SAVED = re.compile(r"\(not saved\)")
 _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
@@ -46,24 +54,123 @@ class ToldSecret:
     end: int
 
 
-def told_secrets(text: str, small: str) -> Iterator[ToldSecret]:
-    """Yield what a line tells as a credential; `small` is the text in lower case, of the same length."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldRule:
+    """A way in which a value is told."""
+
+    regex: re.Pattern[str]
+    keys: tuple[str, ...]
+    """Each line with a match has one of these lower-case strings; empty for no such condition."""
+    judge: str
+    """What decides about a match: "opens" (a word beside it for what it opens), "said" (or for an account),
+    "word", "access" (a word in a line about access), "phrase", "named" (a phrase in such a line), "quoted" or
+    "any"."""
+    has_case: bool
+    """The regex is for the text as it is written; the others are for the text in lower case."""
+    is_stated: bool
+    """A line with a rule for passwords, such as "at least", has no value."""
+    signs: str
+    """Each line with a match has one of these characters as well; empty for no such condition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldPatterns:
+    """The rules, and the words that decide."""
+
+    rules: tuple[ToldRule, ...]
+    keys: Mapping[str, Grams]
+    """The keys of all rules, with their runs of three characters."""
+    opens: re.Pattern[str]
+    """Credentials and locks."""
+    signs_in: re.Pattern[str]
+    """Acts and services for which one has a password."""
+    rule_words: re.Pattern[str]
+    """What a password must be like, or a place of the product that asks for it."""
+    reference: frozenset[str]
+    """Words of a phrase that says where a credential is or what became of it."""
+    soft: frozenset[str]
+    """Words that a phrase may have behind a colon, but not at its start."""
+    joiners: re.Pattern[str]
+    """What is between an act and a value in quotation marks."""
+    screens: re.Pattern[str]
+    """What a program shows, and what has a name, before quotation marks."""
+
+
+@cache
+def told_patterns() -> ToldPatterns:
+    """Return the compiled table."""
+    table: dict[str, Any] = json.loads(packaged_file("nacre.memory", "data/told_secrets.json"))
+    words: dict[str, list[str]] = table["words"]
+    parts: dict[str, str] = dict(table["parts"])
+    for name, listed in words.items():
+        parts[name] = f"(?:{_any_of(listed) if name in table['whole'] else _either(listed)})"
+    rules = tuple(_rule(rule, words, parts) for rule in table["rules"])
+    return ToldPatterns(
+        rules=rules,
+        keys={key: grams(key) for rule in rules for key in rule.keys},
+        opens=re.compile(f"{parts['labels']}|{parts['opens']}"),
+        signs_in=re.compile(parts["signs_in"]),
+        rule_words=re.compile(parts["rules"]),
+        reference=frozenset(words["reference"]),
+        soft=frozenset(words["soft"]),
+        joiners=re.compile(rf"[:=：]\s*$|(?:^|[\s\"']){parts['joiners']}\s*$"),
+        screens=re.compile(parts["screens"]),
+    )
+
+
+def _rule(rule: Mapping[str, Any], words: Mapping[str, list[str]], parts: Mapping[str, str]) -> ToldRule:
+    has_case = rule.get("case", False)
+    regex = re.sub(r"\(\?&(\w+)\)", lambda found: parts[found[1]], rule["regex"])
+    keys = (words[key[1:]] if key[0] == "@" and len(key) > 1 else [key] for key in rule["keys"])
+    return ToldRule(
+        regex=re.compile(regex, re.IGNORECASE if has_case else 0),
+        keys=tuple(key for listed in keys for key in listed),
+        judge=rule["judge"],
+        has_case=has_case,
+        is_stated=rule.get("stated", False),
+        signs=rule.get("signs", ""),
+    )
+
+
+def _either(words: Iterable[str]) -> str:
+    return "|".join(sorted(words, key=len, reverse=True))
+
+
+def _any_of(words: Iterable[str]) -> str:
+    """Return a pattern for these words; Latin ones start where a word starts."""
+    listed = [*words]
+    latin = [word for word in listed if not _DENSE.search(word)]
+    dense = [word for word in listed if _DENSE.search(word)]
+    return "|".join([rf"(?<![a-zà-ÿ_])(?:{_either(latin)})(?![a-zà-ÿ])", *dense])
+
+
+def told_secrets(text: str, small: str, known: Grams) -> Iterator[ToldSecret]:
+    """Yield what a line tells as a credential.
+
+    `small` is the text in lower case, of the same length, and `known` are its runs of three characters.
+    """
     patterns = told_patterns()
-    for sign, known in (("(", _NOT_SAVED), ("[", _MARK), ("/", PATH_OR_ADDRESS)):
+    present = frozenset(key for key, runs in patterns.keys.items() if runs <= known)
+    for sign, pattern, blank in (("(", _NOT_SAVED, "\0"), ("[", _MARK, "\0"), ("/", _PATH_OR_ADDRESS, "\1")):
         if sign in small:
-            small = known.sub(lambda found: "\0" * len(found[0]), small)
+            small = _blanked(small, pattern, blank)
     lines: dict[tuple[str, ...], list[tuple[int, int]]] = {}
     for rule in patterns.rules:
         if rule.keys not in lines:
-            lines[rule.keys] = _lines(small, rule.keys)
+            lines[rule.keys] = _lines(small, present.intersection(rule.keys))
         searched = text if rule.has_case else small
         places = lines[rule.keys] if rule.keys else _lines_of(rule.regex.finditer(searched), small)
         for start, end in places:
             if rule.signs and not any(sign in small[start:end] for sign in rule.signs):
                 continue
             for found in rule.regex.finditer(searched[start:end]):
-                if _is_told(rule, found, small[start:end], patterns):
-                    yield ToldSecret(start + found.start("value"), start + found.end("value"))
+                first, last = (start + place for place in found.span("value"))
+                if _is_told(rule, found, text[first:last], small[start:end], patterns):
+                    yield ToldSecret(first, last)
+
+
+def _blanked(small: str, known: re.Pattern[str], blank: str) -> str:
+    return known.sub(lambda found: blank * len(found[0]), small)
 
 
 def _lines(small: str, keys: Iterable[str]) -> list[tuple[int, int]]:
@@ -89,11 +196,11 @@ def _line(small: str, at: int) -> tuple[int, int]:
     return small.rfind("\n", 0, at) + 1, len(small) if end < 0 else end
 
 
-def _is_told(rule: ToldRule, found: re.Match[str], line: str, patterns: ToldPatterns) -> bool:
+def _is_told(rule: ToldRule, found: re.Match[str], value: str, line: str, patterns: ToldPatterns) -> bool:
     """Return whether what a rule has found is a value."""
     first, last = found.span("value")
-    value = found["value"]
-    if "\0" in line[first:last] or (rule.is_stated and patterns.rule_words.search(line)):
+    is_blank = "\0" in line[first:last] or ("\1" in line[first:last] and rule.judge != "any")
+    if is_blank or (rule.is_stated and patterns.rule_words.search(line)):
         return False
     beside = (line[max(0, first - CONTEXT) : first], line[last : last + CONTEXT])
     match rule.judge:
@@ -108,7 +215,8 @@ def _is_told(rule: ToldRule, found: re.Match[str], line: str, patterns: ToldPatt
         case "phrase":
             return _is_phrase(value, patterns, is_marked=found.groupdict().get("mark") is not None)
         case "named":
-            return _is_about_access(line, patterns) and _is_phrase(value, patterns, is_marked=False)
+            is_marked = found.groupdict().get("mark") is not None
+            return _is_about_access(line, patterns) and _is_phrase(value, patterns, is_marked=is_marked)
         case "quoted":
             return _is_quoted_value(value, found.groupdict().get("between"), patterns)
         case _:
@@ -159,5 +267,8 @@ def _is_phrase(value: str, patterns: ToldPatterns, *, is_marked: bool) -> bool:
         return False
     if len(words) == 1:
         return _is_word(core) and core.replace("-", "").isalpha()
-    is_said = any(is_statement(word) and word not in FUNCTION_WORDS for word in (words[0], words[-1]))
+    if is_marked and len(words) >= MIN_SENTENCE:
+        return True
+    ends = re.findall(r"[^\s,]+", core)
+    is_said = any(is_statement(word) and word not in FUNCTION_WORDS for word in (ends[0], ends[-1]))
     return not is_said and (is_marked or not FUNCTION_WORDS & {*words})

@@ -86,7 +86,7 @@ _NAME = re.compile(
 """Constants, ranges, regions, models, identifiers and terms of code."""
 _PATH = re.compile(r"(?<![\w/.])[a-z_-]{1,40}(?:/[a-z_-]{1,40}){1,12}(?:\.[a-z]{2,4})?(?![\w/])")
 """The bounds keep the time proportional to the text."""
-_KEY_PREFIX = re.compile(r"(?:[a-z]{2,12}[-_])?(?:pat|token|key|sk|secret)[-_]")
+_KEY_PREFIX = re.compile(r"(?:[a-z]{2,12}[-_])?(?:pat|token|key|sk|secret|claim|invite)[-_]")
 """The kind of a key before the key."""
 _AT_HOST = re.compile(r"(?<=.{6})@[A-Za-z][\w.-]{1,60}(?::\d{2,5})?$")
 """The host behind a user and a password, as in `reports:…@replica`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import bz2
 import gzip
 import json
@@ -104,6 +105,22 @@ ENCODINGS: dict[str, Callable[[str], bytes]] = {
         "\n".join(re.findall(".{1,20}", base64.b64encode(f"the password is {value}".encode()).decode()))
     ).encode(),
     "Base64 of UTF-16": lambda value: base64.b64encode(value.encode("utf-16-le")),
+    "Base32": lambda value: base64.b32encode(f"it is {value}.".encode()),
+    "Base32 in lower case": lambda value: base64.b32encode(f"pass {value}".encode()).lower(),
+    "Base85": lambda value: base64.b85encode(f"pw={value}".encode()),
+    "Base85 in JSON": lambda value: json.dumps(base64.b85encode(f"{value} it is".encode()).decode()).encode(),
+    "Base85 of Adobe": lambda value: base64.a85encode(value.encode(), adobe=True),
+    "uuencode": lambda value: b"\nbegin 644 a.txt\n" + binascii.b2a_uu(value.encode()) + b"`\nend\n",
+    "uuencode in JSON": lambda value: json.dumps(
+        f"$ uuencode a\nbegin 644 a\n{binascii.b2a_uu(value.encode()).decode()}`\nend\n"
+    ).encode(),
+    "escapes of CSS": lambda value: "".join(f"\\{ord(one):06x}" for one in value).encode(),
+    "escapes of CSS with spaces": lambda value: "".join(f"\\{ord(one):x} " for one in value).encode(),
+    "reversed": lambda value: value[::-1].encode(),
+    "reversed in JSON": lambda value: json.dumps({"text": f"gnihtemos {value[::-1]}"}).encode(),
+    "a string in pieces": lambda value: f'a = "{value[:5]}" + "{value[5:]}"'.encode(),
+    "a string in pieces on two lines": lambda value: f"a = ('{value[:5]}'\n     '{value[5:]}')".encode(),
+    "a string in pieces in JSON": lambda value: json.dumps(f'x = "{value[:5]}" +\n  "{value[5:]}"').encode(),
     "the colours of a terminal": lambda value: "".join(
         f"\x1b[3{at % 8}m{one}" for at, one in enumerate(value)
     ).encode(),
@@ -127,7 +144,7 @@ def test_the_final_scan_finds_a_value_of_which_no_letter_is_left(encoding: str) 
     value = "Kv7!pluto#rain9x"
     scan = FinalScan([value])
     assert scan.is_in(b"before " + ENCODINGS[encoding](value) + b" after")
-    assert not scan.is_in(b"before " + ENCODINGS[encoding](value[::-1]) + b" after")
+    assert not scan.is_in(b"before " + ENCODINGS[encoding](value[7:] + value[:7]) + b" after")
 
 
 @pytest.mark.parametrize(
@@ -164,6 +181,11 @@ def test_the_groups_of_a_number_do_not_matter(value: str, other: str) -> None:
 )
 def test_ordinary_sentences_have_no_values(text: str) -> None:
     assert find_values([text]) == {}
+
+
+def test_a_plain_word_that_is_called_a_password_is_a_value() -> None:
+    assert "otterkettlelamp" in find_values(["La contraseña del wifi es otterkettlelamp desde mayo."])
+    assert "otterkettlelamp" in find_values(["Passphrase for the safe: cold otterkettlelamp rises"])
 
 
 def test_a_value_as_part_of_another_word_is_another_word() -> None:

@@ -1,8 +1,9 @@
 """Search every byte of a home for the values of a memory, in another way than they are erased (M14b).
 
 Erasing matches patterns in the text as it is. Here the text is decoded first (escapes, percent signs, Base64,
-hexadecimal and decimal bytes, dumps, colours of a terminal, UTF-16, compression, SQLite rows; one in another,
-too) and then searched for the plain value, so that a mistake in one of the two is noticed by the other.
+Base32, Base85, uuencode, hexadecimal and decimal bytes, dumps, strings in pieces, colours of a terminal,
+UTF-16, compression, SQLite rows; one in another, too) and then searched for the plain value, also from its
+end, so that a mistake in one of the two is noticed by the other.
 """
 
 from __future__ import annotations
@@ -69,6 +70,17 @@ _DECIMAL = re.compile(rb"(?<![\d.])\d{1,3}(?:,\s?\d{1,3}){7,}+(?![\d.])")
 _WRAPPED_BASE64 = re.compile(
     rb"(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/_-]{16,}+\r?\n[ \t>|]*(?:\d{1,6}\t)?)+[A-Za-z0-9+/_-]{2,}"
 )
+_BASE32 = re.compile(rb"(?<![A-Za-z0-9+/_-])(?:[A-Z2-7]{16,}+|[a-z2-7]{16,}+)(?![A-Za-z0-9+/_-])")
+_BASE85 = re.compile(
+    rb"(?=[^\s\"',.:/\[\]\\]{0,60}[!#$%&()*+;<>?@^`{|}~])[0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]{15,}+"
+)
+"""In the alphabet of git, with one of the signs that words have not; other tokens are too many to decode."""
+_ASCII85 = re.compile(rb"<~([!-uz\s]{10,}?)~>")
+"""In the alphabet of Adobe, which has quotation marks, only between its marks."""
+_UUENCODED = re.compile(rb"(?m)^[ \t>|]*begin [0-7]{3,4} [^\n]{1,100}\n((?:[ \t>|]{0,4}[!-M][ -`]{1,84}\n)+)")
+_CSS_ESCAPED = re.compile(rb"(?:(?<!\\)\\++[0-9a-fA-F]{2,6} ?){4,}")
+_PIECES = re.compile(rb"\\{0,8}[\"'`]\s{0,20}(?:\\{1,8}n|[+.&,])?\s{0,20}(?:\\{1,8}n)?\s{0,20}\\{0,8}[\"'`]")
+"""Between two pieces of a string in a program."""
 _ESCAPED = re.compile(
     rb"(?:(?<!\\)\\++(?:u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]{2,6}\}|x[0-9a-fA-F]{2}|[0-3][0-7]{2})"
     rb"|%(?:25)?[0-9a-fA-F]{2}|=[0-9A-F]{2}|&#(?:x0{0,6}[0-9a-fA-F]{2,5}|0{0,6}[0-9]{2,6});?){4,}"
@@ -129,9 +141,14 @@ class FinalScan:
             for batch in _batches(_decoded(form), readable):
                 if self._is_possible(batch) and self._is_plain_in(_text(batch)):
                     return True
+            if depth == DEPTH and self._is_reversed_in(form):
+                return True
             if depth and readable and self._is_within(b"\n\n".join(readable), depth - 1):
                 return True
         return False
+
+    def _is_reversed_in(self, data: bytes) -> bool:
+        return self._is_possible(data[::-1]) and self._is_plain_in(_text(data)[::-1])
 
     def _is_possible(self, data: bytes) -> bool:
         """Whether data contain a part of a value; a quick no for nearly everything."""
@@ -279,6 +296,8 @@ def _forms(data: bytes) -> Iterator[bytes]:
         yield shown
     if _ESCAPED_BYTE.search(data):
         yield _unescaped_bytes(data)
+    if _PIECES.search(data):
+        yield _PIECES.sub(b"", data)
     if re.search(rb"=[0-9A-F]{2}|=\r?\n", data):
         yield quopri.decodestring(data)
 
@@ -294,6 +313,7 @@ def _decoded(data: bytes) -> Iterator[bytes]:
         for start in range(4):  # what is directly before it may look like a part of it
             with contextlib.suppress(binascii.Error):
                 yield from _unpacked(base64.b64decode(piece[start:] + b"A" * (-len(piece[start:]) % 4)))
+    yield from _in_other_alphabets(data, lines)
     for found in _HEX.finditer(b" ".join(pieces)):
         yield bytes.fromhex(found[0].decode())
     for found in _SEPARATED_HEX.finditer(data):
@@ -304,6 +324,33 @@ def _decoded(data: bytes) -> Iterator[bytes]:
         yield bytes(number for one in found[0].split(b",") if (number := int(one)) < 256)
     for found in _ESCAPED.finditer(data):
         yield _unescaped_run(found[0])
+
+
+def _in_other_alphabets(data: bytes, lines: bytes) -> Iterator[bytes]:
+    """Yield what pieces of Base32, Base85, uuencode and escapes of CSS stand for."""
+    for found in _BASE32.finditer(data):
+        piece = found[0].upper()
+        with contextlib.suppress(binascii.Error):
+            yield from _unpacked(base64.b32decode(piece + b"A" * (-len(piece) % 8)))
+    for found in _BASE85.finditer(data):
+        for start in range(5):  # what is directly before it may look like a part of it
+            with contextlib.suppress(ValueError):
+                yield from _unpacked(base64.b85decode(found[0][start:]))
+    for found in _ASCII85.finditer(data):
+        with contextlib.suppress(ValueError):
+            yield from _unpacked(base64.a85decode(found[1]))
+    for found in _UUENCODED.finditer(lines):
+        rows = [row.lstrip(b" \t>|") for row in found[1].splitlines()]
+        yield from _unpacked(b"".join(_uudecoded(row) for row in rows))
+    for found in _CSS_ESCAPED.finditer(data):
+        codes = re.findall(rb"[0-9a-fA-F]{2,6}", found[0])
+        yield b"".join(_letter(int(code, 16)) for code in codes)
+
+
+def _uudecoded(row: bytes) -> bytes:
+    with contextlib.suppress(binascii.Error):
+        return binascii.a2b_uu(row)
+    return b""
 
 
 def _unpacked(data: bytes) -> Iterator[bytes]:

@@ -18,6 +18,8 @@ from nacre.memory.secrets import secret_values
 
 MIN_CHARS = 8
 """Characters of the shortest value that is searched for without a label such as "password" before it."""
+MIN_SECRET_WORD = 12
+"""Letters of a word in a password of several words that is searched for on its own."""
 MIN_LABELLED_CHARS = 4
 MIN_LABELLED_DIGITS = 6
 """Shorter numbers, such as years and ports, occur in many other texts."""
@@ -117,9 +119,13 @@ def find_values(texts: Iterable[str]) -> dict[str, bool]:
         # Beside signs of Chinese or Japanese no space shows where a value begins and ends.
         text = _DENSE_RUN.sub(" ", whole)
         # What a save would refuse, behind a label in any of its languages.
-        labelled = (value for value in secret_values(whole) if _is_long_enough(value))
+        labelled = [value for value in secret_values(whole) if _is_long_enough(value)]
         for value in (*labelled, *_secrets(text)):
             found[value] = False
+        # What is refused may be the value and a word beside it.
+        for word in (word.strip(_EDGES) for value in labelled if " " in value for word in value.split()):
+            if len(word) >= MIN_SECRET_WORD:
+                found.setdefault(word, True)
         for value in (*_addresses(text), *_names(text), *_phrases(text), *_words(text, _is_identifier)):
             found.setdefault(value, True)
     return found
