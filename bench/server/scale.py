@@ -56,7 +56,7 @@ class ScaleSize:
     """Of each run of throughput."""
 
 
-FULL = ScaleSize(tenants=10_000, memories=100, sampled=100, rounds=12, seconds=10)
+FULL = ScaleSize(tenants=10_000, memories=100, sampled=60, rounds=20, seconds=5)
 TINY = ScaleSize(tenants=60, memories=5, sampled=4, rounds=2, seconds=0.2)
 
 
@@ -204,7 +204,7 @@ async def _recall(made: Cluster, texts: Sequence[str], size: ScaleSize) -> tuple
             cpu += server.cpu_seconds() - before
     # Only the last ones fit into the memory: the first were closed, and their copies are on the disk.
     cold = []
-    for tenant in range(2, size.sampled // 2 + 2):
+    for tenant in range(2, size.sampled // 3 + 2):
         async with _client(server, tenant) as client:
             cold.append(await _ask(client, question()))
     index_mb = await _index_mb(made, server)
