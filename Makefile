@@ -50,6 +50,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python docs/make_settings.py
 	$(BIN)/python docs/make_api.py
 	$(BIN)/python docs/make_measured.py
+	$(BIN)/python docs/make_server_load.py
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench.run $(ARGS)

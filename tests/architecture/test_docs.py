@@ -283,7 +283,7 @@ def test_the_readme_gives_the_figures_that_were_measured() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["api", "cli", "measured", "python", "settings"])
+@pytest.mark.parametrize("page", ["api", "cli", "measured", "python", "server_load", "settings"])
 def test_a_page_made_from_the_code_is_up_to_date(page: str) -> None:
     made = runpy.run_path(str(ROOT / "docs" / f"make_{page}.py"))
     assert made["PAGE"].read_text(encoding="utf-8") == made["text"](), "run `make docs`"
