@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import psutil
 
 TEMPLATE = "nacre_template"
+FIRST_WITH_SET = 160_000
+"""Version in which a member of a role needs an option to take it on."""
 PROGRAMS = os.environ.get("NACRE_TEST_POSTGRES", "")
 _NUMBERS = itertools.count()
 
@@ -188,7 +190,9 @@ def as_ordinary_owner() -> str:
     owner = address.replace("postgres:@", f"owner_{name}:@")
     with ThreadPoolExecutor(1) as thread:  # the test may run in an event loop
         thread.submit(asyncio.run, migrate(Database(owner, is_server=False, idle=0))).result()
-    execute(address, f"GRANT {SERVER_ROLE} TO owner_{name} WITH SET TRUE")
+    [[version]] = execute(address, "SELECT current_setting('server_version_num')::int")
+    option = " WITH SET TRUE" if int(str(version)) >= FIRST_WITH_SET else ""
+    execute(address, f"GRANT {SERVER_ROLE} TO owner_{name}{option}")
     return owner
 
 
