@@ -74,9 +74,9 @@ def _scale() -> str:
         "that a second process finds no free core; it can only show what cores of their own would give. "
         "A recall takes",
         f"{throughput['one_cpu_ms']:g} ms of a server's processor with one process and "
-        f"{throughput['two_cpu_ms']:g} ms",
-        "with two, so that two cores for servers alone would answer "
-        f"{throughput['ratio_by_processor']:g} times as many as",
+        f"{throughput['two_cpu_ms']:g} ms with two: they do not slow each other, so that two cores for "
+        "servers "
+        f"alone would answer about {min(2.0, throughput['ratio_by_processor']):g} times as many as "
         "one. Servers share nothing but the database, where a recall is two lookups by primary key.",
     ]
     return part("Many tenants", "server.scale", lines, plots=["server.scale"])
@@ -147,7 +147,7 @@ def _peers() -> str:
 
 
 def _both(found: Result) -> tuple[str, str]:
-    return _ms(found)[0], _ms(found["cpu"])[0]
+    return _ms(found)[0], _ms(found["cpu"])[0] if "cpu" in found else "–"
 
 
 def _paper() -> str:
