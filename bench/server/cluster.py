@@ -70,8 +70,7 @@ class Running:
     url: str
 
     def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        _end(self.process)
 
     def cpu_seconds(self) -> float:
         times = psutil.Process(self.process.pid).cpu_times()
@@ -92,6 +91,12 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         yield found
     finally:
         for one in found.processes:
-            one.kill()
-            one.wait()
+            _end(one)
         postgres.stop()
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()

@@ -38,6 +38,7 @@ WORDS = (
     "heron egret ibis stork crane plover curlew godwit dunlin avocet gannet petrel fulmar skua tern kestrel"
 ).split()
 Ask = Callable[[int, str], Any]
+_Times = dict[str, dict[str, list[int]]]
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,12 @@ def measure(size: PeersSize) -> JsonObject:
         }  # fmt: skip
         running = {name: one for name, one in stores.items() if isinstance(one, _Store)}
         skipped = {name: one for name, one in stores.items() if isinstance(one, str)}
-        times = _in_turn(running, size)
+        times, cpu = _in_turn(running, size)
     found: dict[str, JsonObject] = {
-        name: {"package": running[name].package, **{what: spread(taken) for what, taken in each.items()}}
+        name: {
+            "package": running[name].package,
+            **{what: {**spread(each[what]), "cpu": spread(cpu[name][what])} for what in each},
+        }
         for name, each in times.items()
     }
     return {
@@ -84,24 +88,27 @@ def measure(size: PeersSize) -> JsonObject:
     }
 
 
-def _in_turn(stores: dict[str, _Store], size: PeersSize) -> dict[str, dict[str, list[int]]]:
+def _in_turn(stores: dict[str, _Store], size: PeersSize) -> tuple[_Times, _Times]:
+    """Return wall time and processor time of this process, which is not that of PostgreSQL."""
     chance = random.Random(17)
     texts = [
         f"The {chance.choice(WORDS)} service {n} runs on machine {chance.choice(WORDS)}-{n} for team"
         f" {chance.choice(WORDS)} and is deployed on the {1 + n % 28}th."
         for n in range(size.saves)
     ]
-    times: dict[str, dict[str, list[int]]] = {name: {"save": [], "search": []} for name in stores}
+    times: _Times = {name: {"save": [], "search": []} for name in stores}
+    cpu: _Times = {name: {"save": [], "search": []} for name in stores}
     questions = [f"Which machine runs the {chance.choice(WORDS)} service?" for _ in range(size.searches)]
     for what, given in (("save", texts), ("search", questions)):
         for store in stores.values():  # the first call loads what later ones use
             (store.save if what == "save" else store.search)(-1, f"The {what} before the others.")
         for number, text in enumerate(given):
             for name, store in stores.items():
-                began = time.perf_counter_ns()
+                began, busy = time.perf_counter_ns(), time.process_time_ns()
                 (store.save if what == "save" else store.search)(number, text)
                 times[name][what].append(time.perf_counter_ns() - began)
-    return times
+                cpu[name][what].append(time.process_time_ns() - busy)
+    return times, cpu
 
 
 def _nacre(made: Cluster, stack: ExitStack) -> _Store:

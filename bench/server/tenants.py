@@ -51,7 +51,7 @@ class TenantsSize:
     seconds: float
 
 
-FULL = TenantsSize(tenants=50, calls=1_000_000, seconds=1_200)
+FULL = TenantsSize(tenants=50, calls=1_000_000, seconds=540)
 TINY = TenantsSize(tenants=3, calls=150, seconds=60)
 
 

@@ -333,7 +333,7 @@ def test_the_comparison_gives_the_figures_that_were_measured() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "page", ["api", "cli", "leaderboard", "measured", "python", "settings", "typescript"]
+    "page", ["api", "cli", "leaderboard", "measured", "python", "server_load", "settings", "typescript"]
 )
 def test_a_page_made_from_the_code_is_up_to_date(page: str) -> None:
     made = runpy.run_path(str(ROOT / "docs" / f"make_{page}.py"))

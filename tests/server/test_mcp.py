@@ -11,7 +11,9 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from nacre.server.keys import Role
+from nacre import open_agent
+from nacre.providers.scripted import ScriptedProvider, say
+from nacre.server.keys import LOCAL_TENANT, Role
 from tests.integrations.mcp_server.serving import said
 from tests.postgres import execute
 from tests.server import serving
@@ -151,3 +153,22 @@ async def test_a_letter_over_mcp_reaches_a_session_of_the_user(tmp_path: Path, s
             serving.DATABASE, "SELECT inbox, letter::json->>'from' FROM nacre.letters"
         )
     assert (inbox, sender) == ("5e55", "other:ada")
+
+
+async def test_past_sessions_of_the_user_are_searched_and_those_of_others_are_not(
+    tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with serving.serving(tmp_path, has_mcp=True) as server:
+        keys = {user: await server.key(user=user) for user in ("ada", "grace")}
+        for user in keys:
+            provider = ScriptedProvider([say(f"The kestrel of {user} is ready.")])
+            place = {"store": serving.DATABASE, "tenant": LOCAL_TENANT, "user": user}
+            async with open_agent(provider=provider, **place) as ready:
+                await ready.agent.run("Where is the kestrel?")
+        async with talking(server, keys["ada"]) as talk:
+            found = await said(talk, "session_search", text="kestrel")
+            assert "kestrel of ada" in found
+            assert "grace" not in found
+        async with talking(server, keys["ada"], "?space=project:web") as talk:
+            assert "No session" in await said(talk, "session_search", text="kestrel")

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from nacre.memory.files.location import user_location
-from nacre.memory.format.entry import MemoryDraft
+from nacre.memory.format.entry import MemoryChange, MemoryDraft
 from nacre.memory.memory import Memory
 from nacre.memory.secrets import find_in_draft
 from nacre.settings import load
@@ -51,6 +51,23 @@ async def test_local_only_memories_are_shown_to_local_clients_only(tmp_path: Pat
             recalled = (await client.post("/recall", json={"query": "When is the clinic?"})).json()
             assert [one["file"] for one in recalled["picks"]] == [file]
             assert CLINIC in recalled["picks"][0]["text"]
+
+
+async def test_the_name_of_a_forgotten_local_only_memory_stays_hidden(tmp_path: Path) -> None:
+    file = await _local_only(tmp_path)
+    memory = Memory(user_location(load(tmp_path, os.environ).home))
+    other = (await memory.save(MemoryDraft(body=HERON, name="Build server"))).entry.file
+    await memory.forget(file, MemoryChange(author="user", reason="forget Larkspur clinic"))
+    await memory.forget(other)
+    paths = ["/history", f"/memories/{file}/history", f"/memories/{file}/why"]
+    async with serving(tmp_path) as server, server.client(await server.key()) as client:
+        answers = [await client.get(path) for path in paths]
+        assert [one.status_code for one in answers] == [200, 404, 404]
+        assert "larkspur" not in answers[0].text.casefold()
+        assert other in answers[0].text  # what was forgotten and not local-only
+        async with server.client(await server.key(local=True)) as own:
+            for path in paths:
+                assert file in (await own.get(path)).text, path
 
 
 async def test_the_diff_of_a_forgotten_local_only_memory_stays_hidden(tmp_path: Path) -> None:

@@ -133,6 +133,17 @@ async def test_a_job_that_waits_takes_newer_input_and_a_reader_starts_none(
         assert "heron" not in str(listed)
 
 
+async def test_a_dream_of_a_teams_space_is_one_job_for_all_its_users(tmp_path: Path, address: str) -> None:
+    async with serving.serving(tmp_path) as server:
+        jobs: dict[str, set[str]] = {}
+        for user in ("ada", "eve"):
+            async with server.client(await server.key(user=user)) as client:
+                for space in ("team:web", "project:web"):
+                    answer = await client.post(f"/jobs?space={space}", json={"kind": "dream"})
+                    jobs.setdefault(space, set()).add(answer.json()["id"])
+    assert {space: len(ids) for space, ids in jobs.items()} == {"team:web": 1, "project:web": 2}
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from nacre.errors import StoreError, VersionConflict
 from nacre.inspect.memory_json import commit_json, entry_json, recalled_json
 from nacre.inspect.original_words import original_words
-from nacre.memory.checks.local_only import LocalOnlyEntries
+from nacre.memory.checks.local_only import LocalOnlyEntries, forgotten_local_only, merge_local_only
 from nacre.memory.checks.review import Proposal, accept, reject, waiting
 from nacre.memory.files.folder import Folder, version_of
 from nacre.memory.files.scan import is_topic
@@ -269,7 +269,22 @@ async def _history(call: Call) -> Answer:
     commits = await space.memory.log(limit=call.query["limit"], file=file)
     if file and not commits:
         await _entry(call, space)  # raises if there is no such memory
+    hidden = await _with_forgotten(call, space, commits, hidden)
+    if file in hidden.files:
+        raise _no_memory(file)
     return Answer(content={"commits": await _commits(space, commits, hidden)})
+
+
+async def _with_forgotten(
+    call: Call, space: Space, commits: Sequence[Commit], hidden: LocalOnlyEntries
+) -> LocalOnlyEntries:
+    """Add the memories in these commits that were local-only and are gone."""
+    if call.key.local:
+        return hidden
+    files = {file for one in commits for file in one.files}
+    return merge_local_only([
+        hidden, await asyncio.to_thread(forgotten_local_only, space.memory.location, files)
+    ])  # fmt: skip
 
 
 async def _commits(space: Space, commits: Sequence[Commit], hidden: LocalOnlyEntries) -> list[JsonObject]:
@@ -326,6 +341,7 @@ async def _why(call: Call) -> Answer:
     hidden = await call.hidden(space)
     commits = await memory.log(limit=MAX_CHANGES, file=file) if is_topic(file) else []
     data = await asyncio.to_thread(_read, memory, file)
+    hidden = await _with_forgotten(call, space, commits, hidden)
     if (data is None and not commits) or file in hidden.files:
         raise _no_memory(file)
     entry = read_entry(file, data or b"")

@@ -60,7 +60,9 @@ class DatabaseJobs:
 
     async def start(self, wanted: JobInput, space: Space, *, tenant: str, user: str) -> Job:
         given = asdict(wanted)
-        key = f"{user}\n{wanted.key}" if wanted.key else ""
+        # What is done to a team's space is the same job for each user who asks; a conversation is its user's.
+        owner = "" if wanted.kind != "extract" and wanted.space.startswith("team:") else user
+        key = f"{owner}\n{wanted.key}" if wanted.key else ""
         row = await self._rows.add(tenant, user, kind=wanted.kind, space=wanted.space, key=key, given=given)
         return _job(tenant, row)
 

@@ -27,6 +27,7 @@ from nacre.integrations.mcp_server.answers import (
 )
 from nacre.integrations.mcp_server.base import MAX_QUERY_CHARS, PROJECT, Answer, Offered
 from nacre.integrations.mcp_server.project import Project, Projects
+from nacre.memory.checks.local_only import merge_local_only
 from nacre.memory.format.entry import DOUBTFUL, Entry, Kind
 from nacre.memory.format.index import INDEX_FILE
 from nacre.memory.recall.base import LeftOut, Recalled
@@ -152,7 +153,8 @@ def _history(projects: Projects) -> Tool:
         commits = await memory.log(limit=max(1, min(limit, MAX_COMMITS)), file=file)
         changes = [*map(listed_change, commits)]
         shown = "\n".join(map(change_text, changes)) or "Nothing was changed yet."
-        return Answer.of(shown, ChangeList(changes), await one.staying())
+        staying = merge_local_only([await one.staying(), await one.forgotten(whose, commits)])
+        return Answer.of(shown, ChangeList(changes), staying)
 
     return history
 

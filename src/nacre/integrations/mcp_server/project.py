@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -21,7 +21,7 @@ from nacre.clock import SYSTEM_CLOCK, Clock
 from nacre.errors import StoreError, ToolError
 from nacre.integrations.mcp_server.base import CALLER, ServerOptions
 from nacre.memory.agent_memory import open_live
-from nacre.memory.checks.local_only import LocalOnlyEntries
+from nacre.memory.checks.local_only import LocalOnlyEntries, forgotten_local_only
 from nacre.memory.files.folder import TEAM_PREFIX, Folder
 from nacre.memory.files.location import Location
 from nacre.memory.files.scan import is_topic
@@ -37,6 +37,7 @@ from nacre.store.sessions import Sessions
 
 if TYPE_CHECKING:
     from nacre.context.privacy import LocalOnlyFilter
+    from nacre.store.history import Commit
 
 USER_PREFIX = "user:"
 """Prefix of memories of all projects; file names contain no colon."""
@@ -147,6 +148,13 @@ class Project:
     async def hidden(self, whose: Whose) -> frozenset[str]:
         """Return the files of one memory directory that must not be shown."""
         return frozenset() if self._options.local else await self._stays.files_of(self.place(whose))
+
+    async def forgotten(self, whose: Whose, commits: Iterable[Commit]) -> LocalOnlyEntries:
+        """Return the local-only memories in these changes that are gone; their names must not be shown."""
+        if self._options.local:
+            return LocalOnlyEntries()
+        files = {file for one in commits for file in one.files}
+        return await asyncio.to_thread(forgotten_local_only, self.place(whose), files)
 
     async def entries(self, whose: Whose) -> list[Entry]:
         """Return the visible entries of one memory directory, newest first."""

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from nacre.memory.files.folder import Folder, Stamp
 from nacre.memory.files.location import Location
-from nacre.memory.files.scan import MAX_TOPIC_BYTES, ScanCache, scan
+from nacre.memory.files.scan import MAX_TOPIC_BYTES, ScanCache, is_topic, scan
 from nacre.memory.format.entry import Entry, read_entry
 from nacre.store import disk
+from nacre.store.history import History
 
 MARKER = "[a local-only memory, kept on this machine]"
+MAX_COMMITS = 100_000
+"""How far back the removal of a memory is searched."""
 MIN_LINE_CHARS = 8
 """Shorter lines, such as the dashes of a heading, also occur in unrelated text."""
 
@@ -81,6 +84,28 @@ def local_only_entries(directory: Path, cache: ScanCache | None = None) -> Local
             with os.fdopen(disk.open_regular(directory / file, os.O_RDONLY), "rb") as source:
                 entry = read_entry(file, source.read(MAX_TOPIC_BYTES))
             found += [entry] if entry.local_only else []
+    return LocalOnlyEntries(tuple(found))
+
+
+def forgotten_local_only(location: Location, files: Collection[str]) -> LocalOnlyEntries:
+    """Return which of these files are gone and were local-only when they were removed. Blocking.
+
+    Their names may say what they said, and the history keeps them.
+    """
+    wanted = {file for file in files if is_topic(file) and not (location.directory / file).exists()}
+    history = History(location.history)
+    found: list[Entry] = []
+    for commit in history.log(MAX_COMMITS) if wanted else ():
+        parent = history.head(commit.id).parent
+        for file in wanted & {*commit.files}:
+            version = history.version(parent, file) if parent else ""
+            data = history.repository.content(version, "blob") if version else None
+            if data is not None:  # what its removal removed
+                wanted.discard(file)
+                entry = read_entry(file, data)
+                found += [entry] if entry.local_only else []
+        if not wanted:
+            break
     return LocalOnlyEntries(tuple(found))
 
 
