@@ -143,7 +143,7 @@ async def test_a_session_held_on_this_machine_is_sent_away_without_them(settings
     assert "81,000" not in str(provider.requests[-1].messages)
 
 
-@pytest.mark.parametrize("body", ["密码是九五二七", "77-4711", SECRET])
+@pytest.mark.parametrize("body", ["会议室是九五二七", "77-4711", SECRET])
 async def test_short_words_and_memory_that_is_off_make_no_hole(settings: Settings, body: str) -> None:
     """M27, M21: also with --no-memory a command may read the file."""
     file = await with_secret(settings, body)

@@ -78,8 +78,8 @@ async def test_a_client_writes_as_itself_and_to_nobody_unknown(tmp_path: Path, t
 
 async def test_a_letter_does_not_carry_a_local_only_memory_away(tmp_path: Path, team: Roster) -> None:
     """M27: an agent with a model on this machine may have quoted one."""
-    await kept(tmp_path, "The old safe holds four two four two coins.", name="Safe code", local=True)
-    Mailbox(team.inbox_path("tester")).put(letter("I saw: The old safe holds four two four two coins.", 1))
+    await kept(tmp_path, "The old barn holds four two four two coins.", name="Barn count", local=True)
+    Mailbox(team.inbox_path("tester")).put(letter("I saw: The old barn holds four two four two coins.", 1))
     async with inside(tmp_path) as talk:
         assert "four two" not in await said(talk, "mail_read", team="release")
 
@@ -106,10 +106,10 @@ async def test_past_sessions_are_searched_within_bounds_and_without_credentials(
     tmp_path: Path, home: Path
 ) -> None:
     """M27: a text that matches only in a credential is not found, so that none can be guessed."""
-    await kept(tmp_path, "The old safe holds four two four two coins.", name="Safe code", local=True)
+    await kept(tmp_path, "The old barn holds four two four two coins.", name="Barn count", local=True)
     many = [f"the walrus says {number}" for number in range(60)]
     log_of(
-        home, tmp_path, f"the key is {KEY} my friend", "The old safe holds four two four two coins.", *many
+        home, tmp_path, f"the key is {KEY} my friend", "The old barn holds four two four two coins.", *many
     )
     async with inside(tmp_path) as talk:
         found = await said(talk, "session_search", text="WALRUS says")

@@ -108,42 +108,42 @@ async def test_an_update_shows_what_stood_there_before(project: Path) -> None:
 
 async def test_local_only_memories_stay_unless_the_model_is_here(project: Path) -> None:
     """M27: neither recall, get, index, resources, history nor forget tells or touches them."""
-    await kept(project, "The old safe holds four two four two coins.", name="Safe code", local=True)
+    await kept(project, "The old barn holds four two four two coins.", name="Barn count", local=True)
     await kept(project, "The tea is in the kitchen.", name="Tea")
     async with inside(project) as talk:
         for answer in (
-            await said(talk, "memory_recall", query="what is the safe code?"),
+            await said(talk, "memory_recall", query="what is the barn count?"),
             await said(talk, "memory_get", name="MEMORY.md"),
             await said(talk, "memory_history"),
             await refused(talk, "memory_get", name="other.md"),
         ):
-            assert "four two" not in answer and "Safe code" not in answer and "safe_code" not in answer
+            assert "four two" not in answer and "Barn count" not in answer and "barn_count" not in answer
         for tool in ("memory_get", "memory_forget", "memory_history"):
-            for guess in ("project_safe_code.md", "safe_code", "Safe code"):
+            for guess in ("project_barn_count.md", "barn_count", "Barn count"):
                 assert "no memory is called" in await refused(talk, tool, name=guess)
         listed = await talk.list_resources()
         assert [one.uri for one in listed.resources] == [
             "nacre://memory/MEMORY.md",
             "nacre://memory/project_tea.md",
         ]
-        again = await said(talk, "memory_save", text="It is five five.", type="project", name="Safe code")
+        again = await said(talk, "memory_save", text="It is five five.", type="project", name="Barn count")
         assert "four two" not in again
     async with inside(project, options=ServerOptions(cwd=project, local=True)) as talk:
-        assert "five five" in await said(talk, "memory_get", name="project_safe_code.md")
+        assert "five five" in await said(talk, "memory_get", name="project_barn_count.md")
 
 
 async def test_where_a_log_is_kept_a_guess_does_not_meet_what_stays_here(project: Path, home: Path) -> None:
     """M27: lines of a log are forgotten by words that only they answer to; no words forget the rest."""
     (home / "settings.json").write_text('{"memory": {"mode": "daily"}}')
-    memory = await kept(project, "The old safe holds four two four two coins.", name="Safe code", local=True)
+    memory = await kept(project, "The old barn holds four two four two coins.", name="Barn count", local=True)
     async with inside(project) as talk:
         assert "Logged in logs/" in await said(talk, "memory_save", text="The kettle is red.", type="project")
-        for guess in ("project_safe_code.md", "Safe code", "safe code four two"):
+        for guess in ("project_barn_count.md", "Barn count", "barn count four two"):
             assert "no memory matches" in await refused(talk, "memory_forget", name=guess)
         assert "which said: The kettle is red." in await said(talk, "memory_forget", name="kettle red")
-    assert [one.file for one in await memory.list()] == ["project_safe_code.md"]
+    assert [one.file for one in await memory.list()] == ["project_barn_count.md"]
     async with inside(project, options=ServerOptions(cwd=project, local=True)) as talk:
-        assert "four two" in await said(talk, "memory_forget", name="project_safe_code.md")
+        assert "four two" in await said(talk, "memory_forget", name="project_barn_count.md")
 
 
 async def test_untrusted_memories_are_named_but_not_given(project: Path) -> None:

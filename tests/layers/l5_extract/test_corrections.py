@@ -33,7 +33,6 @@ NOT_FOUND = {
     "the prefix was renamed to BILL- when we reorganised, so use that",
     "beim Küchenbudget hab ich mich verrechnet, es sind 11000",
     "DBA 上周把库升级成 8.0 了",
-    "站会时间变了，每天十点",
     "上周又捡了一只，现在是三只猫了",
     "阿强这个月去别的项目了，测试找小美",
     "Bhavna's last day was friday. QA lead: Stellan",

@@ -181,8 +181,10 @@ def _of_token(token: str) -> tuple[str, ...]:
     if len(token) > LONGEST and token.isascii():
         return ()
     if CJK_RUN.match(token):
-        # Pairs of characters between function words (R11).
-        spaced = _KEPT_OR_FUNCTION.sub(lambda found: _GAP if found["function"] else found[0], token)
+        # Pairs of characters between function words and the words that have the character of one (R11).
+        spaced = _KEPT_OR_FUNCTION.sub(
+            lambda found: _GAP if found["function"] else f"{_GAP}{found[0]}{_GAP}", token
+        )
         parts = [part for part in spaced.split(_GAP) if part]
         return tuple(part[i : i + 2] for part in parts for i in range(max(1, len(part) - 1)))
     if token.isascii() and token.isalpha() and not CAMEL.search(token):
