@@ -83,6 +83,7 @@ PLUM = "Plum" + "_Custard31"
         ("À la crèche il faut dire Remorqueur pour récupérer Léo", "Il faut dire bonjour pour récupérer"),
         ("Mein Kundenkennwort Zaunkoenig", "Mein Kundenkennwort vergessen"),
         ("phrase de secours : lampe cave lune sable", "phrase de secours : voir le coffre"),
+        ("Unlock the laptop with 56379", "On the laptop Postgres listens on 55432 (Redis 56379)"),
         ("My VPN is m.okafor / Heron.Gate58", "My VPN is on System.Net48"),
     ],
 )
