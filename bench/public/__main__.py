@@ -34,29 +34,41 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--recordings", type=Path, help="session logs of Claude Code for the task `sessions`")
     parser.add_argument("--out", type=Path, default=RESULTS, metavar="FOLDER")
     given = parser.parse_args(words)
+    if given.out.exists() and not given.out.is_dir():
+        parser.error(f"--out: {given.out} is a file; name a folder")
     recordings = _recordings(given.recordings)
+    if given.recordings and not recordings:
+        parser.error(f"--recordings: there is no session log in {given.recordings}")
+    status = 0
     for name in given.adapters:
         try:
             adapter = load(name)
             version = adapter.version()
-        except (ModuleNotFoundError, PackageNotFoundError) as error:
-            print(
-                f"{name}: left out, {error.name if isinstance(error, PackageNotFoundError) else error}",
-                file=sys.stderr,
-            )
-            return 1
-        figures = run(adapter, given.task or list(TASKS), is_tiny=given.tiny, recordings=recordings)
+        except (ImportError, SyntaxError, ValueError) as error:
+            why = f"{error.name} is not installed" if isinstance(error, PackageNotFoundError) else error
+            print(f"{name}: left out, {why}", file=sys.stderr)
+            status = 1
+            continue
+        try:
+            figures = run(adapter, given.task or list(TASKS), is_tiny=given.tiny, recordings=recordings)
+        except KeyboardInterrupt:
+            print(f"{name}: stopped, and no result of it was written", file=sys.stderr)
+            return 130
         print(json.dumps({name: figures}, indent=1))
         if not given.tiny:
             keep(adapter, version, figures, given.out)
-    return 0
+    return status
 
 
 def load(name: str) -> type[Adapter]:
     """Return an adapter by its name or by `package.module:Class`."""
     where, _, attribute = ADAPTERS.get(name, name).partition(":")
-    found: Any = getattr(import_module(where), attribute)
-    return found  # type: ignore[no-any-return]
+    if not where or not attribute:
+        raise ValueError(f"write package.module:Class or one of {', '.join(ADAPTERS)}")
+    found: Any = getattr(import_module(where), attribute, None)
+    if not isinstance(found, type) or not issubclass(found, Adapter) or not hasattr(found, "name"):
+        raise ValueError(f"{attribute} of {where} is not a subclass of Adapter that has a `name`")
+    return found
 
 
 def run(adapter: type[Adapter], tasks: list[str], *, is_tiny: bool, recordings: Any = ()) -> dict[str, Any]:

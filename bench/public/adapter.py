@@ -112,3 +112,13 @@ class Adapter:
 def overrides(adapter: type[Adapter], *methods: str) -> bool:
     """Return whether a program has all of these methods."""
     return all(getattr(adapter, name) is not getattr(Adapter, name) for name in methods)
+
+
+def attached(store: Adapter, message: str) -> list[Hit]:
+    """Return what the program would attach to a message; more than `SHOWN` cannot be compared."""
+    found = store.search(message)
+    if len(found) > SHOWN:
+        raise ValueError(
+            f"`search` of {store.name} returned {len(found)} memories; at most {SHOWN} may be attached"
+        )
+    return found

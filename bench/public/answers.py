@@ -20,7 +20,7 @@ from typing import Any
 
 from bench.machine import machine
 from bench.public.__main__ import RESULTS, load
-from bench.public.adapter import SavedMemory, Turn, overrides
+from bench.public.adapter import SavedMemory, Turn, attached, overrides
 from bench.public.adapters import ADAPTERS
 from bench.public.tasks import opened
 from nacre import Agent
@@ -65,11 +65,14 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--limit", type=int, default=0, help="so many questions, spread over the file")
     parser.add_argument("--out", type=Path, default=RESULTS, metavar="FOLDER")
     given = parser.parse_args(words)
-    adapter = load(given.adapter)
+    try:
+        adapter = load(given.adapter)
+    except (ImportError, SyntaxError, ValueError) as error:
+        parser.error(f"--adapter {given.adapter}: {error}")
     if not overrides(adapter, "save", "search"):
         print(f"{given.adapter} keeps no memories: it cannot be asked", file=sys.stderr)
         return 1
-    asked = list(items(given.file))
+    asked = _asked(given.file, parser)
     if given.limit:
         asked = asked[:: max(1, len(asked) // given.limit)][: given.limit]
     try:
@@ -90,6 +93,18 @@ def main(words: list[str] | None = None) -> int:
     return 0
 
 
+def _asked(file: Path, parser: argparse.ArgumentParser) -> list[Item]:
+    try:
+        found = list(items(file))
+    except OSError as error:
+        parser.error(f"{file}: {error.strerror}")
+    except (ValueError, LookupError, TypeError):
+        found = []
+    if not found:
+        parser.error(f"{file} has no questions of LongMemEval or LoCoMo")
+    return found
+
+
 def _rows(adapter: Any, asked: Sequence[Item], model: str, judge: str) -> Iterator[dict[str, Any]]:
     """Answer and judge each question; a conversation is saved once for questions that follow each other."""
     at = 0
@@ -102,7 +117,7 @@ def _rows(adapter: Any, asked: Sequence[Item], model: str, judge: str) -> Iterat
             while at < len(asked) and asked[at].turns is turns:
                 store.now = asked[at].asked
                 yield _answered(
-                    asked[at], [hit.text for hit in store.search(asked[at].question)], model, judge
+                    asked[at], [hit.text for hit in attached(store, asked[at].question)], model, judge
                 )
                 at += 1
 

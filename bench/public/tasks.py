@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bench.public.adapter import Adapter, Hit, SavedMemory, Turn, overrides
+from bench.public.adapter import Adapter, Hit, SavedMemory, Turn, attached, overrides
 from bench.public.extraction import Chat, chats, score
 from bench.recall.everyday.measure import Found, count_message, figures
 from bench.recall.everyday.people import shared_people
@@ -60,7 +60,7 @@ def recall(adapter: type[Adapter], *, is_tiny: bool = False) -> JsonObject | Non
             ids = {key: one.id for key, one in zip(saved, person.memories, strict=True) if key}
 
             def ask(text: str, store: Adapter = store, ids: dict[str, str] = ids) -> Found:
-                found = [ids.get(hit.id, "") for hit in store.search(text)]
+                found = [ids.get(hit.id, "") for hit in attached(store, text)]
                 return found, found
 
             for message in person.messages[: 8 if is_tiny else None]:
@@ -159,7 +159,7 @@ def _count_stale(count: Counter[str], store: Adapter, made: list[Any], now: Any)
     ]
     for id_, one in zip(ids, made, strict=True):
         count["memories"] += 1
-        hit: Hit | None = next((hit for hit in store.search(one.text) if hit.id == id_), None)
+        hit: Hit | None = next((hit for hit in attached(store, one.text) if hit.id == id_), None)
         if hit is None:
             continue
         is_stale = not all(now.has(kind, name) for kind, name in one.references)

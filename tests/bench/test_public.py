@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -104,9 +105,76 @@ def test_staleness_is_what_is_shown_as_true_although_it_is_gone() -> None:
     assert (doubted["stale_shown_as_true"], doubted["warned_in_vain"]) == (0, 1)
 
 
-def test_an_unknown_program_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["no.such.module:Program"]) == 1
-    assert "left out" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("no.such.module:Program", "No module named 'no'"),
+        ("menm0", "write package.module:Class or one of nacre, "),
+        (":Program", "write package.module:Class or one of nacre, "),
+        ("json:Program", "Program of json is not a subclass of Adapter that has a `name`"),
+        ("bench.public.adapter:Hit", "Hit of bench.public.adapter is not a subclass of Adapter"),
+        ("bench.public.adapter:Adapter", "is not a subclass of Adapter that has a `name`"),
+    ],
+)
+def test_a_program_that_cannot_be_loaded_is_one_line_and_the_next_is_measured(
+    program: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sys.modules.setdefault(__name__, sys.modules[Believer.__module__])
+    assert main([program, f"{__name__}:Believer", "--task", "recall", "--tiny"]) == 1
+    printed = capsys.readouterr()
+    first, *others = printed.err.splitlines()
+    assert first.startswith(f"{program}: left out, ") and why in first
+    assert others == ["believer: recall"]
+    assert json.loads(printed.out)[f"{__name__}:Believer"]["recall"]["messages"] == 8
+
+
+def test_a_program_that_attaches_more_than_five_memories_is_refused() -> None:
+    class Flood(Believer):
+        def search(self, message: str) -> list[Hit]:
+            return [Hit(str(at), text) for at, text in enumerate(self.texts)]
+
+    with pytest.raises(ValueError, match=r"`search` of believer returned 4[0-9] memories; at most 5"):
+        run(Flood, ["recall"], is_tiny=True)
+
+
+def test_folders_that_cannot_be_used_are_said_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    for option, folder in (("--recordings", "none"), ("--out", "file")):
+        with pytest.raises(SystemExit) as stopped:
+            main(["bm25", "--tiny", option, str(tmp_path / folder)])
+        assert stopped.value.code == 2
+        assert capsys.readouterr().err.splitlines()[-1].endswith(
+            {"--recordings": f"there is no session log in {tmp_path / folder}",
+             "--out": f"{tmp_path / folder} is a file; name a folder"}[option]
+        )  # fmt: skip
+
+
+def test_ctrl_c_is_one_line_and_writes_nothing(tmp_path: Path) -> None:
+    program = tmp_path / "slow_program.py"
+    program.write_text(
+        "import time\nfrom bench.public.adapter import Adapter\n"
+        "class Slow(Adapter):\n    name = 'slow'\n    def search(self, message): return []\n"
+        "    def save(self, memory): print('saves', flush=True); time.sleep(60)\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "bench.public", "slow_program:Slow", "--task", "recall"]
+    command += ["--out", str(tmp_path / "out")]
+    with subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "saves\n"
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert told.splitlines() == [
+        "slow: recall",
+        "slow_program:Slow: stopped, and no result of it was written",
+    ]
+    assert not (tmp_path / "out").exists()
 
 
 def kept(*memories: tuple[str, str]) -> dict[str, Any]:
@@ -182,6 +250,30 @@ LOCOMO = [
         ],
     }
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "why"),
+    [
+        (None, [], "data.json: No such file or directory"),
+        ("{}", [], "data.json has no questions of LongMemEval or LoCoMo"),
+        ("[{}]", [], "data.json has no questions of LongMemEval or LoCoMo"),
+        ('["text"]', [], "data.json has no questions of LongMemEval or LoCoMo"),
+        ("[", [], "data.json has no questions of LongMemEval or LoCoMo"),
+        ("[]", ["--adapter", "menm0"], "--adapter menm0: write package.module:Class or one of nacre, "),
+    ],
+)
+def test_a_file_without_questions_and_an_unknown_program_are_one_line_before_a_model_is_asked(
+    content: str | None, words: list[str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "data.json"
+    if content is not None:
+        file.write_text(content, encoding="utf-8")
+    with pytest.raises(SystemExit) as stopped:
+        answers.main([str(file), "--model", "anthropic:claude-haiku-5-5", "--out", str(tmp_path), *words])
+    assert stopped.value.code == 2
+    assert why in capsys.readouterr().err.splitlines()[-1]
+    assert [path.name for path in tmp_path.iterdir()] == (["data.json"] if content is not None else [])
 
 
 def test_questions_of_both_public_sets_are_read(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_the_client_and_the_example_of_the_ai_sdk_work_with_a_real_server(
         )  # fmt: skip
         assert ran.returncode == 0, ran.stdout
         assert "# fail 0" in ran.stdout
-        assert "# pass 6" in ran.stdout
+        assert "# pass 9" in ran.stdout
         page = subprocess.run(
             [str(NODE), "dist/examples/page.js"],
             cwd=built, env=environ, capture_output=True, text=True, timeout=60, check=False,

@@ -6,7 +6,7 @@ export interface NacreOptions {
   key: string;
   /** Memory of all calls that name none: `user` (default), `project:NAME`, `team:NAME` or `agent:NAME`. */
   space?: string;
-  /** Time for one request; default: 60,000. */
+  /** Time for one request, and the longest pause before it is repeated; default: 60,000. */
   timeoutMs?: number;
   /** How often a request is repeated if the server is busy or cannot be reached; default: 2. */
   retries?: number;
@@ -52,18 +52,19 @@ export class NacreError extends Error {
 
 /** Requests with a key, a timeout and retries. */
 export class Http {
-  readonly #options: Required<Omit<NacreOptions, "fetch">> & { fetch: typeof fetch };
+  readonly #options: Required<NacreOptions>;
 
   constructor(options: NacreOptions) {
-    if (!options.key) throw new NacreError("a server needs a key; `nacre keys create` makes one there", 0);
-    this.#options = {
-      space: "",
-      timeoutMs: 60_000,
-      retries: 2,
-      fetch: (...given) => fetch(...given),
-      ...options,
-      url: options.url.replace(/\/+$/, ""),
-    };
+    // Typed as texts, but often variables of the environment that are not set.
+    const { url = "", key = "", space = "", timeoutMs = 60_000, retries = 2 } = options;
+    if (!/^https?:\/\//i.test(url)) {
+      throw new NacreError(`the address is ${JSON.stringify(url)}; it must begin with http:// or https://`, 0);
+    }
+    if (!/^[!-~]+$/.test(key.trim())) {
+      throw new NacreError("a server needs a key; `nacre keys create` makes one there", 0);
+    }
+    const send: typeof fetch = options.fetch ?? ((...given) => fetch(...given));
+    this.#options = { url: url.replace(/\/+$/, ""), key: key.trim(), space, timeoutMs, retries, fetch: send };
   }
 
   protected async call<T>(
@@ -82,7 +83,7 @@ export class Http {
     for (let left = this.#options.retries; ; left--) {
       const waited = await this.#once<T>(address, { method, headers, body }, options.signal, left > 0);
       if (typeof waited !== "number") return waited;
-      await new Promise((resume) => setTimeout(resume, waited));
+      await pause(waited, options.signal);
       options.signal?.throwIfAborted();
     }
   }
@@ -96,11 +97,13 @@ export class Http {
   ): Promise<Answer<T> | number> {
     const limit = AbortSignal.timeout(this.#options.timeoutMs);
     let response: Response;
+    let text: string;
     try {
       response = await this.#options.fetch(address, {
         ...request,
         signal: signal ? AbortSignal.any([signal, limit]) : limit,
       });
+      text = await response.text();
     } catch (error) {
       if (signal?.aborted) throw error;
       if (mayRepeat && !limit.aborted) return PAUSE_MS;
@@ -108,19 +111,24 @@ export class Http {
       throw new NacreError(`${this.#options.url}: ${why}`, 0, "", { cause: error });
     }
     if (BUSY.has(response.status) && mayRepeat) {
-      await response.body?.cancel();
-      return Number(response.headers.get("retry-after") ?? 0) * 1000 || PAUSE_MS;
+      const wanted = Number(response.headers.get("retry-after") ?? 0) * 1000 || PAUSE_MS;
+      if (wanted <= this.#options.timeoutMs) return wanted;
     }
-    return this.#read<T>(response);
+    return this.#read<T>(response, text);
   }
 
-  async #read<T>(response: Response): Promise<Answer<T>> {
-    const text = await response.text();
+  #read<T>(response: Response, text: string): Answer<T> {
     let said: any;
     try {
       said = JSON.parse(text);
     } catch {
-      throw new NacreError(`${this.#options.url} did not answer with JSON; is it nacre's address?`, response.status);
+      said = null;
+    }
+    if (said === null || typeof said !== "object") {
+      throw new NacreError(
+        `${this.#options.url} answered ${response.status} without JSON; is it nacre's address?`,
+        response.status,
+      );
     }
     if (!response.ok) throw new NacreError(said.detail ?? response.statusText, response.status, said.title);
     const etag = response.headers.get("etag");
@@ -134,4 +142,18 @@ export class Http {
     }
     return `${this.#options.url}${path}${words.size ? `?${words}` : ""}`;
   }
+}
+
+/** Wait, or until the signal is aborted. */
+function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resume) => {
+    if (signal?.aborted) return resume();
+    const end = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", end);
+      resume();
+    };
+    const timer = setTimeout(end, ms);
+    signal?.addEventListener("abort", end);
+  });
 }

@@ -1,6 +1,6 @@
 // Runs against a real `nacre serve`, whose address and key are in NACRE_URL and NACRE_KEY.
 import assert from "node:assert/strict";
-import { createServer } from "node:http";
+import { type RequestListener, createServer } from "node:http";
 import { type AddressInfo } from "node:net";
 import { after, test } from "node:test";
 
@@ -20,6 +20,13 @@ async function until<T>(wanted: () => Promise<T | undefined>): Promise<T> {
     await new Promise((resume) => setTimeout(resume, 50));
   }
   throw new Error("it did not happen within 5 s");
+}
+
+async function serving(answer: RequestListener): Promise<string> {
+  const server = createServer(answer);
+  await new Promise<void>((resume) => server.listen(0, "127.0.0.1", resume));
+  closing.push(() => (server.close(), server.closeAllConnections()));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 test("a memory is saved, recalled, read, changed and forgotten, and that is undone", async () => {
@@ -78,15 +85,61 @@ test("a write is repeated with the same key when the server is busy, and a serve
 });
 
 test("a request ends with its time limit or with the caller's signal", async () => {
-  const silent = createServer(() => {});
-  await new Promise<void>((resume) => silent.listen(0, "127.0.0.1", resume));
-  closing.push(() => (silent.close(), silent.closeAllConnections()));
-  const address = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+  const address = await serving(() => {});
   const slow = new NacreClient({ url: address, key: "k", timeoutMs: 100 });
   await assert.rejects(slow.listSpaces(), /no answer within 100 ms/);
   const stop = new AbortController();
   const waiting = new NacreClient({ url: address, key: "k" }).listSpaces({ signal: stop.signal });
   stop.abort();
+  await assert.rejects(waiting, { name: "AbortError" });
+});
+
+test("variables that are not set and other settings that cannot work are one line at once", async () => {
+  const missing = undefined as unknown as string;
+  assert.throws(() => new NacreClient({ url: missing, key }), { name: "NacreError", message: /must begin with http/ });
+  assert.throws(() => new NacreClient({ url: "localhost:8750", key }), { name: "NacreError", message: /localhost:8750/ });
+  assert.throws(() => new NacreClient({ url, key: missing }), { name: "NacreError", message: /nacre keys create/ });
+  assert.throws(() => new NacreClient({ url, key: "ключ" }), { name: "NacreError", message: /nacre keys create/ });
+  const unset = { timeoutMs: undefined, retries: undefined, fetch: undefined, space: undefined } as object;
+  await new NacreClient({ url, key: `${key}\n`, ...unset }).listSpaces();
+});
+
+test("an answer that stops in the middle or is not an object is one line", async () => {
+  const stalled = await serving((_, response) => response.write('{"spaces":'));
+  await assert.rejects(new NacreClient({ url: stalled, key: "k", timeoutMs: 100 }).listSpaces(), {
+    name: "NacreError",
+    status: 0,
+    message: `${stalled}: no answer within 100 ms`,
+  });
+  const cut = await serving((request, response) => response.write("{", () => request.socket.destroy()));
+  await assert.rejects(new NacreClient({ url: cut, key: "k", retries: 0 }).listSpaces(), {
+    name: "NacreError",
+    status: 0,
+  });
+  const empty = await serving((_, response) => response.writeHead(502).end("null"));
+  await assert.rejects(new NacreClient({ url: empty, key: "k" }).listSpaces(), {
+    name: "NacreError",
+    status: 502,
+    message: `${empty} answered 502 without JSON; is it nacre's address?`,
+  });
+});
+
+test("a pause before a repeated request ends with the caller's signal and is limited", async () => {
+  let calls = 0;
+  const busy = await serving((_, response) => {
+    calls++;
+    response.writeHead(429, { "retry-after": "50" }).end('{"detail": "try again later", "title": "busy"}');
+  });
+  await assert.rejects(new NacreClient({ url: busy, key: "k", timeoutMs: 40_000 }).listSpaces(), {
+    name: "NacreError",
+    status: 429,
+    message: "try again later",
+  });
+  assert.equal(calls, 1);
+  const stop = new AbortController();
+  const waiting = new NacreClient({ url: busy, key: "k" }).listSpaces({ signal: stop.signal });
+  await until(async () => calls === 2 || undefined);
+  setTimeout(() => stop.abort(), 100);
   await assert.rejects(waiting, { name: "AbortError" });
 });
 
