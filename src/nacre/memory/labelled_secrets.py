@@ -162,6 +162,8 @@ def _is_label(text: str, at: int, label: str, category: str, words: _Vocabulary)
         return False  # the password manager
     if label == "pass" and _is_test_result(text, at):
         return False
+    if _PINS_SOMETHING.match(text, at):
+        return False
     mark = text.rfind("[removed: ", max(0, at - 60), at)
     if mark >= 0 and "]" not in text[mark:at]:
         return False  # written by `redact`
@@ -170,6 +172,10 @@ def _is_label(text: str, at: int, label: str, category: str, words: _Vocabulary)
     return not (
         is_ambiguous and _ends_with(before, words.not_before_ends) and words.not_before.search(before)
     )
+
+
+_PINS_SOMETHING = re.compile(r"pins\s(?!are\b|is\b|for\b)[a-z]")
+"""The verb, as in "the lock file pins lightgbm"."""
 
 
 def _ends_with(text: str, words: tuple[str, ...]) -> bool:
@@ -333,6 +339,8 @@ def _fits(place: _Place, value: str, words: _Vocabulary) -> bool:
         return is_chosen(value)  # "pass --verbose=2"
     if sign in _LOOSE_SIGNS or place.found["words"]:
         return _is_mixed(value) or (value.isdigit() and label in _PINS)
+    if place.group == "quoted" and not sign and _NETWORK.fullmatch(place.label.replace(" ", "")):
+        return False  # the name of a network
     if place.category == "weak" or (label == "clave" and place.group == "value" and value.isalpha()):
         return _is_account(place, words) or (_is_mixed(value) and not _is_short_part(place, value))
     return True
