@@ -124,6 +124,15 @@ def test_a_restriction_that_cannot_be_read_asks_before_every_call(
     settings.require_sound()  # a file of another program stops nothing
 
 
+@pytest.mark.parametrize("name", [".claude", ".nacre"])
+def test_a_link_to_itself_in_a_repository_stops_nothing(work: Path, name: str) -> None:
+    (work / name).symlink_to(name)
+    settings = read(work)
+    assert settings.cwd == work.resolve()
+    if name == ".claude":
+        assert effect(work, "Read", settings, file_path=str(work / "a.txt")) == "ask"
+
+
 @pytest.mark.parametrize("broken", ["{nonsense", "[]", '{"a": 1, "a": 2}', '{"permissions": "all"}', "\x00"])
 def test_a_file_that_cannot_be_read_asks_before_every_call(work: Path, broken: str) -> None:
     write(home_of(work), broken)
