@@ -92,6 +92,8 @@ def test_rules_of_all_files_apply_and_name_their_file(work: Path) -> None:
         ("Bash(npm run test*)", ["npm run test", "npm run test:unit", "npm run tests --watch x"], []),
         ("Bash(ls*)", ["ls", "lsof -i", "ls -la x"], []),
         ("Bash(git * main)", ["git push main"], ["git push origin main", "git status x y"]),
+        ("Bash(git push*main)", ["git pushmain"], ["git push origin main"]),
+        ("Bash(ls*-l*)", ["ls-l"], ["ls -a -l"]),
         ("Bash(* --force)", ["git --force"], ["git push --force", "echo x y"]),
         ("Bash(*curl*)", [], ["curl x", "xcurl y", "echo x y"]),
         ("Bash(cd /x && rm:*)", [], ["cd /x", "cd /x && rm y"]),
@@ -150,6 +152,8 @@ def test_a_file_that_cannot_be_read_asks_before_every_call(work: Path, broken: s
         ("WebFetch(https://evil.example/x)", "WebFetch"),
         ("Agent(model:opus)", "Agent"),
         ("mcp__tracker__find(id:5)", "mcp__tracker__find"),
+        ("Read(../**)", "Read"),
+        ("Edit(src/../key)", "Edit"),
         ("NotebookEdit(secret.ipynb)", "Edit(secret.ipynb)"),
     ],
 )

@@ -206,6 +206,10 @@ async def test_the_servers_of_the_editor_are_connected_and_others_are_refused(wo
         await agent.say(opened.session_id, "And in Bergen?")
         assert "Bergen: rain" in str(sim.log[-1].body["messages"])
         assert agent.editor.asked  # a tool that nobody knows needs a permission
+        silent = McpServerStdio(name="silent", command="sleep", args=["60"], env=[])
+        slow = asyncio.create_task(agent.agent.new_session(cwd=str(work), mcp_servers=[silent]))
+        await asyncio.wait_for(begin(agent, work), 10)  # it does not wait for the server of another one
+        assert not slow.done()
         old = SseMcpServer(type="sse", name="old", url="http://127.0.0.1:1/", headers=[])
         with pytest.raises(Exception, match="'old': only stdio and http"):
             await agent.agent.new_session(cwd=str(work), mcp_servers=[old])

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -285,7 +286,8 @@ class AcpAgent:
 
         files = self._capabilities.fs
         # The lock of a log would make a second session of one that is open in this process.
-        async with self._opening:
+        # A new one waits for none, because the servers of one may take long to answer.
+        async with self._opening if known else nullcontext():
             settings = await asyncio.to_thread(self._settings, cwd)
             if known in self._sessions:
                 return self._sessions[known].at(settings.cwd)
