@@ -92,6 +92,8 @@ def test_rules_of_all_files_apply_and_name_their_file(work: Path) -> None:
         ("Bash(npm run test*)", ["npm run test", "npm run test:unit", "npm run tests --watch x"], []),
         ("Bash(ls*)", ["ls", "lsof -i", "ls -la x"], []),
         ("Bash(git * main)", ["git push main"], ["git push origin main", "git status x y"]),
+        ("Bash(git push*main)", ["git pushmain"], ["git push origin main"]),
+        ("Bash(ls*-l*)", ["ls-l"], ["ls -a -l"]),
         ("Bash(* --force)", ["git --force"], ["git push --force", "echo x y"]),
         ("Bash(*curl*)", [], ["curl x", "xcurl y", "echo x y"]),
         ("Bash(cd /x && rm:*)", [], ["cd /x", "cd /x && rm y"]),
@@ -124,6 +126,15 @@ def test_a_restriction_that_cannot_be_read_asks_before_every_call(
     settings.require_sound()  # a file of another program stops nothing
 
 
+@pytest.mark.parametrize("name", [".claude", ".nacre"])
+def test_a_link_to_itself_in_a_repository_stops_nothing(work: Path, name: str) -> None:
+    (work / name).symlink_to(name)
+    settings = read(work)
+    assert settings.cwd == work.resolve()
+    if name == ".claude":
+        assert effect(work, "Read", settings, file_path=str(work / "a.txt")) == "ask"
+
+
 @pytest.mark.parametrize("broken", ["{nonsense", "[]", '{"a": 1, "a": 2}', '{"permissions": "all"}', "\x00"])
 def test_a_file_that_cannot_be_read_asks_before_every_call(work: Path, broken: str) -> None:
     write(home_of(work), broken)
@@ -141,6 +152,8 @@ def test_a_file_that_cannot_be_read_asks_before_every_call(work: Path, broken: s
         ("WebFetch(https://evil.example/x)", "WebFetch"),
         ("Agent(model:opus)", "Agent"),
         ("mcp__tracker__find(id:5)", "mcp__tracker__find"),
+        ("Read(../**)", "Read"),
+        ("Edit(src/../key)", "Edit"),
         ("NotebookEdit(secret.ipynb)", "Edit(secret.ipynb)"),
     ],
 )

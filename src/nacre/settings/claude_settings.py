@@ -158,9 +158,7 @@ def convert_rule(text: Json, effect: Effect, *, cwd: Path, root: Path) -> Conver
     if tool == "Bash":
         converted = _bash(pattern, effect)
     elif tool in _PATH_TOOLS:
-        converted = ConvertedRule(
-            tuple((effect, f"{tool}({one})") for one in _paths(pattern, effect, cwd, root))
-        )
+        converted = _path(tool, pattern, effect, cwd, root)
     elif tool in _NAMED:
         converted = _named(tool, pattern, effect)
     elif tool == "WebFetch" and pattern.startswith("domain:"):
@@ -202,7 +200,9 @@ def _bash(pattern: str, effect: Effect) -> ConvertedRule:
         return ConvertedRule(((effect, f"Bash({pattern})"),))
     words = begin.split()
     odd = next((place for place, word in enumerate(words) if _SHELL.search(word)), None)
-    wild = next((place for place, word in enumerate(words[:-1]) if "*" in word), None)
+    # At its end a pattern may have one: the next words are open then.
+    before_end = (*words[:-1], words[-1].rstrip("*")) if words else ()
+    wild = next((place for place, word in enumerate(before_end) if "*" in word), None)
     if odd is None and wild is None and not (len(words) == 1 and words[0].startswith("*")):
         # At its end a `*` also stands for further words.
         is_open = pattern.endswith(":*") or begin.endswith("*")
@@ -212,6 +212,13 @@ def _bash(pattern: str, effect: Effect) -> ConvertedRule:
     note = f"permissions.{effect}: nacre asks for {wider}, because it has no rule like 'Bash({pattern})'"
     exact: tuple[tuple[Effect, str], ...] = () if odd is not None else ((effect, f"Bash({pattern})"),)
     return ConvertedRule((*exact, ("ask", wider)), note)
+
+
+def _path(tool: str, pattern: str, effect: Effect, cwd: Path, root: Path) -> ConvertedRule:
+    """Return a pattern of paths; nacre compares whole paths, in which `..` does not occur."""
+    if effect != "allow" and ".." in pattern.split("/"):
+        return _asks(tool, effect, f"{tool}({pattern})"[:SHOWN_CHARS])
+    return ConvertedRule(tuple((effect, f"{tool}({one})") for one in _paths(pattern, effect, cwd, root)))
 
 
 def _paths(pattern: str, effect: Effect, cwd: Path, root: Path) -> Iterator[str]:

@@ -375,8 +375,11 @@ def _may_be_project(top: Path, cwd: Path, environ: Mapping[str, str]) -> bool:
 
 
 def is_same(folder: Path, home: Path) -> bool:
-    """Return whether a directory is the user's home."""
-    return folder.resolve() == home.resolve()
+    """Return whether a directory is the user's home; a link to itself is no directory."""
+    try:
+        return folder.resolve() == home.resolve()
+    except (OSError, RuntimeError):
+        return False
 
 
 def is_committed(path: Path) -> bool:

@@ -65,7 +65,8 @@ async def test_without_a_key_the_embedded_engine_answers_and_says_so_once(work: 
         assert agent.greeting.agent_capabilities.load_session
         session = await begin(agent, work)
         await agent.say(session, "read app.py")
-        await agent.say(session, "read app.py")
+        # A refusal would make the client drop the turn, which the session keeps.
+        assert await agent.say(session, "Tell me a joke about tabs.") == "end_turn"
         said = agent.editor.said(session)
     assert "two = 2" in said
     assert said.count("no language model is configured") == 1

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from acp.schema import EnvVariable, McpServerStdio, SseMcpServer
+from acp.schema import EnvVariable, McpServerStdio, SseMcpServer, TextContentBlock
 
 from nacre.store.sessions import Sessions
 from nacre.testing import Simulator
-from tests.integrations.acp.editor import Editor, at, begin, call, connected
+from tests.integrations.acp.editor import SECONDS, Editor, at, begin, call, connected
 
 
 async def test_a_cancelled_turn_stops_its_tool_and_the_session_goes_on(work: Path, home: Path) -> None:
@@ -43,6 +43,19 @@ async def test_a_turn_is_cancelled_while_its_question_is_open(work: Path, home: 
         await agent.agent.cancel(session_id=session)
         assert await asyncio.wait_for(turn, 10) == "cancelled"
     assert not (work / "b.txt").exists()
+
+
+@pytest.mark.slow
+async def test_a_prompt_that_is_cancelled_at_once_reaches_no_model(work: Path, home: Path) -> None:
+    async with Simulator(["Never said."]) as sim, connected(home, **at(sim)) as agent:
+        session = await begin(agent, work)
+        turn = asyncio.create_task(
+            agent.agent.prompt(session_id=session, prompt=[TextContentBlock(type="text", text="Go.")])
+        )
+        await asyncio.sleep(0)  # the prompt is sent
+        await agent.agent.cancel(session_id=session)
+        assert (await asyncio.wait_for(turn, SECONDS)).stop_reason == "cancelled"
+        assert sim.log == []
 
 
 @pytest.mark.slow
@@ -132,12 +145,27 @@ async def test_a_session_is_resumed_without_its_messages_closed_and_unknown_ones
         before = len(agent.editor.of(session, "user_message_chunk"))
         await agent.say(session, "read app.py")
         assert before == 0
-        for wanted, why in (("nonesuch", "no session"), ("../../etc/passwd", "no session")):
-            with pytest.raises(Exception, match=why):
+        for wanted in ("nonesuch", "../../etc/passwd", "", "new", "latest"):
+            with pytest.raises(Exception, match="no session"):
                 await agent.agent.load_session(cwd=str(work), session_id=wanted, mcp_servers=[])
-        for cwd in ("relative", str(work / "nothing"), str(work / "app.py")):
+        for cwd in ("relative", str(work / "nothing"), str(work / "app.py"), "/" + "a" * 300, "/\0"):
             with pytest.raises(Exception, match="absolute path of a directory"):
                 await agent.agent.new_session(cwd=cwd, mcp_servers=[])
+        with pytest.raises(Exception, match="no cursor"):
+            await agent.agent.list_sessions(cwd=str(work), cursor="9" * 5000)
+
+
+@pytest.mark.slow
+async def test_an_open_session_is_not_loaded_for_another_directory(
+    work: Path, home: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    async with connected(home) as agent:
+        session = await begin(agent, work)
+        with pytest.raises(Exception, match=r"is open in .*; close it there first"):
+            await agent.agent.load_session(cwd=str(other), session_id=session, mcp_servers=[])
+        await agent.agent.load_session(cwd=str(work), session_id=session, mcp_servers=[])
 
 
 @pytest.mark.slow
@@ -178,6 +206,10 @@ async def test_the_servers_of_the_editor_are_connected_and_others_are_refused(wo
         await agent.say(opened.session_id, "And in Bergen?")
         assert "Bergen: rain" in str(sim.log[-1].body["messages"])
         assert agent.editor.asked  # a tool that nobody knows needs a permission
+        silent = McpServerStdio(name="silent", command="sleep", args=["60"], env=[])
+        slow = asyncio.create_task(agent.agent.new_session(cwd=str(work), mcp_servers=[silent]))
+        await asyncio.wait_for(begin(agent, work), 10)  # it does not wait for the server of another one
+        assert not slow.done()
         old = SseMcpServer(type="sse", name="old", url="http://127.0.0.1:1/", headers=[])
         with pytest.raises(Exception, match="'old': only stdio and http"):
             await agent.agent.new_session(cwd=str(work), mcp_servers=[old])

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -46,7 +47,8 @@ from acp.schema import (
 )
 
 from nacre.errors import NacreError
-from nacre.integrations.acp.prompt import PromptBlock, read_prompt
+from nacre.formatting import shorten
+from nacre.integrations.acp.prompt import PromptBlock
 from nacre.integrations.acp.transport import INTERNAL_ERROR, INVALID_PARAMS, open_stdio
 from nacre.messages.blocks import Json, JsonObject
 from nacre.version import VERSION
@@ -63,6 +65,9 @@ SETUP = "nacre-init"
 """The one way to authenticate: `nacre init` in a terminal of the client."""
 PAGE_SESSIONS = 50
 """Sessions in one answer to a list."""
+CURSOR_CHARS = 9
+SHOWN_CHARS = 120
+"""Of a parameter in an error."""
 _BAD_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -175,7 +180,7 @@ class AcpAgent:
         additional_directories: list[str] | None = None,
         **_: Any,
     ) -> LoadSessionResponse:
-        session = await self._open(cwd, additional_directories, mcp_servers, session_id)
+        session = await self._open(cwd, additional_directories, mcp_servers, _stored(session_id))
         await session.replay()
         self._start(session.greet())
         return LoadSessionResponse(modes=session.modes(), config_options=session.options())
@@ -188,7 +193,7 @@ class AcpAgent:
         mcp_servers: list[McpServer] | None = None,
         **_: Any,
     ) -> ResumeSessionResponse:
-        session = await self._open(cwd, additional_directories, mcp_servers, session_id)
+        session = await self._open(cwd, additional_directories, mcp_servers, _stored(session_id))
         self._start(session.greet())
         return ResumeSessionResponse(modes=session.modes(), config_options=session.options())
 
@@ -202,7 +207,7 @@ class AcpAgent:
         sessions = Sessions(settings.home)
         found = await asyncio.to_thread(sessions.list, settings.cwd if cwd else None)
         listed = [each for each in found if each.messages]
-        start = int(cursor) if cursor and cursor.isdecimal() else 0
+        start = _start_of_page(cursor)
         end = start + PAGE_SESSIONS
         return ListSessionsResponse(
             sessions=[
@@ -224,12 +229,7 @@ class AcpAgent:
         return CloseSessionResponse()
 
     async def prompt(self, session_id: str, prompt: list[PromptBlock], **_: Any) -> PromptResponse:
-        session = self._session(session_id)
-        try:
-            read = await asyncio.to_thread(read_prompt, prompt)
-        except ValueError as error:
-            raise RequestError(INVALID_PARAMS, str(error)) from error
-        return PromptResponse(stop_reason=await session.prompt(read))
+        return PromptResponse(stop_reason=await self._session(session_id).prompt(prompt))
 
     async def cancel(self, session_id: str, **_: Any) -> None:
         if session_id in self._sessions:
@@ -262,12 +262,15 @@ class AcpAgent:
         return session
 
     def _settings(self, cwd: str) -> Settings:
-        if not Path(cwd).is_absolute() or not Path(cwd).is_dir():
-            raise RequestError(INVALID_PARAMS, f"cwd must be the absolute path of a directory, not {cwd!r}")
+        if not _is_directory(cwd):
+            raise RequestError(
+                INVALID_PARAMS,
+                f"cwd must be the absolute path of a directory, not {shorten(cwd, SHOWN_CHARS)!r}",
+            )
         try:
             settings = self._load(Path(cwd))
             settings.require_sound()
-        except NacreError as error:
+        except (NacreError, OSError) as error:
             raise RequestError(INTERNAL_ERROR, str(error)) from error
         return settings
 
@@ -283,10 +286,12 @@ class AcpAgent:
 
         files = self._capabilities.fs
         # The lock of a log would make a second session of one that is open in this process.
-        async with self._opening:
+        # A new one waits for none, because the servers of one may take long to answer.
+        async with self._opening if known else nullcontext():
+            settings = await asyncio.to_thread(self._settings, cwd)
             if known in self._sessions:
-                return self._sessions[known]
-            settings = with_servers(await asyncio.to_thread(self._settings, cwd), servers or ())
+                return self._sessions[known].at(settings.cwd)
+            settings = with_servers(settings, servers or ())
             start = SessionStart(
                 settings=settings,
                 commands=self._commands,
@@ -318,13 +323,37 @@ async def _preload() -> None:
     await asyncio.to_thread(load)
 
 
+def _stored(session_id: str) -> str:
+    """Return the id of a stored session; the words that mean another one in the terminal are none."""
+    from nacre.app.open_agent import LATEST, NEW  # noqa: PLC0415 - after the greeting
+
+    if session_id in {"", NEW, LATEST}:
+        raise RequestError(INVALID_PARAMS, f"no session {session_id!r}; session/list has the ids")
+    return session_id
+
+
 def _directory(text: str) -> Path:
-    path = Path(text)
-    if not path.is_absolute() or not path.is_dir():
+    if not _is_directory(text):
+        shown = shorten(text, SHOWN_CHARS)
         raise RequestError(
-            -32602, f"additionalDirectories must be absolute paths of directories, not {text!r}"
+            INVALID_PARAMS, f"additionalDirectories must be absolute paths of directories, not {shown!r}"
         )
-    return path
+    return Path(text)
+
+
+def _is_directory(text: str) -> bool:
+    try:
+        return Path(text).is_absolute() and Path(text).is_dir()
+    except (OSError, ValueError):  # above it is one that cannot be read, or the name is too long
+        return False
+
+
+def _start_of_page(cursor: str | None) -> int:
+    if not cursor:
+        return 0
+    if not cursor.isdecimal() or len(cursor) > CURSOR_CHARS:
+        raise RequestError(INVALID_PARAMS, f"no cursor {shorten(cursor, SHOWN_CHARS)!r} was given out")
+    return int(cursor)
 
 
 def with_servers(settings: Settings, servers: Sequence[McpServer]) -> Settings:

@@ -42,7 +42,7 @@ from nacre.context.plan import proposed_plan
 from nacre.errors import NacreError, ToolError
 from nacre.formatting import fenced, shorten
 from nacre.integrations.acp.editor_files import CLIENT_ERRORS, EditorFiles
-from nacre.integrations.acp.prompt import Prompt
+from nacre.integrations.acp.prompt import Prompt, PromptBlock, read_prompt
 from nacre.integrations.acp.transport import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 from nacre.integrations.acp.updates import (
     KINDS,
@@ -69,13 +69,13 @@ from nacre.tools.guard import PermissionAnswer, PermissionQuestion, file_change
 from nacre.tools.run import RUNNING
 from nacre.tools.workspace import in_thread
 
-StopReason: TypeAlias = Literal["end_turn", "max_turn_requests", "refusal", "cancelled"]
+StopReason: TypeAlias = Literal["end_turn", "max_turn_requests", "cancelled"]
 ConfigOption: TypeAlias = SessionConfigOptionSelect | SessionConfigOptionBoolean
 STOP_REASONS: dict[Outcome, StopReason] = {
     "answered": "end_turn",
     "empty": "end_turn",
     "turn_limit": "max_turn_requests",
-    "refused": "refusal",
+    "refused": "end_turn",  # after a refusal clients drop the turn, which the session keeps
 }
 NOT_OFFERED = frozenset({"clear", "exit", "quit", "resume"})
 """Commands for which a client has a button of its own."""
@@ -150,6 +150,13 @@ class AcpSession:
         if choice is not None and choice.offer:
             self._unsaid += [choice.reason, choice.offer]
 
+    def at(self, cwd: Path) -> AcpSession:
+        """Return this session, which works in one directory; raises `RequestError` for another one."""
+        if cwd != self._settings.cwd:
+            where = str(self._settings.cwd)
+            raise RequestError(INVALID_REQUEST, f"the session is open in {where}; close it there first")
+        return self
+
     async def close(self) -> None:
         """Stop the turn and close the session; waits for its background work."""
         await self.cancel()
@@ -180,12 +187,13 @@ class AcpSession:
 
     # Turns
 
-    async def prompt(self, prompt: Prompt) -> StopReason:
+    async def prompt(self, blocks: Sequence[PromptBlock]) -> StopReason:
         """Answer a prompt; raises `RequestError` if the turn fails."""
         if self._turn is not None:
             raise RequestError(INVALID_REQUEST, BUSY)
         self._is_cancelled = False
-        self._turn = turn = asyncio.create_task(self._answer(prompt), name="turn of a client")
+        # Without a pause before it, so that a cancellation right after the prompt finds the turn.
+        self._turn = turn = asyncio.create_task(self._answer(blocks), name="turn of a client")
         try:
             await asyncio.wait({turn})
         except asyncio.CancelledError:
@@ -209,7 +217,11 @@ class AcpSession:
         else:
             self._turn.cancel()
 
-    async def _answer(self, prompt: Prompt) -> StopReason:
+    async def _answer(self, blocks: Sequence[PromptBlock]) -> StopReason:
+        try:
+            prompt = await asyncio.to_thread(read_prompt, blocks)
+        except ValueError as error:
+            raise RequestError(INVALID_PARAMS, str(error)) from error
         try:
             for line in self._unsaid:
                 await self.update(notice_chunk(line))
