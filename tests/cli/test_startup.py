@@ -95,7 +95,7 @@ NOT_FOR_A_PROMPT = {
     "nacre.store.sessions",
 }
 """Needed by few sessions, or only after the first reply; each brings others with it."""
-MAX_MODULES = 240
+MAX_MODULES = 241
 """Modules of nacre that one prompt imports."""
 
 

@@ -72,6 +72,7 @@ def test_no_rule_takes_a_look_alike_for_a_secret(rule: str, text: str) -> None:
         "github.com/owner/repo@v1.2.3, git@github.com:owner/repo.git, user@example.com",
         "Environment `bsk311` pins lightgbm 4.3.0; newer wheels crash.",
         'The Brother prints only on Wi-Fi "Haus-24". Printer menu, WLAN, choose Haus-24.',
+        'Brother printer loses the connection after router updates; reconnect to "Haus-24"',
         "make up starts Postgres on 55432; 5432 on Marta's laptop belongs to another install",
         "用户的密码在保险箱里；API 密钥见 <密钥>。",
         "",

@@ -272,7 +272,9 @@ def _value_at(place: _Place, words: _Vocabulary) -> Iterator[LabelledSecret]:
     if place.category == "token" and label not in _KEYS and not is_random(value):
         return
     is_shortened = re.match(r"\.{3}|…|で始|から始|で終|开头|结尾", text[stop : stop + 3]) is not None
-    if is_shortened or not _fits(place, value, words):
+    is_network = place.group == "quoted" and not place.sign.strip()
+    is_network = is_network and _NETWORK.fullmatch(place.label.replace(" ", "")) is not None
+    if is_shortened or is_network or not _fits(place, value, words):
         return
     sign = place.sign.strip()
     is_dense_verb = sign in {"是", "为", "は"} and value.isascii()
@@ -339,8 +341,6 @@ def _fits(place: _Place, value: str, words: _Vocabulary) -> bool:
         return is_chosen(value)  # "pass --verbose=2"
     if sign in _LOOSE_SIGNS or place.found["words"]:
         return _is_mixed(value) or (value.isdigit() and label in _PINS)
-    if place.group == "quoted" and not sign and _NETWORK.fullmatch(place.label.replace(" ", "")):
-        return False  # the name of a network
     if place.category == "weak" or (label == "clave" and place.group == "value" and value.isalpha()):
         return _is_account(place, words) or (_is_mixed(value) and not _is_short_part(place, value))
     return True

@@ -14,12 +14,10 @@ from typing import Literal, TypeAlias
 
 from nacre.errors import ConfigError
 from nacre.messages.blocks import Json, JsonObject
-from nacre.settings.schema import SettingsLevel
 from nacre.settings.values import SettingsProblem
 
 Effect: TypeAlias = Literal["allow", "ask", "deny"]
 EFFECTS: Sequence[Effect] = ("deny", "ask", "allow")
-FILES = {SettingsLevel.LOCAL: "settings.local.json", SettingsLevel.PROJECT: "settings.json"}
 HOOK_EVENTS = frozenset(
     {"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PreCompact", "PostCompact"}
     | {"Stop", "SubagentStop", "SessionEnd", "InstructionsLoaded"}

@@ -11,12 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from nacre.errors import ConfigError
 from nacre.messages.blocks import Json
-from nacre.settings.claude_settings import FILES as CLAUDE_FILES
-from nacre.settings.claude_settings import ClaudeFile, merged_hooks, read_claude_file, unreadable
 from nacre.settings.schema import (
     KEYS,
     SettingScope,
@@ -35,12 +33,17 @@ from nacre.settings.sources import (
 from nacre.settings.trust import FILE, canonical, is_declined, read_trusted
 from nacre.settings.values import ListEntry, Settings, SettingsProblem
 
+if TYPE_CHECKING:
+    from nacre.settings.claude_settings import ClaudeFile
+
 POLICY_PATH = Path("/etc/nacre/settings.json")
 PROJECT_FILE = Path(".nacre/settings.json")
 LOCAL_FILE = Path(".nacre/settings.local.json")
 _VENDOR_VARIABLES = {"anthropic.baseUrl": "ANTHROPIC_BASE_URL", "openai.baseUrl": "OPENAI_BASE_URL"}
 _OUTSIDE = (SettingsLevel.POLICY, SettingsLevel.CLI, SettingsLevel.ENVIRONMENT)
 _REPOSITORY = (SettingsLevel.LOCAL, SettingsLevel.PROJECT)
+_CLAUDE_FILES = {SettingsLevel.LOCAL: "settings.local.json", SettingsLevel.PROJECT: "settings.json"}
+"""In Claude Code's folder of a directory."""
 COMPRESSED_INDEX = 4
 """From this version on git's index compresses paths, so that they cannot be searched for."""
 
@@ -97,8 +100,11 @@ def load(
     own = (one / "settings.json" for one in homes)
     files_read = (policy_path, root / LOCAL_FILE, root / PROJECT_FILE, *own)
     settings = _with_values(settings, [*sources, *claude.sources])
-    hooks = merged_hooks(settings.hooks, claude.hooks)
-    return replace(settings, hooks=hooks, files=files_read, read_again=again)
+    if claude.hooks:
+        from nacre.settings.claude_settings import merged_hooks  # noqa: PLC0415 - few have such files
+
+        settings = replace(settings, hooks=merged_hooks(settings.hooks, claude.hooks))
+    return replace(settings, files=files_read, read_again=again)
 
 
 def _files(
@@ -143,6 +149,7 @@ def _claude(
     files = [
         (layer, path, _claude_file(path, cwd, gate.root))
         for layer, path in _claude_paths(gate, cwd, homes, environ)
+        if _may_exist(path)
     ]
     found, admitted, hooks = [], [], []
     notes = [note for _, _, file in files for note in file.notes]
@@ -179,7 +186,7 @@ def _claude_paths(
     home = Path(given) if given else Path(environ["HOME"]) / ".claude" if environ.get("HOME") else None
     folders = [folder / ".claude" for folder in dict.fromkeys((cwd, gate.root))]
     known = [*homes, *([home] if home is not None else [])]
-    for layer, name in CLAUDE_FILES.items():
+    for layer, name in _CLAUDE_FILES.items():
         for folder in folders:
             if not any(is_same(folder, one) for one in known):
                 yield layer, folder / name
@@ -187,7 +194,20 @@ def _claude_paths(
         yield SettingsLevel.USER, home / "settings.json"
 
 
+def _may_exist(path: Path) -> bool:
+    """Return whether something has this path; one that cannot be looked at counts."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def _claude_file(path: Path, cwd: Path, root: Path) -> ClaudeFile:
+    from nacre.settings.claude_settings import read_claude_file, unreadable  # noqa: PLC0415 - few have one
+
     try:
         return read_claude_file(read_document(path), path, cwd=cwd, root=root)
     except ConfigError as error:
