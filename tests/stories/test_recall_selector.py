@@ -10,7 +10,7 @@ import pytest
 
 from nacre.app.open_agent import open_agent
 from nacre.context.recall import MAX_FAILURES, Recall, RecallOptions, Selector
-from nacre.devtools.sim import Script, Simulator
+from nacre.devtools.sim import Script, SimClock, Simulator
 from nacre.devtools.sim.replies import parse_script
 from nacre.inspect.context_usage import contents_now
 from nacre.loop.round import message_record
@@ -177,7 +177,9 @@ async def test_with_a_key_the_small_model_of_the_vendor_chooses(
     """R5: nothing else is configured; what it costs is shown with the costs of the session."""
     cwd = quiet(tmp_path / "work")
     reply = f'{{"selected_memories": ["{DRINKS_FILE}"]}}'
-    async with Simulator(Script(parse_script(["Green tea."]), parse_script([reply]))) as sim:
+    # Long enough for a selector that is not waited for to ask before the turn ends.
+    main = parse_script([{"text": "Green tea.", "delay": 1.0}])
+    async with Simulator(Script(main, parse_script([reply])), clock=SimClock(real=True)) as sim:
         keys = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": sim.url}
         waits = {"NACRE_RECALL_SELECTOR_WAIT_MS": "10000"}
         settings = load(
