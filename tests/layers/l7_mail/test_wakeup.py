@@ -66,6 +66,7 @@ async def test_bells_leave_no_file_and_no_descriptor(path: Path, bells: Path) ->
 
 @pytest.mark.slow
 async def test_a_bell_that_is_forgotten_takes_itself_down(path: Path, bells: Path) -> None:
+    gc.collect()  # of what tests before this one left open
     before = descriptors()
     wakeup = Mailbox(path).wakeup()
     assert len(list(bells.iterdir())) == 1
